@@ -1,0 +1,61 @@
+# DevUI: `make` lists what can be done.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+HOST ?= 127.0.0.1
+PORT ?= 8000
+POSTGRES ?= postgresql://postgres@127.0.0.1:5432/devui
+
+.PHONY: help
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "DevUI needs Python 3.11 or newer: make PYTHON=python3.12 …")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	touch $@
+
+.PHONY: run
+run: $(VENV)/.run ## install, and serve the example agents with demo sessions on http://127.0.0.1:8000/
+	$(BIN)/python manage.py web examples/agents --demo examples/demo.json --host $(HOST) --port $(PORT)
+
+.PHONY: install
+install: $(VENV)/.dev ## install everything that developing needs
+
+.PHONY: test
+test: $(VENV)/.dev ## run the tests: everything on SQLite, then the store's on PostgreSQL where one answers
+	sh tests/run $(BIN)/python
+
+.PHONY: soak
+soak: $(VENV)/.dev ## run the tests that take long: kills, limits, many processes
+	sh tests/run $(BIN)/python soak
+
+.PHONY: lint
+lint: $(VENV)/.dev ## check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: format
+format: $(VENV)/.dev ## format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: $(VENV)/.dev ## measure the budgets against ADK's own services and tools
+	$(BIN)/python -m benchmarks
+
+.PHONY: screenshots
+screenshots: $(VENV)/.dev ## take the README's pictures from the server of `make run`
+	$(BIN)/python docs/take_screenshots.py http://$(HOST):$(PORT)
+
+.PHONY: clean
+clean: ## remove the virtual environment and the store in .devui/
+	rm -rf $(VENV) .devui

@@ -1,0 +1,103 @@
+"""Run benchmarks, each in a process of its own, and print what they measured.
+
+    python -m benchmarks                    all of them, on SQLite
+    python -m benchmarks append get_session
+    python -m benchmarks state_at --full    a ledger of 1,000,000 rows instead of 100,000
+    python -m benchmarks evals --adk-eval ~/with-eval/bin/python
+    python -m benchmarks --postgres postgresql://postgres@127.0.0.1:5432/bench
+
+The database that `--postgres` names must be an empty one: what is in it is measured too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.figures import Figure, table
+
+ALL = (
+    "append",
+    "concurrent_appends",
+    "get_session",
+    "list_sessions",
+    "rest_get",
+    "state_at",
+    "session_list_page",
+    "open_session",
+    "evals",
+    "start",
+)
+BUSY = "Above one a processor every time is worse than it need be; ratios are measured under the same load."
+ON_POSTGRES = ("append", "concurrent_appends", "get_session", "list_sessions", "rest_get", "state_at")
+
+
+def main() -> int:
+    """Run what was asked for. 1 when a benchmark failed; a missed budget is shown, and is no failure."""
+    asked = arguments()
+    failed = False
+    found: list[Figure] = []
+    for name in asked.names or ALL:
+        if asked.postgres and name not in ON_POSTGRES:
+            continue
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        figures = measured(name, asked)
+        failed = failed or figures is None
+        found += figures or []
+    print(table(found))
+    print(f"\nLoad average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.", BUSY)
+    return int(failed)
+
+
+def arguments() -> argparse.Namespace:
+    """Read what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}; default: all")
+    parser.add_argument(
+        "--full", action="store_true", help="the sizes of the budgets, where that takes minutes"
+    )
+    parser.add_argument("--postgres", metavar="URL", help="measure on this empty PostgreSQL database")
+    parser.add_argument(
+        "--adk-eval",
+        metavar="PYTHON",
+        default="",
+        help="an interpreter with google-adk[eval], to measure `adk eval` too",
+    )
+    asked = parser.parse_args()
+    if unknown := set(asked.names) - set(ALL):
+        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}: choose from {', '.join(ALL)}")
+    return asked
+
+
+def measured(name: str, asked: argparse.Namespace) -> list[Figure] | None:
+    """Return what a benchmark measured in its own process, None when it failed."""
+    with tempfile.TemporaryDirectory(prefix="devui-bench-") as folder:
+        store = asked.postgres or f"sqlite:///{Path(folder) / 'devui.sqlite3'}"
+        done = subprocess.run(
+            [sys.executable, "-m", f"benchmarks.{name}"],
+            env={
+                **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+                "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode"),
+                "DATABASE_URL": store,
+                "BENCH_FOLDER": folder,
+                "BENCH_FULL": "1" if asked.full else "",
+                "BENCH_ADK_EVAL": asked.adk_eval,
+                "DEVUI_LOG_LEVEL": "ERROR",
+            },
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        print(f"{name} failed, see above.", file=sys.stderr)
+        return None
+    return [Figure(**json.loads(line)) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""50 sessions, 20 appends each, all at once: appends a second."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from google.adk.sessions.base_session_service import BaseSessionService
+
+from benchmarks.figures import Figure
+from benchmarks.stores import ON_POSTGRES, event, missing_peers, ours, peers, session_of
+
+SESSIONS = 50
+APPENDS = 20
+BUDGET = None if ON_POSTGRES else 1000
+
+
+async def rate(service: BaseSessionService) -> tuple[float, int]:
+    """Return the appends a second that were stored, and how many were refused by the database."""
+    refused = 0
+    sessions = [await session_of(service, f"c{number}") for number in range(SESSIONS)]
+
+    async def turn_by_turn(number: int) -> None:
+        nonlocal refused
+        for turn in range(APPENDS):
+            try:
+                await service.append_event(sessions[number], event(turn))
+            except Exception as error:  # sqlite3's, or SQLAlchemy's around it
+                if "database is locked" not in str(error):
+                    raise
+                refused += 1
+
+    start = time.perf_counter()
+    await asyncio.gather(*map(turn_by_turn, range(SESSIONS)))
+    return (SESSIONS * APPENDS - refused) / (time.perf_counter() - start), refused
+
+
+async def main() -> None:
+    """Measure and print."""
+    what = f"{SESSIONS} sessions x {APPENDS} concurrent appends"
+    own, _ = await rate(ours())
+    found = peers()
+    for name, peer in found.items():
+        peers_rate, refused = await rate(peer)
+        told = f"{name}, {refused} refused: database is locked" if refused else name
+        print(Figure(what, "/s", own, BUDGET, peers_rate, told, more_is_better=True).as_line())
+    if "DatabaseSessionService" not in found:
+        print(Figure(what, "/s", own, BUDGET, None, missing_peers(), more_is_better=True).as_line())
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

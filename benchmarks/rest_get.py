@@ -1,0 +1,61 @@
+"""What a REST `GET` of a session of 10,000 events costs before it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+
+from google.adk.auth.auth_credential import _redact_credential_secrets
+from google.adk.events._internal_metadata import public_session
+
+from benchmarks.figures import Figure
+from benchmarks.stores import (
+    APP,
+    ON_POSTGRES,
+    USER,
+    as_json,
+    event,
+    fill_ours,
+    fill_sqlite_peer,
+    median_of,
+    ours,
+    peers,
+    session_of,
+)
+from sessions_app import db
+from sessions_app.api import snapshots
+
+EVENTS = 10_000
+
+
+async def own_answer(_: int) -> int:
+    """Join the answer from the texts of the store; return its length."""
+    snapshot = await db.read(snapshots.take, APP, USER, "big")
+    return sum([len(text) async for text in snapshots.stream(snapshot)])
+
+
+async def peers_answer(_: int) -> int:
+    """Make the answer as ADK's server does (`cli/api_server.py`), over its own store; return its length."""
+    session = await peers()["SqliteSessionService"].get_session(app_name=APP, user_id=USER, session_id="big")
+    assert session is not None
+    body = public_session(session).model_dump(mode="json", by_alias=True, exclude_none=True)
+    return len(as_json(_redact_credential_secrets(body)))
+
+
+async def main() -> None:
+    """Measure and print."""
+    events = [event(number) for number in range(EVENTS)]
+    await session_of(ours(), "big")
+    await asyncio.to_thread(fill_ours, "big", events)
+    what = f"REST GET of {EVENTS:,} events, answer made"
+    time = await median_of(own_answer, 5, warm_up=1)
+    if ON_POSTGRES:
+        print(Figure(what, "ms", time, 100).as_line())
+        return
+    peer = peers()["SqliteSessionService"]
+    await session_of(peer, "big")
+    fill_sqlite_peer("big", events)
+    print(Figure(what, "ms", time, 100, await median_of(peers_answer, 3), "adk web's own steps").as_line())
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,73 @@
+"""Servers that a benchmark starts, each in a process of its own, ended with what it started."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+AGENTS = ROOT / "examples" / "agents"
+OURS = (sys.executable, str(ROOT / "manage.py"), "web")
+ADK_WEB = (sys.executable, "-m", "google.adk.cli", "web")
+
+PATIENCE = 120.0
+"""Seconds a server may take to its first page."""
+
+
+class NeverServed(Exception):
+    """The server ended, or did not answer in time."""
+
+
+@contextlib.contextmanager
+def server(
+    command: Sequence[str], page: str = "/", environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, float]]:
+    """Start a server of the example agents; yield its address and the seconds from start to its first page.
+
+    Raises:
+        NeverServed: `page` was not answered with 200.
+    """
+    port = _free_port()
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [*command, str(AGENTS), "--port", str(port)],
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while _status(port, page) != 200:
+            if process.poll() is not None or time.perf_counter() - start > PATIENCE:
+                raise NeverServed(f"{' '.join(command)} has not served {page}.")
+            time.sleep(0.005)
+        yield f"http://127.0.0.1:{port}", time.perf_counter() - start
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def _status(port: int, page: str) -> int:
+    """Return the status of a page, 0 when nobody answers yet."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("GET", page)
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()

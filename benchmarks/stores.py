@@ -1,0 +1,171 @@
+"""The store a benchmark measures, its peers, and what is put into them.
+
+Import this first: it configures Django.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sqlite3
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import devui
+
+devui.setup()
+
+from django.db import connection, transaction
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.session import Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
+
+from sessions_app import writes
+from sessions_app.adk import DjangoSessionService, mapping
+
+FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
+FULL = bool(os.environ.get("BENCH_FULL"))
+ON_POSTGRES = connection.vendor == "postgresql"
+APP, USER = f"bench-{os.getpid()}", "ann"
+WORDS = (
+    "The weather in Paris is mild today, with some clouds in the afternoon and a light wind from the west. "
+)
+
+
+def ours() -> DjangoSessionService:
+    """Return the service that is measured."""
+    return DjangoSessionService()
+
+
+def peers() -> dict[str, BaseSessionService]:
+    """Return ADK's own services on the same kind of database, as far as they can be imported here."""
+    found: dict[str, BaseSessionService] = {}
+    if not ON_POSTGRES:
+        found["SqliteSessionService"] = SqliteSessionService(str(FOLDER / "adk.sqlite3"))
+    drivers = ("sqlalchemy", "asyncpg" if ON_POSTGRES else "aiosqlite")
+    if all(map(importlib.util.find_spec, drivers)):
+        from google.adk.sessions.database_session_service import DatabaseSessionService
+
+        found["DatabaseSessionService"] = DatabaseSessionService(_database_url())
+    return found
+
+
+def missing_peers() -> str:
+    """Return the words for a row without a peer."""
+    return "DatabaseSessionService needs sqlalchemy, which is not installed"
+
+
+def _database_url() -> str:
+    if ON_POSTGRES:
+        base = os.environ["DATABASE_URL"].split("://", 1)[1]
+        return f"postgresql+asyncpg://{base}"
+    return f"sqlite+aiosqlite:///{FOLDER / 'adk-database.sqlite3'}"
+
+
+def event(number: int) -> Event:
+    """Return an event as an agent makes them: some text, and one key in each scope."""
+    return Event(
+        author="agent",
+        invocation_id=f"i{number // 4}",
+        content=types.Content(role="model", parts=[types.Part(text=WORDS * 3)]),
+        actions=EventActions(
+            state_delta={"turn": number, "user:last": f"turn {number}", "app:total": number}
+        ),
+    )
+
+
+async def session_of(service: BaseSessionService, name: str, **given: Any) -> Session:
+    """Create a session."""
+    return await service.create_session(app_name=APP, user_id=USER, session_id=name, **given)
+
+
+def fill_ours(name: str, events: Iterable[Event]) -> None:
+    """Append events, some in a transaction, which is faster than one by one.
+
+    All in one would be slow on PostgreSQL: the shared scopes' rows keep a version of every update of theirs.
+    """
+    key = writes.SessionKey("", APP, USER, name)
+    waiting = iter(events)
+    while some := list(islice(waiting, 100)):
+        with transaction.atomic():
+            for made in some:
+                writes.append_event(key, mapping.to_record(made))
+
+
+def fill_sqlite_peer(name: str, events: Iterable[Event]) -> None:
+    """Put events into the file of ADK's `SqliteSessionService`, in the form it gives them."""
+    rows = (
+        (
+            made.id,
+            APP,
+            USER,
+            name,
+            made.invocation_id,
+            made.timestamp,
+            made.model_dump_json(exclude_none=True),
+        )
+        for made in events
+    )
+    with sqlite3.connect(FOLDER / "adk.sqlite3") as database:
+        database.executemany(
+            "INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+
+
+def fill_database_peer(name: str, events: Iterable[Event]) -> None:
+    """Put events into the tables of ADK's `DatabaseSessionService`, in the form it gives them."""
+    rows = [
+        (
+            made.id,
+            APP,
+            USER,
+            name,
+            made.invocation_id,
+            datetime.fromtimestamp(made.timestamp, UTC).replace(tzinfo=None).isoformat(" ", "microseconds"),
+            made.model_dump_json(exclude_none=True),
+        )
+        for made in events
+    ]
+    columns = "id, app_name, user_id, session_id, invocation_id, timestamp, event_data"
+    if ON_POSTGRES:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                f"INSERT INTO events ({columns}) VALUES (%s, %s, %s, %s, %s, %s::timestamp, %s)", rows
+            )
+        return
+    with sqlite3.connect(FOLDER / "adk-database.sqlite3") as database:
+        database.executemany(f"INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+FILLERS = {"SqliteSessionService": fill_sqlite_peer, "DatabaseSessionService": fill_database_peer}
+
+
+async def times_of(work: Callable[[int], Awaitable[Any]], turns: int, warm_up: int = 0) -> list[float]:
+    """Return how long each turn took, in milliseconds; the first ones warm up and are left out."""
+    times = []
+    for turn in range(warm_up + turns):
+        start = time.perf_counter()
+        await work(turn)
+        times.append((time.perf_counter() - start) * 1000)
+    return times[warm_up:]
+
+
+async def median_of(work: Callable[[int], Awaitable[Any]], turns: int, warm_up: int = 0) -> float:
+    """Return the median of `times_of`."""
+    return statistics.median(await times_of(work, turns, warm_up))
+
+
+def as_json(value: Any) -> str:
+    """Return JSON as ADK's server writes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,54 @@
+"""DevUI: browse sessions, watch events live and run evalsets of ADK agents."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["setup"]
+
+
+def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
+    """Make DevUI's store usable inside any program, such as a script with an ADK `Runner` of its own.
+
+    Configures Django for the store at `database_url` (else `DATABASE_URL`, else the file in `.devui/`) and
+    creates or migrates its tables. `sqlite://` is a store that is gone when the program ends. Calling it again
+    changes nothing. Inside a program that has configured
+    Django itself, those settings stand and `database_url` must be left out.
+
+    Raises:
+        ImproperlyConfigured: the URL names no store, or Django is configured for another one.
+        SchemaTooNew: the store was written by a newer DevUI.
+    """
+    from django.apps import apps
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+
+    if not settings.configured:
+        if database_url is not None:
+            os.environ["DATABASE_URL"] = database_url
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
+    elif database_url is not None and not _names_configured_store(database_url):
+        raise ImproperlyConfigured(
+            "devui.setup() was given a store, but Django is already configured for another one: "
+            "call setup() first, or without a URL."
+        )
+    if not apps.ready:
+        import django
+
+        django.setup()
+    if migrate:
+        from sessions_app.schema import ensure_schema
+
+        ensure_schema()
+
+
+def _names_configured_store(database_url: str) -> bool:
+    from django.conf import settings
+
+    from devui import env
+
+    configured = settings.DATABASES["default"]
+    if database_url in env.IN_MEMORY:
+        return bool(configured["NAME"] == getattr(settings, "DEVUI_TEMPORARY_STORE", ""))
+    wanted = env.database(database_url)
+    return all(wanted.get(part) == configured.get(part) for part in ("ENGINE", "NAME", "HOST", "PORT"))

@@ -1,0 +1,29 @@
+"""The `devui` command: Django's management commands with DevUI's settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run a management command from `sys.argv`. Settings that cannot be used end it with one line and status 2."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    if sys.argv[1:2] == ["web"]:
+        from devui import flags
+
+        flags.export(sys.argv[2:])
+    try:
+        settings.INSTALLED_APPS  # noqa: B018 - reads the settings
+    except ImproperlyConfigured as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The two APIs: ADK's own paths at the root, DevUI's under /api/v1/. The rooms bring the operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from ninja.openapi.docs import Swagger
+
+from devui.errors import answer_error
+from devui.mount import V1
+from evals_app import api as evals
+from sessions_app import api as sessions
+
+adk = NinjaAPI(title="ADK's API", urls_namespace="devui-adk", openapi_url=None, docs_url=None)
+adk.add_router("", sessions.adk)
+
+v1 = NinjaAPI(
+    title="DevUI",
+    version="1",
+    urls_namespace=V1,
+    description="Sessions, events, state, runs and evals. Errors have the shape {detail, code, hint}.",
+    docs=Swagger({"validatorUrl": None}),  # ninja brings Swagger's files; its validator is a foreign service
+)
+v1.add_router("", sessions.v1)
+v1.add_router("/evals", evals.router)
+
+
+def _answer(request: HttpRequest, error: Any) -> HttpResponse:
+    return answer_error(request, error)
+
+
+for api in (adk, v1):
+    for kind in (Exception, Http404, HttpError, ValidationError):
+        api.add_exception_handler(kind, _answer)

@@ -1,0 +1,37 @@
+"""The ASGI application of the web process."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
+
+from django.core.asgi import get_asgi_application
+
+django_application = get_asgi_application()
+
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - after Django is set up
+from channels.security.websocket import WebsocketDenier  # noqa: E402 - after Django is set up
+from django.conf import settings  # noqa: E402 - after Django is set up
+from django.urls import path, re_path  # noqa: E402 - after Django is set up
+
+from devui.limits import BodyLimit  # noqa: E402 - after Django is set up
+from devui.origins import SameOriginSockets  # noqa: E402 - after Django is set up
+from evals_app.live import websocket_urlpatterns as eval_sockets  # noqa: E402 - after Django is set up
+from sessions_app.live.routing import websocket_urlpatterns as session_sockets  # noqa: E402 - after Django is set up
+from sessions_app.paths import RawPathSegments  # noqa: E402 - after Django is set up
+
+sockets = URLRouter([*session_sockets, *eval_sockets])
+prefix = settings.DEVUI_URL_PREFIX.strip("/")
+"""Proxies differ: some pass the path on as it came, some without the prefix. Both reach the sockets."""
+
+application = RawPathSegments(
+    ProtocolTypeRouter(
+        {
+            "http": BodyLimit(django_application, settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
+            "websocket": SameOriginSockets(
+                URLRouter([path(f"{prefix}/", sockets), path("", sockets), re_path("", WebsocketDenier())])
+            ),
+        }
+    )
+)

@@ -1,0 +1,90 @@
+"""What the frame of every page shows: the places, the app that is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+
+from devui.evalsets import Evalset, evalsets_of
+from sessions_app import overview
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A part of the product, reached by its link or by `g` and its key."""
+
+    label: str
+    key: str
+    href: str
+    current: bool
+
+
+PLACES = (
+    ("agents", "Agents", "a", "home", ("home", "agent")),
+    (
+        "sessions",
+        "Sessions",
+        "s",
+        "sessions",
+        ("sessions", "session", "session-by-pk", "session-new", "session-compare"),
+    ),
+    ("state", "State", "t", "state", ("state",)),
+    ("runs", "Runs", "r", "runs", ("runs",)),
+    ("evals", "Evals", "e", "evals", ("evals", "evalset", "eval-run")),
+)
+"""(name, label, key after `g`, route, routes that belong to it)"""
+
+
+class Shell:
+    """The frame of one page. Asks the store nothing unless a page shows evalsets."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self._match = request.resolver_match
+
+    @cached_property
+    def app(self) -> str:
+        """The app the page is about, from its path or its query; empty: all apps."""
+        in_path = self._match.kwargs.get("app_name") if self._match else None
+        return str(in_path or self._request.GET.get("app", ""))
+
+    @cached_property
+    def place(self) -> str:
+        """Name of the current place, empty outside of all."""
+        route = self._match.url_name if self._match else None
+        return next((name for name, *_, routes in PLACES if route in routes), "")
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """The places that have a route here: a project may mount one room only."""
+        query = f"?{urlencode({'app': self.app})}" if self.app else ""
+        places = []
+        for name, label, key, route, _ in PLACES:
+            try:
+                href = reverse(route)
+            except NoReverseMatch:
+                continue
+            places.append(Place(label, key, href if name == "agents" else href + query, name == self.place))
+        return places
+
+    @cached_property
+    def evalsets(self) -> list[Evalset]:
+        """The evalsets of the app the page is about."""
+        folder = overview.folder()
+        known = folder is not None and self.app in folder.names()
+        return evalsets_of(folder, self.app)[self.app] if known else []
+
+    @property
+    def switch_query(self) -> str:
+        """Query of the app menu: where its links should lead."""
+        return urlencode({"place": self.place, "app": self.app})
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """Context processor: `shell`."""
+    return {"shell": Shell(request)}

@@ -1,0 +1,27 @@
+"""DevUI inside an existing Django project: three lines of its settings, and one of its URLs.
+
+    from devui import embed
+
+    INSTALLED_APPS += embed.APPS
+    MIDDLEWARE += embed.MIDDLEWARE
+    TEMPLATES[0]["OPTIONS"]["context_processors"] += embed.CONTEXT_PROCESSORS
+
+    urlpatterns += [path("devui/", include("devui.urls"))]
+
+The middleware acts below that path only. The project's own ALLOWED_HOSTS, database and static files are used.
+"""
+
+from __future__ import annotations
+
+APPS = ["django_htmx", "template_partials", "channels", "ninja", "sessions_app", "evals_app", "devui"]
+
+GUARDS = ["devui.middleware.ContentSecurity", "devui.middleware.KnownHost"]
+ANSWERS = [
+    "devui.middleware.SameOriginWrites",
+    "django_htmx.middleware.HtmxMiddleware",
+    "devui.middleware.VaryOnHtmx",
+    "devui.middleware.Errors",
+]
+MIDDLEWARE = [*GUARDS, *ANSWERS]
+
+CONTEXT_PROCESSORS = ["django.template.context_processors.request", "devui.context.shell"]

@@ -1,0 +1,57 @@
+"""What views of every room share: the request as our middleware leaves it, pages that answer in part, JSON
+text.
+
+A leaf: it imports nothing of DevUI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import http
+from django.shortcuts import render
+from django_htmx.middleware import HtmxDetails
+
+__all__ = ["HttpRequest", "json_text", "render_partial", "wants_partial"]
+
+
+class HttpRequest(http.HttpRequest):
+    """A request that passed `HtmxMiddleware`."""
+
+    htmx: HtmxDetails
+
+
+def wants_partial(request: http.HttpRequest, target: str) -> bool:
+    """Tell whether htmx asks for the content of the element with the id `target` and not for a page.
+
+    Boosted links and a history entry that is no longer in the cache need whole pages.
+    """
+    htmx: HtmxDetails | None = getattr(request, "htmx", None)
+    if not htmx or htmx.boosted or htmx.history_restore_request:
+        return False
+    return htmx.target == target
+
+
+def render_partial(
+    request: http.HttpRequest,
+    template: str,
+    context: Mapping[str, Any] | None = None,
+    *,
+    partial: str,
+    target: str = "",
+    status: int = 200,
+) -> http.HttpResponse:
+    """Render a page, or only its `{% partialdef %}` named `partial` when htmx's target is that part.
+
+    Args:
+        partial: name of the partial in the template.
+        target: id of the element the partial fills; default: the partial's name.
+    """
+    part = f"#{partial}" if wants_partial(request, target or partial) else ""
+    return render(request, template + part, context, status=status)
+
+
+def json_text(text: str | bytes, status: int = 200) -> http.HttpResponse:
+    """Return a response of JSON that is text already."""
+    return http.HttpResponse(text, status=status, content_type="application/json")

@@ -1,0 +1,88 @@
+"""`manage.py web [AGENTS_DIR]`: what `adk web` is, on DevUI."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from devui import flags
+from sessions_app import keeping
+from sessions_app.errors import DevUIError
+
+
+class Command(BaseCommand):
+    """Bring the store up to date and serve a folder of agents, on this machine only."""
+
+    help = "Serve DevUI for a folder of agents. The flags are those of `adk web`."
+    requires_system_checks = ()
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Let `-v` mean what it means to `adk web`."""
+        return super().create_parser(
+            prog_name,
+            subcommand,
+            conflict_handler="resolve",
+            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            **kwargs,
+        )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the folder, where to serve, and the flags of `adk web`."""
+        parser.add_argument(
+            "agents_dir",
+            nargs="?",
+            default=settings.DEVUI_AGENTS_DIR,
+            help="Folder whose subfolders are agents, or the folder of one agent.",
+        )
+        parser.add_argument("--host", default="127.0.0.1", help="Loopback address to serve on.")
+        parser.add_argument("--port", type=int, default=8000, help="Port to serve on; 0 takes a free one.")
+        parser.add_argument(
+            "--demo", metavar="FILE", help="Create the sessions of FILE when the store is empty."
+        )
+        flags.add_flags(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Serve until a signal comes. What stands in the way is said in one line, with exit status 2."""
+        try:
+            self._serve(options)
+        except DevUIError as error:
+            raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error), returncode=2) from error
+
+    def _serve(self, options: dict[str, Any]) -> None:
+        from devui import demo, server
+        from devui.supervisor import Limits, Supervisor
+
+        supervisor = Supervisor(
+            options["agents_dir"], flags.runtime_options(options), limits=Limits.from_environment()
+        )
+        sessions = demo.read(options["demo"]) if options["demo"] else []
+        listener = server.listen(options["host"], options["port"])
+        server.prepare_store()
+        settings.DEVUI_AGENTS_DIR = str(supervisor.folder.given)
+        for line in flags.remarks(options):
+            self.stderr.write(line)
+        if not keeping.place().survives_restart:
+            self.stderr.write("Sessions are kept in a temporary store that is removed when the server ends.")
+        self._say_where(options["host"], listener.getsockname()[1], supervisor)
+        server.serve(
+            listener,
+            supervisor,
+            access_log=options["verbose"],
+            first=partial(demo.play, sessions, supervisor) if sessions else None,
+        )
+
+    def _say_where(self, host: str, port: int, supervisor: Any) -> None:
+        shown = f"[{host}]" if ":" in host else host
+        names = supervisor.apps()
+        found = f"{len(names)} agents" if len(names) != 1 else "1 agent"
+        self.stdout.write(
+            f"DevUI serves {found} of {supervisor.folder.given} on http://{shown}:{port}/ (Ctrl-C ends it)"
+        )
+        self.stdout.flush()

@@ -1,0 +1,28 @@
+"""Where DevUI hangs: at the root of its own server, or under a path of a foreign Django project."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from django.http import HttpRequest
+from django.urls import get_script_prefix, get_urlconf, reverse
+
+V1 = "devui-v1"
+"""Namespace of DevUI's own API, whose address tells where the rest is."""
+
+
+def is_below_mount(request: HttpRequest) -> bool:
+    """Tell whether a request is DevUI's business."""
+    return request.path_info.startswith(_mount(get_urlconf(), get_script_prefix()))
+
+
+def path_below_mount(request: HttpRequest) -> str:
+    """Return a request's path without where DevUI hangs and without a leading slash."""
+    return request.path_info.removeprefix(_mount(get_urlconf(), get_script_prefix()))
+
+
+@lru_cache(maxsize=16)
+def _mount(urlconf: str | None, script_prefix: str) -> str:
+    """Return the path, as `path_info` has it: a proxy's prefix is no part of that."""
+    root = reverse(f"{V1}:api-root", urlconf).removesuffix("api/v1/")
+    return "/" + root.removeprefix(script_prefix)

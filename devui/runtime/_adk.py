@@ -1,0 +1,93 @@
+"""The only place of this room that touches names of ADK that start with an underscore; a test uses each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from google.adk.agents import config_agent_utils
+from google.adk.agents._streaming_mode import StreamingMode
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.apps.app import App
+from google.adk.cli.dev_server import DevServer
+from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
+from google.adk.cli.utils.base_agent_loader import _AgentLoadError
+from google.adk.runners import Runner
+from google.adk.tools.base_tool import BaseTool
+from google.adk.workflow import BaseNode
+from google.genai import types
+from typing_extensions import override
+
+__all__ = [
+    "AgentLoadError",
+    "ManagedServer",
+    "Node",
+    "OneAppLoader",
+    "RunnerFactory",
+    "StreamingMode",
+    "declaration_of",
+    "load_as_adk_web_does",
+]
+
+AgentLoadError = _AgentLoadError
+Node = BaseNode
+
+RunnerFactory = Callable[[App, str], Runner]
+
+
+class OneAppLoader(NestedAgentLoader):
+    """ADK's loader, for the one app of this process. An app that failed to load is not imported again."""
+
+    def __init__(self, agents_dir: str, app_name: str) -> None:
+        super().__init__(agents_dir)
+        self._app_name = app_name
+        self._failure: tuple[BaseException, TracebackType | None] | None = None
+
+    @override
+    def list_agents(self) -> list[str]:
+        """Return the one app."""
+        return [self._app_name]
+
+    @override
+    def load_agent(self, agent_name: str) -> BaseAgent | App:
+        """Return the app or its root agent.
+
+        Raises:
+            ValueError: the name is not that of this process's app.
+            BaseException: whatever the agent's code raised when it was imported, `SystemExit` included.
+        """
+        if agent_name != self._app_name:
+            raise ValueError(f"Agent not found: {agent_name!r}. This process runs {self._app_name!r}.")
+        if self._failure is not None:
+            error, trace = self._failure
+            raise error.with_traceback(trace)
+        try:
+            return super().load_agent(agent_name)
+        except BaseException as error:
+            self._failure = error, error.__traceback__
+            raise
+
+
+class ManagedServer(DevServer):
+    """ADK's development server, with runners of our own making."""
+
+    _allow_special_agents = False
+
+    def __init__(self, *, make_runner: RunnerFactory, **services: Any) -> None:
+        super().__init__(**services)
+        self._make_runner = make_runner
+
+    @override
+    def _create_runner(self, agentic_app: App, app_name: str) -> Runner:
+        return self._make_runner(agentic_app, app_name)
+
+
+def load_as_adk_web_does() -> None:
+    """Refuse the keys of YAML agents that `adk web` refuses, because they run code that a page could upload."""
+    config_agent_utils._set_enforce_yaml_key_denylist(True)
+
+
+def declaration_of(tool: BaseTool) -> types.FunctionDeclaration | None:
+    """Return what the model is told of a tool."""
+    return tool._get_declaration()

@@ -1,0 +1,44 @@
+"""What ADK's server sends of an event: what is stored, when ADK itself could not write it as JSON.
+
+ADK writes an answer when the run is over: half a character, NaN or an object in one event made the whole answer a
+500, or broke the stream, though the run was done and its events stored.
+"""
+
+from __future__ import annotations
+
+from google.adk.events.event import Event
+from pydantic import ValidationError
+
+from sessions_app import state
+from sessions_app.adk import mapping
+
+
+def sendable(event: Event) -> Event:
+    """Return the event, or a copy in the form the store keeps when it has no other JSON form.
+
+    The form is that of `mapping.to_record`: half characters are replaced, what is no JSON is text.
+    """
+    if _is_json(event):
+        return event
+    record = mapping.to_record(event)
+    try:
+        return mapping.from_row(record.data, record.private, event.id, event.invocation_id)
+    except ValidationError:
+        return event  # no event of ADK's: its own server says what it makes of it
+
+
+def _is_json(event: Event) -> bool:
+    """Tell whether ADK's dump of an event is JSON. ADK's own way out for a delta, `str`, is not the store's."""
+    try:
+        state.storable(
+            event.model_dump(
+                mode="json",
+                by_alias=True,
+                exclude_none=True,
+                exclude={"actions": {"state_delta"}},
+                warnings=False,
+            )
+        )
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return not any(state.canonical(value, key).note for key, value in event.actions.state_delta.items())

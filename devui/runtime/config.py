@@ -1,0 +1,59 @@
+"""What a runtime process is told when it starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+TOKEN_HEADER = "X-DevUI-Token"  # noqa: S105 - the name of the header
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    """What `adk web`'s flags of the same names say; empty means ADK's default."""
+
+    extra_plugins: list[str] = field(default_factory=list)
+    artifact_service_uri: str = ""
+    memory_service_uri: str = ""
+    default_llm_model: str = ""
+    max_llm_calls: int | None = None
+    otel_to_cloud: bool = False
+    url_prefix: str = ""
+    log_level: str = "WARNING"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConfig:
+    """One runtime process.
+
+    Attributes:
+        app_name: the app whose agents it runs.
+        agents_dir: the agents folder as it was given, absolute.
+        runtime_id: primary key of its `RuntimeProcess`.
+        code_version: hash of the app's code when the process was started.
+        token: what every request must carry in the header `X-DevUI-Token`.
+    """
+
+    app_name: str
+    agents_dir: str
+    runtime_id: str
+    code_version: str
+    token: str
+    options: RuntimeOptions = field(default_factory=RuntimeOptions)
+
+    def to_line(self) -> bytes:
+        """Return the config as one line, to be sent down the lifeline."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> RuntimeConfig:
+        """Read what `to_line` wrote.
+
+        Raises:
+            ValueError: the line is not a config.
+        """
+        try:
+            given = json.loads(line)
+            return cls(**{**given, "options": RuntimeOptions(**given["options"])})
+        except (TypeError, KeyError, json.JSONDecodeError) as error:
+            raise ValueError(f"Not the config of a runtime: {error}") from error

@@ -1,0 +1,117 @@
+"""What a runtime answers beside ADK's own paths, to the web process only: `/devui/…`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from google.adk.errors.input_validation_error import InputValidationError
+from pydantic import BaseModel
+
+from devui.runtime.host import RuntimeHost
+from sessions_app import db
+from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
+from sessions_app.runs import rows
+from sessions_app.runs.frames import FrameLog
+
+KEEP_ALIVE_S = 15.0
+"""Seconds of silence after which a stream says that it is still there."""
+
+
+class StartRun(BaseModel):
+    """Body of `POST /devui/runs`."""
+
+    run_id: str
+
+
+class StartEvalRun(BaseModel):
+    """Body of `POST /devui/evals`."""
+
+    eval_run_id: str
+
+
+def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
+    """Add the `/devui/…` paths to ADK's application."""
+    router = APIRouter(prefix="/devui")
+
+    @router.get("/health")
+    async def health() -> dict[str, Any]:
+        return host.health()
+
+    @router.get("/describe")
+    async def describe() -> dict[str, Any]:
+        if host.failure is not None:
+            raise RuntimeUnavailable(
+                f"Agent {host.config.app_name!r} could not be loaded: {host.error['message']}",
+                hint="The agent's page shows where it failed.",
+            )
+        return host.description
+
+    @router.get("/metrics")
+    async def metrics() -> Any:
+        return await host.evals.metrics()
+
+    @router.post("/runs", status_code=202)
+    async def start_run(body: StartRun) -> dict[str, str]:
+        await host.start_run(body.run_id)
+        return {"run_id": body.run_id}
+
+    @router.get("/runs/{run_id}/stream")
+    async def stream(run_id: str, after: int = 0) -> StreamingResponse:
+        frames = host.runs.frames(run_id)
+        if frames is None:
+            raise NotFound(f"No run {run_id!r} in this process.", hint="Its row says how it ended.")
+        return StreamingResponse(_as_sse(frames, after), media_type="text/event-stream")
+
+    @router.post("/runs/{run_id}/cancel")
+    async def cancel_run(run_id: str) -> dict[str, Any]:
+        ended = await host.runs.cancel(run_id)
+        return {"ended": ended, "status": await db.read(rows.status_of, run_id)}
+
+    @router.post("/evals", status_code=202)
+    async def start_eval_run(body: StartEvalRun) -> dict[str, str]:
+        host.evals.start(body.eval_run_id)
+        return {"eval_run_id": body.eval_run_id}
+
+    @router.post("/evals/{eval_run_id}/cancel", status_code=202)
+    async def cancel_eval_run(eval_run_id: str) -> dict[str, str]:
+        host.evals.cancel(eval_run_id)
+        return {"eval_run_id": eval_run_id}
+
+    @router.post("/drain", status_code=202)
+    async def drain() -> dict[str, Any]:
+        host.drain()
+        return host.health()
+
+    app.include_router(router)
+
+    @app.exception_handler(DevUIError)
+    async def answer_error(request: Request, error: DevUIError) -> JSONResponse:
+        body = {"detail": error.message, "code": error.code, "hint": error.hint}
+        return JSONResponse(body, status_code=error.status)
+
+    @app.exception_handler(InputValidationError)
+    async def answer_refusal(request: Request, error: InputValidationError) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, status_code=400)
+
+
+async def _as_sse(frames: FrameLog, after: int) -> AsyncIterator[str]:
+    following = aiter(frames.follow(after))
+    coming = asyncio.ensure_future(anext(following))
+    try:
+        while True:
+            await asyncio.wait([coming], timeout=KEEP_ALIVE_S)
+            if not coming.done():
+                yield ": still here\n\n"
+                continue
+            frame = coming.result()
+            yield f"data: {json.dumps(frame)}\n\n"
+            if frame["type"] == "end":
+                return
+            coming = asyncio.ensure_future(anext(following))
+    finally:
+        coming.cancel()

@@ -1,0 +1,62 @@
+"""The eval runs of this process. What a run does is the engine's business (`evals_app.engine`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from devui.runtime.loading import AgentSource
+
+log = logging.getLogger(__name__)
+
+
+class EvalRuns:
+    """Eval runs that have not ended, each with the event that cancels it."""
+
+    def __init__(self, source: AgentSource, runtime_id: str, on_left: Callable[[], None]) -> None:
+        self.active: dict[str, asyncio.Event] = {}
+        self._source = source
+        self._runtime_id = runtime_id
+        self._on_left = on_left
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, eval_run_id: str) -> None:
+        """Carry out an eval run, whoever listens. One that runs already is left alone."""
+        if eval_run_id in self.active:
+            return
+        cancelled = self.active[eval_run_id] = asyncio.Event()
+        task = asyncio.create_task(self._carry_out(eval_run_id, cancelled))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def cancel(self, eval_run_id: str) -> None:
+        """Ask an eval run to end; attempts that run come to their end first."""
+        if eval_run_id in self.active:
+            self.active[eval_run_id].set()
+
+    async def cancel_all(self) -> None:
+        """End every eval run, when the process is about to end."""
+        for cancelled in self.active.values():
+            cancelled.set()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def metrics(self) -> Any:
+        """Return what metrics this process can compute."""
+        from evals_app.engine.metrics import describe_metrics
+
+        return describe_metrics()
+
+    async def _carry_out(self, eval_run_id: str, cancelled: asyncio.Event) -> None:
+        from evals_app.engine.execute import execute_run
+
+        try:
+            await execute_run(eval_run_id, self._source, cancelled, runtime_id=self._runtime_id)
+        except Exception:
+            log.exception("Eval run %s failed.", eval_run_id)
+        finally:
+            del self.active[eval_run_id]
+            self._on_left()

@@ -1,0 +1,244 @@
+"""One app in one process: its agent, its services, ADK's server around them, its runs and its eval runs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, cast
+
+from fastapi import FastAPI
+from google.adk.agents.run_config import RunConfig
+from google.adk.apps.app import App
+from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
+from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
+
+from devui.runtime import services
+from devui.runtime._adk import ManagedServer, Node, StreamingMode, load_as_adk_web_does
+from devui.runtime.config import RuntimeConfig, RuntimeOptions
+from devui.runtime.describe import describe
+from devui.runtime.evals import EvalRuns
+from devui.runtime.loading import AgentSource, describe_failure
+from devui.runtime.runner import ManagedRunner
+from devui.runtime.runs import AgentExited, LiveRun, Runs
+from sessions_app import agent_cards, db
+from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, Recorder
+from sessions_app.errors import NotFound, RuntimeUnavailable
+from sessions_app.models import Run
+from sessions_app.realms import refuse_kept
+
+log = logging.getLogger(__name__)
+
+
+class RuntimeHost:
+    """What this process runs. `failure` is what the agent raised when it was loaded."""
+
+    def __init__(self, config: RuntimeConfig) -> None:
+        load_as_adk_web_does()
+        self.config = config
+        self.source = AgentSource(config.agents_dir, config.app_name, config.code_version)
+        self.source.load_services()
+        self.runs = Runs(config.runtime_id, config.code_version, on_left=self._check_drained)
+        self.evals = EvalRuns(self.source, config.runtime_id, on_left=self._check_drained)
+        self.server = self._make_server()
+        self.state = "loading"
+        self.failure: Exception | None = None
+        self._failed_at: TracebackType | None = None
+        self.error: dict[str, Any] = {}
+        self.description: dict[str, Any] = {}
+        self.draining = False
+        self.drained = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def make_app(self) -> FastAPI:
+        """Return ADK's own application; it loads the agent when it starts."""
+        return self.server.get_fast_api_app(
+            lifespan=self._lifespan,
+            otel_to_cloud=self.config.options.otel_to_cloud,
+            bind_host="127.0.0.1",
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        await self.load()
+        gc.freeze()  # what is loaded stays; looking at it again would slow every run down
+        yield
+        await self.cancel_all()
+
+    @property
+    def active_runs(self) -> int:
+        """Return how many runs and eval runs have not ended."""
+        return len(self.runs.active) + len(self.evals.active)
+
+    def health(self) -> dict[str, Any]:
+        """Return what the supervisor and the home page want to know."""
+        return {
+            "app": self.config.app_name,
+            "pid": os.getpid(),
+            "runtime_id": self.config.runtime_id,
+            "code_version": self.config.code_version,
+            "state": self.state,
+            "active_runs": self.active_runs,
+            **({"error": self.error} if self.error else {}),
+        }
+
+    async def load(self) -> None:
+        """Load the agent and write its card. A failure is kept and told, never raised."""
+        name, version = self.config.app_name, self.config.code_version
+        try:
+            root, app = self.source.load()
+            await self.server.get_runner_async(name)
+        except (Exception, SystemExit) as error:
+            self.state, self.failure = "failed", _as_exception(error)
+            self._failed_at = self.failure.__traceback__
+            self.error = describe_failure(error, self.source.folder.root)
+            log.warning("Agent %r could not be loaded: %s", name, self.error["message"])
+            await db.write(agent_cards.write_failed, name, version, self.error)
+        else:
+            self.state = "ready"
+            self.description = _described(root, app, name)
+            await db.write(agent_cards.write_ready, name, version, self.description)
+
+    def drain(self) -> None:
+        """Take no more runs, and say `drained` when the last one has ended."""
+        self.draining = True
+        self._check_drained()
+
+    async def cancel_all(self) -> None:
+        """Cancel every run and eval run."""
+        await self.runs.cancel_all(
+            "The process that ran it was stopped, or the server it belonged to has gone."
+        )
+        await self.evals.cancel_all()
+
+    async def start_run(self, run_id: str) -> None:
+        """Take a queued run and carry it out, whoever listens. A run that was taken already is left alone.
+
+        Raises:
+            NotFound: there is no such run.
+            RuntimeUnavailable: the process is about to end.
+        """
+        if run_id in self.runs.active:
+            return
+        if self.draining:
+            raise RuntimeUnavailable(
+                f"The process of {self.config.app_name!r} is ending.",
+                hint="Send it once more: another one runs.",
+            )
+        run = await db.read(_read_run, run_id)
+        if run.status == Run.Status.QUEUED and run_id not in self.runs.active:
+            live = self.runs.enter(run)
+            self._spawn(self._carry_out(live, json.loads(run.request)))
+
+    async def _carry_out(self, live: LiveRun, request: dict[str, Any]) -> None:
+        """Run the agent. What it raises has been written when it comes here; what comes before is written now."""
+        try:
+            if self.failure is not None:
+                raise self.failure.with_traceback(self._failed_at)
+            refuse_kept(live.session)
+            runner = await self._runner_of(live.session.realm)
+            await runner.run_queued(live, request, run_config(request, self.config.options))
+        except asyncio.CancelledError:
+            await self.runs.finish(live, Run.Status.CANCELLED)
+        except Exception as error:
+            log.info("Run %s failed: %s: %s", live.id, type(error).__name__, error)
+            if not live.ended.is_set():
+                await self.runs.fail(live, error)
+
+    def _make_server(self) -> ManagedServer:
+        options, root = self.config.options, self.source.folder.root
+        return ManagedServer(
+            make_runner=self._make_runner,
+            agent_loader=self.source.loader,
+            session_service=self.runs.service,
+            artifact_service=services.artifact_service(options, root),
+            memory_service=services.memory_service(options, root),
+            credential_service=services.credential_service(),
+            eval_sets_manager=LocalEvalSetsManager(agents_dir=str(root)),
+            eval_set_results_manager=LocalEvalSetResultsManager(agents_dir=str(root)),
+            agents_dir=str(root),
+            extra_plugins=options.extra_plugins,
+            url_prefix=options.url_prefix or None,
+            default_llm_model=options.default_llm_model or None,
+            max_llm_calls=options.max_llm_calls,
+        )
+
+    def _make_runner(self, app: App, app_name: str) -> ManagedRunner:
+        """Return the runner of an app, with a recorder first among its plug-ins."""
+        if not any(isinstance(plugin, Recorder) for plugin in app.plugins):
+            app = app.model_copy(update={"plugins": [Recorder(), *app.plugins]})
+        return ManagedRunner(
+            runs=self.runs,
+            app=app,
+            app_name=app_name,
+            artifact_service=self.server.artifact_service,
+            session_service=self.server.session_service,
+            memory_service=self.server.memory_service,
+            credential_service=self.server.credential_service,
+        )
+
+    async def _runner_of(self, realm: str) -> ManagedRunner:
+        """Return the app's runner; for a fork with a realm of its own, one whose services see that realm alone."""
+        runner = cast(ManagedRunner, await self.server.get_runner_async(self.config.app_name))
+        if not realm:
+            return runner
+        return ManagedRunner(
+            runs=self.runs,
+            app=runner.app,
+            app_name=self.config.app_name,
+            artifact_service=DjangoArtifactService(realm),
+            session_service=self.runs.service_of(realm),
+            memory_service=DjangoMemoryService(realm),
+            credential_service=self.server.credential_service,
+        )
+
+    def _check_drained(self) -> None:
+        if self.draining and not self.active_runs:
+            self.drained.set()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def run_config(request: dict[str, Any], options: RuntimeOptions) -> RunConfig:
+    """Return ADK's RunConfig of what the console asked for.
+
+    Raises:
+        ValidationError: a field of `run_config` does not exist or cannot have this value.
+    """
+    defaults = {} if options.max_llm_calls is None else {"max_llm_calls": options.max_llm_calls}
+    mode = StreamingMode.SSE if request.get("streaming") else StreamingMode.NONE
+    given = {**defaults, "streaming_mode": mode, **(request.get("run_config") or {})}
+    if request.get("custom_metadata"):
+        given["custom_metadata"] = request["custom_metadata"]
+    return RunConfig.model_validate(given)
+
+
+def _described(root: Node, app: App | None, app_name: str) -> dict[str, Any]:
+    """Return the description of an agent. One that cannot be described can be run all the same."""
+    try:
+        return describe(root, app, app_name)
+    except Exception:
+        log.exception("Agent %r cannot be described.", app_name)
+        return {"name": root.name, "type": type(root).__name__, "description": root.description}
+
+
+def _read_run(run_id: str) -> Run:
+    run = Run.objects.select_related("session").filter(pk=run_id).first()
+    if run is None:
+        raise NotFound(f"No run {run_id!r}.", hint="It was deleted with its session.")
+    return run
+
+
+def _as_exception(error: Exception | SystemExit) -> Exception:
+    if isinstance(error, SystemExit):
+        exited = AgentExited(f"The agent's module called sys.exit({error.code!r}).")
+        return exited.with_traceback(error.__traceback__)
+    return error

@@ -1,0 +1,74 @@
+"""Loading the agent of an app by ADK's own loader, and telling why it cannot be loaded."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+from google.adk.apps.app import App
+from google.adk.cli.service_registry import load_services_module
+
+from devui.runtime._adk import AgentLoadError, Node, OneAppLoader
+from sessions_app.agents import open_folder
+
+MAX_TRACEBACK = 50_000
+
+
+class AgentSource:
+    """The agent of one app: loaded once, by ADK's rules (`.env`, `services.py`, `app` before `root_agent`)."""
+
+    def __init__(self, agents_dir: str, app_name: str, code_version: str = "") -> None:
+        self.app_name = app_name
+        self.folder = open_folder(agents_dir)
+        self.code_version = code_version or self.folder.code_version(app_name)
+        self.loader = OneAppLoader(str(self.folder.given), app_name)
+
+    def load_services(self) -> None:
+        """Run the folder's `services.py` and `services.yaml`, which may register services with ADK."""
+        load_services_module(str(self.folder.given))
+
+    def load(self) -> tuple[Node, App | None]:
+        """Return the root agent, and the `App` around it when the agent's module has one.
+
+        Raises:
+            BaseException: whatever the agent's code raised, `SystemExit` included.
+        """
+        loaded = self.loader.load_agent(self.app_name)
+        if not isinstance(loaded, App):
+            return loaded, None
+        if loaded.root_agent is None:
+            raise ValueError(f"The app of {self.app_name!r} has no root_agent.")
+        return loaded.root_agent, loaded
+
+
+def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
+    """Return type, message, file, line and traceback of what an agent raised when it was loaded.
+
+    File and line are those of the innermost frame below `root`, or of a syntax error. The traceback starts at
+    the agent's own code.
+    """
+    if isinstance(error, AgentLoadError) and error.__cause__ is not None:
+        error = error.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(root)]
+    file, line = (own[-1].filename, own[-1].lineno) if own else ("", None)
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = error.filename, error.lineno
+    return {
+        "type": type(error).__name__,
+        "message": str(error) or type(error).__name__,
+        "file": file,
+        "line": line,
+        "traceback": traceback_text(error, skip=frames.index(own[0]) if own else len(frames)),
+    }
+
+
+def traceback_text(error: BaseException, skip: int = 0) -> str:
+    """Return the traceback as Python prints it, without its first frames and those of the import system."""
+    report = traceback.TracebackException.from_exception(error, compact=True)
+    report.stack = traceback.StackSummary.from_list(
+        [frame for frame in report.stack[skip:] if not frame.filename.startswith("<frozen importlib")]
+    )
+    text = "".join(report.format())
+    return text if len(text) <= MAX_TRACEBACK else f"…{text[-MAX_TRACEBACK:]}"

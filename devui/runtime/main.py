@@ -1,0 +1,117 @@
+"""The life of a runtime process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Coroutine, Iterator
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from devui.runtime import copies
+from devui.runtime.brevity import be_brief
+from devui.runtime.config import RuntimeConfig
+from devui.runtime.endpoints import add_endpoints
+from devui.runtime.guard import TokenGuard
+from devui.runtime.host import RuntimeHost
+from devui.runtime.signs import Heartbeat, Lifeline, end_group
+from sessions_app import db
+from sessions_app.runs import processes
+
+log = logging.getLogger(__name__)
+
+GRACE_S = 2
+"""Seconds that open answers have when the process ends."""
+
+
+def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | None = None) -> None:
+    """Run the app of `config` on a listening socket until told to end, or until the parent is gone."""
+    be_brief()
+    process_id, parent_id = os.getpid(), os.getppid()
+    loop, selector = copies.new_loop()
+    host = RuntimeHost(config)
+    server = _make_server(host)
+    copies.keep_apart(loop, selector, partial(_sockets, listener, server))
+    heartbeat = Heartbeat(config.runtime_id, partial(_cancel, loop, host))
+    heartbeat.start()
+    if lifeline_fd is not None:
+        Lifeline(lifeline_fd, loop, on_cut=partial(_end, loop, server, host)).start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)  # uvicorn ends on them, and raises them again when it has ended
+    try:
+        _run(loop, _serve(server, listener, host))
+    finally:
+        if os.getpid() != process_id:
+            os._exit(1)  # an agent forked and its copy came back: it owns nothing here
+        heartbeat.stop()
+        processes.stop(config.runtime_id)
+        db.close_pools()
+        if lifeline_fd is not None and os.getppid() != parent_id:
+            end_group()  # nobody else is left to end what the agent started
+
+
+def _sockets(listener: socket.socket, server: uvicorn.Server) -> Iterator[socket.socket]:
+    """Yield what the web reaches this process by."""
+    yield listener
+    for connection in server.server_state.connections:
+        if (transport := getattr(connection, "transport", None)) is not None:
+            yield transport.get_extra_info("socket")
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Let the process come to its own end."""
+
+
+def _make_server(host: RuntimeHost) -> uvicorn.Server:
+    app = host.make_app()
+    add_endpoints(app, host)
+    return uvicorn.Server(
+        uvicorn.Config(
+            TokenGuard(app, host.config.token),
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="on",
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket, host: RuntimeHost) -> None:
+    ending = asyncio.create_task(_end_when_drained(server, host))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        ending.cancel()
+
+
+async def _end_when_drained(server: uvicorn.Server, host: RuntimeHost) -> None:
+    await host.drained.wait()
+    server.should_exit = True
+
+
+def _end(loop: asyncio.AbstractEventLoop, server: uvicorn.Server, host: RuntimeHost) -> None:
+    """Come to an end: runs first, because the server waits for the answers that hang on them."""
+    loop.create_task(host.cancel_all()).add_done_callback(lambda _: setattr(server, "should_exit", True))
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, host: RuntimeHost, run_id: str) -> None:
+    asyncio.run_coroutine_threadsafe(host.runs.cancel(run_id), loop)
+
+
+def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end. asyncio lets `sys.exit` in an agent's task out of the loop; the loop then goes on."""
+    main = loop.create_task(work)
+    while not main.done():
+        try:
+            loop.run_until_complete(main)
+        except SystemExit:
+            if main.done():
+                raise
+            log.warning("Code of the agent called sys.exit; its run failed, the process goes on.")

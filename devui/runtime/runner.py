@@ -1,0 +1,155 @@
+"""ADK's `Runner` with a row for every run, whoever starts it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from google.adk.agents.live_request_queue import LiveRequestQueue
+from google.adk.agents.run_config import RunConfig
+from google.adk.events.event import Event
+from google.adk.runners import Runner
+from google.adk.sessions.session import Session
+from google.genai import types
+from typing_extensions import override
+
+from devui.runtime._adk import StreamingMode
+from devui.runtime.answers import sendable
+from devui.runtime.runs import LiveRun, Runs
+from sessions_app import db
+from sessions_app.ids import can_exist
+from sessions_app.models import AgentSession, Run
+from sessions_app.runs import rows
+
+
+class ManagedRunner(Runner):
+    """A runner whose runs are rows: queued per session, claimed, watched, ended.
+
+    Its `run_async` and `run_live` behave as ADK's own; what they yield can be sent (`sendable`). What the console
+    asked for comes in by `run_queued`.
+    """
+
+    def __init__(self, *, runs: Runs, **given: Any) -> None:
+        super().__init__(**given)
+        self._runs = runs
+
+    @override
+    async def run_async(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        invocation_id: str | None = None,
+        new_message: types.Content | None = None,
+        state_delta: dict[str, Any] | None = None,
+        run_config: RunConfig | None = None,
+        yield_user_message: bool = False,
+        abort_signal: asyncio.Event | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """Run the agent as ADK does, as a run with a row."""
+        abort = abort_signal or asyncio.Event()
+        start = partial(
+            super().run_async,
+            user_id=user_id,
+            session_id=session_id,
+            invocation_id=invocation_id,
+            new_message=new_message,
+            state_delta=state_delta,
+            run_config=run_config,
+            yield_user_message=yield_user_message,
+            abort_signal=abort,
+        )
+        request = {
+            "new_message": _json(new_message),
+            "streaming": bool(run_config and run_config.streaming_mode == StreamingMode.SSE),
+            "state_delta": state_delta,
+            "invocation_id": invocation_id,
+        }
+        async with aclosing(self._with_row(user_id, session_id, request, abort, start)) as events:
+            async for event in events:
+                yield sendable(event)
+
+    @override
+    async def run_live(
+        self,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        live_request_queue: LiveRequestQueue,
+        run_config: RunConfig | None = None,
+        session: Session | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """Run the agent in both directions as ADK does, as a run with a row."""
+        start = partial(
+            super().run_live,
+            user_id=user_id,
+            session_id=session_id,
+            live_request_queue=live_request_queue,
+            run_config=run_config,
+            session=session,
+        )
+        named = (session.user_id, session.id) if session else (user_id or "", session_id or "")
+        async with aclosing(self._with_row(*named, {"live": True}, asyncio.Event(), start)) as events:
+            async for event in events:
+                yield sendable(event)
+
+    async def run_queued(self, live: LiveRun, request: dict[str, Any], run_config: RunConfig) -> None:
+        """Carry out a run whose row was queued by the console, to its end. What fails is written and raised."""
+        live.author = self.agent.name
+        message = request.get("new_message")
+        start = partial(
+            super().run_async,
+            user_id=live.session.user_id,
+            session_id=live.session.session_id,
+            invocation_id=request.get("invocation_id"),
+            new_message=types.Content.model_validate(message) if message else None,
+            state_delta=request.get("state_delta"),
+            run_config=run_config,
+            abort_signal=live.abort,
+        )
+        async with aclosing(self._runs.manage(live, start)) as events:
+            async for _ in events:
+                pass
+
+    async def _with_row(
+        self,
+        user_id: str,
+        session_id: str,
+        request: dict[str, Any],
+        abort: asyncio.Event,
+        start: Any,
+    ) -> AsyncGenerator[Event, None]:
+        given = (self.app_name, user_id, session_id, request, self._runs.runtime_id)
+        run = await db.write(_create_run, *given)
+        if run is None:
+            events = start()  # ADK itself says that there is no such session
+        else:
+            live = self._runs.enter(run, author=self.agent.name, abort=abort)
+            events = self._runs.manage(live, start)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+
+def _create_run(
+    app_name: str, user_id: str, session_id: str, request: dict[str, Any], runtime_id: str
+) -> Run | None:
+    if not can_exist(user_id, session_id):
+        return None
+    session = AgentSession.objects.filter(
+        realm="", app_name=app_name, user_id=user_id, session_id=session_id.strip()
+    ).first()
+    if session is None:
+        return None
+    run = rows.create_run(session.pk, request, rows.ADK, runtime_id)
+    run.session = session
+    return run
+
+
+def _json(message: types.Content | None) -> dict[str, Any] | None:
+    if message is None:
+        return None
+    return message.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,51 @@
+"""ADK's services over DevUI's store, or the ones that ADK's URIs name."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from google.adk.artifacts.base_artifact_service import BaseArtifactService
+from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
+from google.adk.cli.utils.service_factory import (
+    create_artifact_service_from_options,
+    create_memory_service_from_options,
+)
+from google.adk.memory.base_memory_service import BaseMemoryService
+
+from devui.runtime.config import RuntimeOptions
+from sessions_app.adk import DjangoArtifactService, DjangoMemoryService
+
+
+def artifact_service(options: RuntimeOptions, agents_root: Path) -> BaseArtifactService:
+    """Return the service that keeps artifacts in DevUI's store, unless a URI names another.
+
+    Raises:
+        ValueError: ADK knows no such URI.
+    """
+    if not options.artifact_service_uri:
+        return DjangoArtifactService()
+    return create_artifact_service_from_options(
+        base_dir=agents_root, artifact_service_uri=options.artifact_service_uri, strict_uri=True
+    )
+
+
+def memory_service(options: RuntimeOptions, agents_root: Path) -> BaseMemoryService:
+    """Return the service that keeps memory in DevUI's store, unless a URI names another.
+
+    Raises:
+        ValueError: ADK knows no such URI.
+    """
+    if not options.memory_service_uri:
+        return DjangoMemoryService()
+    return create_memory_service_from_options(
+        base_dir=agents_root, memory_service_uri=options.memory_service_uri
+    )
+
+
+def credential_service() -> BaseCredentialService:
+    """Return ADK's credential service in this process's memory, as `adk web` uses it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # ADK calls its own default experimental
+        return InMemoryCredentialService()

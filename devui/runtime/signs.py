@@ -1,0 +1,83 @@
+"""Signs of life between a runtime and the world: it beats for the store, and ends when its parent is gone.
+
+Both run in threads of their own, because an agent may block the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+from django.db import DatabaseError, connections
+
+from sessions_app.runs import processes, rows
+
+END_S = 3.0
+"""Seconds to come to an end once the parent is gone; then the process is ended, whatever the agent does."""
+
+log = logging.getLogger(__name__)
+
+
+class Heartbeat(threading.Thread):
+    """Says every few seconds that the process lives, and hears who wants one of its runs cancelled."""
+
+    def __init__(self, runtime_id: str, on_cancel: Callable[[str], None]) -> None:
+        super().__init__(name="devui-heartbeat", daemon=True)
+        self._runtime_id = runtime_id
+        self._on_cancel = on_cancel
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        """Beat until stopped."""
+        while not self._stopped.wait(processes.HEARTBEAT_S):
+            try:
+                processes.beat(self._runtime_id)
+                for run_id in rows.cancel_requests(self._runtime_id):
+                    self._on_cancel(run_id)
+            except DatabaseError:
+                log.warning("The store did not take a heartbeat; trying again.", exc_info=True)
+                connections.close_all()
+        connections.close_all()
+
+    def stop(self) -> None:
+        """Beat no more."""
+        self._stopped.set()
+        self.join(timeout=END_S)
+
+
+class Lifeline(threading.Thread):
+    """Reads a pipe whose other end the parent holds, and ends the process when that end is closed."""
+
+    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, on_cut: Callable[[], None]) -> None:
+        super().__init__(name="devui-lifeline", daemon=True)
+        self._fd = fd
+        self._loop = loop
+        self._on_cut = on_cut
+
+    def run(self) -> None:
+        """Wait for the end of the pipe, give the loop a while to come to an end, and end what is left."""
+        while os.read(self._fd, 4096):
+            pass
+        self._loop.call_soon_threadsafe(self._on_cut)
+        threading.Event().wait(END_S)
+        end_group()
+
+
+def end_group() -> None:
+    """End this process and what it started. The parent made it the leader of a group of its own."""
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def read_line(fd: int) -> bytes:
+    """Read one line from a pipe and not a byte more."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(fd, 1)
+        if not byte:
+            raise EOFError("The parent closed the lifeline before it said what to run.")
+        line += byte
+    return bytes(line)

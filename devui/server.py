@@ -1,0 +1,134 @@
+"""The web process: it serves the pages and the API, and supervises the runtimes, in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from django.db import DatabaseError, connection
+
+from devui.supervisor import Supervisor
+from sessions_app import db
+from sessions_app.errors import BadInput
+from sessions_app.runs import client
+
+MAX_PORT = 65535
+
+GRACE_S = 3
+"""Seconds that open pages have to close their sockets when the server ends."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        BadInput: the host is not this machine's own, or the port cannot be had.
+    """
+    if not is_loopback(host):
+        raise BadInput(
+            f"--host {host} would let anybody on the network run your agents: DevUI asks nobody who they are.",
+            hint=f"Serve on 127.0.0.1 and reach it through a tunnel: ssh -L {port}:127.0.0.1:{port} HOST.",
+        )
+    if not 0 <= port <= MAX_PORT:
+        raise BadInput(
+            f"{port} is no port.", hint=f"Choose one up to {MAX_PORT} by --port; 0 takes a free one."
+        )
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        created = socket.create_server(address[:2], family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise BadInput(
+                f"Port {port} of {host} is in use.", hint="End what uses it, or choose another by --port."
+            ) from error
+        raise BadInput(
+            f"Cannot serve on {host}:{port}: {error.strerror}.", hint="Choose another --host or --port."
+        ) from error
+    # asyncio sends without delay only on sockets that say they are TCP; else every answer takes 40 ms more.
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=created.detach())
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host can only be reached from this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def prepare_store() -> None:
+    """Create or migrate the store.
+
+    Raises:
+        BadInput: the store cannot be reached or written.
+        SchemaTooNew: the store was written by a newer DevUI.
+    """
+    from sessions_app.schema import ensure_schema
+
+    try:
+        ensure_schema()
+    except DatabaseError as error:
+        where = connection.settings_dict["NAME"]
+        reason = str(error).strip().splitlines()[0]
+        raise BadInput(
+            f"The store {where!r} cannot be used: {reason}.",
+            hint="Name one that can be reached and written by DATABASE_URL.",
+        ) from error
+    finally:
+        connection.close()
+
+
+def serve(
+    listener: socket.socket,
+    supervisor: Supervisor,
+    *,
+    access_log: bool = False,
+    first: Callable[[], Coroutine[Any, Any, None]] | None = None,
+) -> None:
+    """Serve until a signal comes. `first` is done beside serving, when the server is up."""
+    from devui.asgi import application
+
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application,
+            log_config=None,
+            log_level="info" if access_log else "warning",
+            access_log=access_log,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)  # uvicorn ends on them, and raises them again when it has ended
+    asyncio.run(_serve(server, listener, supervisor, first))
+    db.close_pools()
+
+
+async def _serve(
+    server: uvicorn.Server,
+    listener: socket.socket,
+    supervisor: Supervisor,
+    first: Callable[[], Coroutine[Any, Any, None]] | None,
+) -> None:
+    async with supervisor:
+        client.register(supervisor)
+        if first is not None:
+            supervisor.spawn(first())
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            client.register(None)
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Let the process come to its own end."""

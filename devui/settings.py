@@ -1,0 +1,67 @@
+"""Django settings of DevUI: one file, everything that varies comes from the environment."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from devui import embed, env
+
+DATA_DIR = Path(env.text("DEVUI_DATA_DIR", ".devui")).absolute()
+
+DEBUG = env.flag("DEVUI_DEBUG")
+SECRET_KEY = env.text("DEVUI_SECRET_KEY") or secrets.token_urlsafe(48)
+DEVUI_ALLOW_ORIGINS = env.words("DEVUI_ALLOW_ORIGINS")
+ALLOWED_HOSTS = [
+    *env.words("DEVUI_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
+    *env.hosts_of(DEVUI_ALLOW_ORIGINS),
+]
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.number("DEVUI_MAX_BODY_MB", 64) * 1024 * 1024
+DEVUI_AGENTS_DIR = env.text("DEVUI_AGENTS_DIR", ".")
+DEVUI_URL_PREFIX = env.url_path("DEVUI_URL_PREFIX")
+FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
+
+INSTALLED_APPS = ["django.contrib.staticfiles", *embed.APPS]
+
+MIDDLEWARE = [*embed.GUARDS, "devui.middleware.StaticFiles", *embed.ANSWERS]
+APPEND_SLASH = False
+
+ROOT_URLCONF = "devui.urls"
+ASGI_APPLICATION = "devui.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {"context_processors": embed.CONTEXT_PROCESSORS},
+    },
+]
+
+DATABASES = {"default": env.database(env.store_url(f"sqlite:///{DATA_DIR / 'devui.sqlite3'}"))}
+DEVUI_TEMPORARY_STORE = env.text("DEVUI_TEMPORARY_STORE")
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.text("REDIS_URL")
+CHANNEL_LAYERS = {
+    "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+    if REDIS_URL
+    else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
+}
+
+LANGUAGE_CODE = "en"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+STATIC_URL = f"{DEVUI_URL_PREFIX}/static/"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_ALLOW_ALL_ORIGINS = False
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.text("DEVUI_LOG_LEVEL", "INFO").upper()},
+    "loggers": {"django.request": {"level": "ERROR"}, "httpx": {"level": "WARNING"}},
+}

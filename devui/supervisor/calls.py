@@ -1,0 +1,129 @@
+"""Talking to a runtime process over HTTP. What goes wrong on the way is said in words, never as a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from devui.supervisor.child import Child
+from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.runs.client import Frame
+
+DEATH_S = 0.5
+"""Seconds to wait for the news of a process's end before its silence is explained without it."""
+
+OWN_HEADERS = frozenset(
+    {
+        "connection",
+        "content-length",
+        "forwarded",
+        "host",
+        "keep-alive",
+        "origin",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-devui-token",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+    }
+)
+"""Headers that concern one connection, and those by which the web process has judged the caller already."""
+
+
+async def call(child: Child, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    """Call a `/devui/…` endpoint and return its JSON.
+
+    Raises:
+        DevUIError: what the process answered, or that it did not.
+    """
+    async with _explained(child):
+        response = await child.http.request(method, path, json=body)
+    if response.is_success:
+        return response.json()
+    raise _answered(response)
+
+
+@asynccontextmanager
+async def open_stream(
+    child: Child, method: str, path: str, headers: Mapping[str, str], content: bytes
+) -> AsyncIterator[httpx.Response]:
+    """Open a request to ADK's server. `path` is percent-encoded as it came in, with its query.
+
+    Raises:
+        RuntimeUnavailable: the process died, also while the answer is read.
+    """
+    kept = {name: value for name, value in headers.items() if name.lower() not in OWN_HEADERS}
+    url = child.http.base_url.copy_with(raw_path=quote(path, safe="/%?&=:@!$'()*+,;~-._").encode())
+    request = child.http.build_request(method, url, headers=kept, content=content)
+    async with _explained(child):
+        response = await child.http.send(request, stream=True)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+
+async def frames(child: Child, run_id: str, after: int) -> AsyncIterator[Frame]:
+    """Yield the frames of a run as the process sends them.
+
+    Raises:
+        DevUIError: the process does not know the run, or is gone.
+    """
+    path = f"/devui/runs/{run_id}/stream?after={after}"
+    async with open_stream(child, "GET", path, {}, b"") as response:
+        if not response.is_success:
+            await response.aread()
+            raise _answered(response)
+        async for line in response.aiter_lines():
+            if line.startswith("data: "):
+                yield json.loads(line.removeprefix("data: "))
+
+
+@asynccontextmanager
+async def _explained(child: Child) -> AsyncIterator[None]:
+    with child.used():
+        if not child.is_alive:
+            raise _gone(child)
+        try:
+            yield
+        except httpx.TransportError as error:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(child.exited.wait(), DEATH_S)
+            raise _gone(child) from error
+
+
+def _gone(child: Child) -> RuntimeUnavailable:
+    silent = f"The process of agent {child.app_name!r} does not answer."
+    return RuntimeUnavailable(
+        silent if child.is_alive else child.death(),
+        hint="Send it once more: a new process is started. The server's log has its output.",
+    )
+
+
+def _answered(response: httpx.Response) -> DevUIError:
+    """Return the error a process answered: the class whose code it names, else one of the same status."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = {}
+    if not isinstance(body, dict):
+        body = {}
+    message = str(body.get("detail") or f"The agent's process answered {response.status_code}.")
+    known = {error.code: error for error in _all_errors(DevUIError)}
+    named = known.get(str(body.get("code")), RuntimeUnavailable)
+    return named(message, hint=str(body.get("hint") or "The server's log has its output."))
+
+
+def _all_errors(base: type[DevUIError]) -> list[type[DevUIError]]:
+    return [base, *(found for error in base.__subclasses__() for found in _all_errors(error))]

@@ -1,0 +1,116 @@
+"""The runtime of one app, as pages and the API see it (`sessions_app.runs.client.RuntimeClient`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from devui.supervisor import calls
+from devui.supervisor.child import Child
+from sessions_app import db
+from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.models import Run
+from sessions_app.runs import processes, rows
+from sessions_app.runs.client import Frame
+
+if TYPE_CHECKING:
+    from devui.supervisor.supervisor import Supervisor
+
+FOREIGN_CANCEL_S = 2 * processes.HEARTBEAT_S + 2
+"""Seconds for a process of another server to hear that a run is to be cancelled, and to do it."""
+
+log = logging.getLogger(__name__)
+
+
+class AppClient:
+    """Hands over runs, watches and cancels them, and passes requests on to ADK's server in the process."""
+
+    def __init__(self, supervisor: Supervisor, app_name: str) -> None:
+        self._supervisor = supervisor
+        self._app_name = app_name
+
+    async def start_run(self, run_id: str) -> None:
+        """Hand over a queued run; its row says what to do. One that has ended meanwhile is left alone.
+
+        Raises:
+            DevUIError: no process can take it; the row says why.
+        """
+        await self._supervisor.deliveries.hand_over(self._app_name, run_id)
+
+    async def cancel_run(self, run_id: str) -> None:
+        """Cancel a run; a process that does not react is ended. Returns when the row says how it ended.
+
+        Raises:
+            RuntimeUnavailable: the run belongs to another server's process, which does not react.
+        """
+        if await db.write(rows.end_queued, run_id, Run.Status.CANCELLED):
+            return
+        if not await db.write(rows.request_cancel, run_id):
+            return
+        runtime_id = await db.read(_runtime_of, run_id)
+        child = self._supervisor.child_with(runtime_id)
+        if child is None:
+            await self._await_foreign_cancel(run_id)
+        elif not await self._ends_by_itself(child, run_id):
+            await self._supervisor.end_to_cancel(child, run_id)
+
+    def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
+        """Yield a run's frames with n > `after`, from memory and then as they come, until `end`."""
+        return self._supervisor.feeds.follow(run_id, after)
+
+    def open(
+        self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """Open a streamed request to ADK's own server in the process.
+
+        Raises:
+            RuntimeUnavailable: the process cannot be reached or died before it answered.
+        """
+        return self._open(method, path, headers, content)
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Call one of the process's `/devui/…` endpoints and return its JSON.
+
+        Raises:
+            DevUIError: with the status, message and hint the process answered.
+        """
+        child = await self._supervisor.child(self._app_name)
+        return await calls.call(child, method, path, body)
+
+    @asynccontextmanager
+    async def _open(
+        self, method: str, path: str, headers: Mapping[str, str], content: bytes
+    ) -> AsyncIterator[httpx.Response]:
+        child = await self._supervisor.child(self._app_name)
+        async with calls.open_stream(child, method, path, headers, content) as response:
+            yield response
+
+    async def _ends_by_itself(self, child: Child, run_id: str) -> bool:
+        try:
+            async with asyncio.timeout(self._supervisor.limits.cancel):
+                answer = await calls.call(child, "POST", f"/devui/runs/{run_id}/cancel")
+        except (TimeoutError, DevUIError):
+            return False
+        return bool(answer["ended"])
+
+    async def _await_foreign_cancel(self, run_id: str) -> None:
+        frames = self._supervisor.feeds.follow(run_id)
+        try:
+            async with asyncio.timeout(FOREIGN_CANCEL_S):
+                async for frame in frames:
+                    if frame["type"] == "end":
+                        return
+        except TimeoutError as error:
+            raise RuntimeUnavailable(
+                f"Run {run_id} belongs to a process of another server, which does not react.",
+                hint="It is marked crashed when that process stops giving signs of life.",
+            ) from error
+
+
+def _runtime_of(run_id: str) -> str | None:
+    return Run.objects.filter(pk=run_id).values_list("runtime_id", flat=True).first()

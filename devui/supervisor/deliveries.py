@@ -1,0 +1,152 @@
+"""Handing queued runs to processes, and to the next one when a process ends before it has begun them.
+
+A run is delivered by one task at a time, and ends up in one of three ways: a process has it, it ended meanwhile, or
+it is ended here with the reason. Nobody else ends a run that is on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from devui.supervisor import calls
+from devui.supervisor.child import Child
+from sessions_app import db
+from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.models import Run
+from sessions_app.runs import rows
+
+if TYPE_CHECKING:
+    from devui.supervisor.supervisor import Supervisor
+
+HAND_OVER_S = 3.0
+"""Seconds to wait for a process to take a run. A blocked one takes it later; the run is queued meanwhile."""
+
+MOST_PROCESSES = 3
+"""How many processes may end before they have begun a run; then it has crashed, like what it was handed to."""
+
+Status = Run.Status
+
+log = logging.getLogger(__name__)
+
+
+class Deliveries:
+    """The runs of one web process that are on their way to a runtime."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ended_before: Counter[str] = Counter()
+
+    async def hand_over(self, app_name: str, run_id: str) -> None:
+        """Hand over a queued run; one that has ended meanwhile is left alone. Waits for `HAND_OVER_S` at most.
+
+        Raises:
+            DevUIError: no process can take it; its row says why.
+        """
+        delivering = self.start(app_name, run_id)
+        done, _ = await asyncio.wait([delivering], timeout=HAND_OVER_S)
+        if done:
+            _tell(delivering)
+
+    def hand_on(self, child: Child, run_ids: list[str]) -> None:
+        """Hand what a process that has ended did not begin to the next one, unless it is on its way already."""
+        for run_id in run_ids:
+            if not self._is_on_its_way(run_id):
+                self._ended_before[run_id] += 1
+                self.start(child.app_name, run_id, child)
+
+    def start(self, app_name: str, run_id: str, before: Child | None = None) -> asyncio.Task[None]:
+        """Deliver a run in a task of its own. `before` is the process that ended with it."""
+        if not self._is_on_its_way(run_id):
+            task = asyncio.create_task(self._deliver(app_name, run_id, before))
+            self._tasks[run_id] = task
+            task.add_done_callback(lambda done: self._forget(run_id, done))
+        return self._tasks[run_id]
+
+    async def close(self, why: str) -> None:
+        """Stop delivering, and end what no process has."""
+        tasks, self._tasks = dict(self._tasks), {}
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        for run_id in tasks:
+            await db.write(rows.end_queued, run_id, Status.CRASHED, "ServerStopped", why)
+
+    def _is_on_its_way(self, run_id: str) -> bool:
+        """Tell whether a task delivers a run. One that is done looks after its run no more."""
+        return run_id in self._tasks and not self._tasks[run_id].done()
+
+    def _forget(self, run_id: str, done: asyncio.Task[None]) -> None:
+        if self._tasks.get(run_id) is done:
+            del self._tasks[run_id]
+        if not done.cancelled() and (error := done.exception()):
+            log.warning("A run could not be handed over: %s", error)
+
+    async def _deliver(self, app_name: str, run_id: str, before: Child | None) -> None:
+        try:
+            while self._may_go_on(run_id):
+                before = await self._offer(app_name, run_id)
+                if before is None:
+                    return
+                self._ended_before[run_id] += 1
+        except DevUIError as error:
+            await self._give_up(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
+            raise
+        except Exception as error:
+            log.exception("Run %s could not be handed over", run_id)
+            await self._give_up(
+                run_id, type(error).__name__, "It could not be handed over; the server's log says why."
+            )
+            raise
+        how = before.death() if before else ""
+        why = f"{MOST_PROCESSES} processes ended before they had begun it. {how}".strip()
+        await self._give_up(run_id, "RuntimeCrashed", why)
+        raise RuntimeUnavailable(why, hint="The server's log has their output.")
+
+    def _may_go_on(self, run_id: str) -> bool:
+        return self._ended_before[run_id] < MOST_PROCESSES
+
+    async def _offer(self, app_name: str, run_id: str) -> Child | None:
+        """Hand a run to the app's process. Return the process when it has ended and the run still waits.
+
+        Raises:
+            DevUIError: the process does not take it, or the run ended with it.
+        """
+        child = await self._supervisor.child(app_name)
+        refusal: DevUIError | None = None
+        try:
+            with child.used():
+                if not await db.write(rows.assign, run_id, child.id):
+                    return None
+                await calls.call(child, "POST", "/devui/runs", {"run_id": run_id})
+        except DevUIError as error:
+            refusal = error
+        if not child.is_alive:
+            await child.exited.wait()
+            status = await db.read(rows.status_of, run_id)
+            if status == Status.QUEUED:
+                return child
+            if status in rows.ACTIVE:
+                return None
+        if refusal is not None:
+            raise refusal
+        return None
+
+    async def _give_up(self, run_id: str, error_type: str, error: str) -> None:
+        status = Status.CRASHED if self._ended_before.pop(run_id, 0) else Status.FAILED
+        await db.write(rows.end_queued, run_id, status, error_type, error)
+
+
+def _tell(done: asyncio.Task[None]) -> None:
+    """Raise what a delivery raised.
+
+    Raises:
+        DevUIError: no process can take the run.
+        RuntimeUnavailable: the server is stopping.
+    """
+    if done.cancelled():
+        raise RuntimeUnavailable("The server is stopping.", hint="Start it again.")
+    done.result()

@@ -1,0 +1,85 @@
+"""Where a runtime listens: a unix socket in a folder nobody else can enter, else a loopback port.
+
+The parent binds the socket and hands it down, so that a request sent while the process starts waits.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+BACKLOG = 1024
+MAX_PATH = 100
+"""Longest path, in bytes, that every platform takes for a unix socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening socket and how to reach it."""
+
+    socket: socket.socket
+    path: Path | None
+
+    def client(self, headers: dict[str, str]) -> httpx.AsyncClient:
+        """Return a client of what will answer on the socket. Answers may take as long as a run does.
+
+        Each request has a connection of its own: the server drops one after an agent's error, and while a
+        process that the agent has forked holds it too, the next request on it would never be answered.
+        """
+        uds = str(self.path) if self.path else None
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        port = "" if self.path else f":{self.socket.getsockname()[1]}"
+        return httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=uds, limits=limits),
+            base_url=f"http://127.0.0.1{port}",
+            headers=headers,
+            timeout=httpx.Timeout(None, connect=5.0),
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        """Close this process's copy. What inherited the socket still listens."""
+        self.socket.close()
+
+    def remove(self) -> None:
+        """Remove the socket's name, when nothing listens any more."""
+        if self.path:
+            self.path.unlink(missing_ok=True)
+
+
+class SocketFolder:
+    """A private folder for the sockets of one web process."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._count = 0
+
+    def listen(self) -> Listener:
+        """Return a new listening socket."""
+        path = self._next_path()
+        if path is None:
+            return Listener(socket.create_server(("127.0.0.1", 0), backlog=BACKLOG), None)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.bind(str(path))
+        listening.listen(BACKLOG)
+        return Listener(listening, path)
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _next_path(self) -> Path | None:
+        if not hasattr(socket, "AF_UNIX"):
+            return None
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="devui-"))  # mode 0700
+        self._count += 1
+        path = self._folder / f"{self._count}.sock"
+        return path if len(str(path).encode()) <= MAX_PATH else None

@@ -1,0 +1,316 @@
+"""The runtime processes of one web process: started at first use, replaced when code changes, ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from devui.runtime.config import RuntimeOptions
+from devui.supervisor import calls
+from devui.supervisor.child import Child
+from devui.supervisor.client import AppClient
+from devui.supervisor.deliveries import Deliveries
+from devui.supervisor.feeds import Feeds
+from devui.supervisor.limits import Limits
+from devui.supervisor.output import LineSink
+from devui.supervisor.sockets import SocketFolder
+from sessions_app import agent_cards, agents, db
+from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.models import AgentCard
+from sessions_app.runs import processes, rows
+
+STOPPED = "The server was stopped."
+
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Finds or starts the runtime process of an app (`sessions_app.runs.client.RuntimeProvider`).
+
+    An async context manager: inside it processes are watched, behind it none is left.
+    """
+
+    def __init__(
+        self,
+        agents_dir: str | Path,
+        options: RuntimeOptions | None = None,
+        *,
+        limits: Limits | None = None,
+        environment: Mapping[str, str] | None = None,
+        write_line: LineSink | None = None,
+    ) -> None:
+        self.folder = agents.open_folder(agents_dir)
+        self.limits = limits or Limits()
+        self.feeds = Feeds(self.child_with)
+        self.deliveries = Deliveries(self)
+        self._options = options or RuntimeOptions()
+        self._environment = dict(environment or {})
+        self._write_line = write_line or _write_line
+        self._sockets = SocketFolder()
+        self._current: dict[str, Child] = {}
+        self._children: dict[str, Child] = {}
+        self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._attending: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
+        self._is_watching = False
+
+    async def __aenter__(self) -> Self:
+        await db.write(_crash_orphans)
+        self.spawn(_forget_stopped())
+        self.spawn(self._sweep())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def apps(self) -> list[str]:
+        """Return the names of the apps that can be run, sorted."""
+        return self.folder.names()
+
+    async def client(self, app_name: str) -> AppClient:
+        """Return the app's runtime, started if need be.
+
+        Raises:
+            NotFound: no such app.
+            RuntimeUnavailable: the process could not be started.
+        """
+        await self.child(app_name)
+        return AppClient(self, app_name)
+
+    async def child(self, app_name: str) -> Child:
+        """Return the process that runs the app's present code; requests to it wait while it starts.
+
+        Raises:
+            NotFound: no such app.
+            RuntimeUnavailable: the process could not be started.
+        """
+        self.folder.folder_of(app_name)
+        async with self._starting[app_name]:
+            version = await asyncio.to_thread(self.folder.code_version, app_name)
+            current = self._current.get(app_name)
+            if current is not None and current.is_alive:
+                if current.config.code_version == version:
+                    current.used_at = time.monotonic()
+                    return current
+                self._retire(current, "its code has changed")
+            child = self._current[app_name] = await self._start(app_name, version)
+            return child
+
+    def child_with(self, runtime_id: str | None) -> Child | None:
+        """Return the process with this id, when it is one of ours and lives."""
+        return self._children.get(runtime_id or "")
+
+    async def end_process(self, runtime_id: str, why: str) -> bool:
+        """End a process that does not react; what it runs has crashed. False: it is none of this server's."""
+        child = self.child_with(runtime_id)
+        if child is None:
+            return False
+        await self._end(child, why)
+        return True
+
+    async def end_to_cancel(self, child: Child, run_id: str) -> None:
+        """End a process whose agent does not react to a cancel: that run is cancelled, what else runs crashes.
+
+        What it had not begun goes to the next process.
+        """
+        why = f"Its process was ended to cancel run {run_id}, whose agent did not react."
+        await db.write(rows.finish, run_id, rows.Status.CANCELLED)
+        await self._end(child, why)
+
+    async def _end(self, child: Child, why: str) -> None:
+        child.kill(why)
+        await child.exited.wait()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the caller's work, until the supervisor is closed."""
+        _keep(self._tasks, work)
+
+    async def close(self) -> None:
+        """End every process; runs that go on are cancelled."""
+        self._closing.set()
+        await self.deliveries.close(STOPPED)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for child in self._children.values():
+            child.let_go(STOPPED)
+        if self._attending:
+            await asyncio.wait(self._attending, timeout=self.limits.stop)
+        for child in self._children.values():
+            child.kill(STOPPED)
+        await asyncio.gather(*self._attending)
+        await self.feeds.close()
+        self._sockets.remove()
+
+    async def _start(self, app_name: str, version: str) -> Child:
+        if self._closing.is_set():
+            raise RuntimeUnavailable("The server is stopping.", hint="Start it again.")
+        try:
+            child = await Child.spawn(
+                app_name,
+                self.folder.given,
+                version,
+                self._options,
+                self._sockets.listen(),
+                self._environment,
+                self._write_line,
+            )
+        except OSError as error:
+            raise RuntimeUnavailable(
+                f"No process could be started for agent {app_name!r}: {error.strerror}.",
+                hint="The system may be out of processes, memory or file descriptors.",
+            ) from error
+        self._children[child.id] = child
+        _keep(self._attending, self._attend(child))
+        if self._closing.is_set():
+            child.let_go(STOPPED)
+        await db.write(processes.register, child.id, app_name, child.pid, version)
+        self.spawn(self._await_start(child))
+        if not self._is_watching:
+            self._is_watching = True
+            self.spawn(self._watch_code())
+        return child
+
+    async def _attend(self, child: Child) -> None:
+        """Stay with a process until it is gone, then end what it leaves behind."""
+        await child.wait()
+        del self._children[child.id]
+        if self._current.get(child.app_name) is child:
+            del self._current[child.app_name]
+        will_start = (child.ready.is_set() or child.was_killed) and not self._closing.is_set()
+        queued = await db.read(rows.not_begun_by, child.id) if will_start else []
+        crashed = await db.write(_crash_runs_of, child.id, child.death(), queued)
+        await db.write(processes.stop, child.id)
+        self.deliveries.hand_on(child, queued)
+        if not child.ready.is_set() and not self._closing.is_set():
+            await child.output.finish()
+            await db.write(_note_failed_start, child)
+        child.exited.set()
+        if crashed or not child.ended_in_order:
+            log.error("%s %d runs crashed with it.", child.death(), len(crashed))
+        await child.output.finish()
+        await child.close()
+
+    async def _await_start(self, child: Child) -> None:
+        """See to it that a process answers within the limit, or ends."""
+        try:
+            async with asyncio.timeout(self.limits.start):
+                await calls.call(child, "GET", "/devui/health")
+                child.ready.set()
+        except TimeoutError:
+            child.kill(f"Agent {child.app_name!r} was not loaded within {self.limits.start:.0f} s.")
+        except DevUIError:
+            pass  # it died: `_attend` says how
+
+    def _retire(self, child: Child, why: str) -> None:
+        """Give a process no more work, and end it when it has done what it has, or after a while."""
+        del self._current[child.app_name]
+        self.spawn(self._end_when_done(child, why))
+
+    async def _end_when_done(self, child: Child, why: str) -> None:
+        try:
+            async with asyncio.timeout(self.limits.drain):
+                await child.unused.wait()
+                with suppress(DevUIError):
+                    await calls.call(child, "POST", "/devui/drain")
+                await child.exited.wait()
+        except TimeoutError:
+            limit = f"{self.limits.drain:.0f} s"
+            child.kill(
+                f"The process of agent {child.app_name!r} was ended: {why}, and its runs went on for {limit}."
+            )
+
+    async def _sweep(self) -> None:
+        """Now and then end idle processes, and runs that nobody else will end."""
+        while True:
+            await asyncio.sleep(self.limits.sweep)
+            try:
+                await db.write(_crash_orphans)
+                newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
+                for place, child in enumerate(newest_first):
+                    kept = place < self.limits.kept
+                    await self._end_if_idle(child, self.limits.idle if kept else self.limits.sweep)
+            except Exception:
+                log.exception("The look for idle processes failed; trying again.")
+
+    async def _end_if_idle(self, child: Child, idle_s: float) -> None:
+        async with self._starting[child.app_name]:
+            is_current = self._current.get(child.app_name) is child
+            is_young = time.monotonic() - child.used_at < idle_s
+            if not is_current or is_young or not child.unused.is_set():
+                return
+            with suppress(DevUIError, TimeoutError):
+                async with asyncio.timeout(self.limits.cancel):
+                    health = await calls.call(child, "GET", "/devui/health")
+                if not health["active_runs"]:
+                    self._retire(child, "nobody used it")
+
+    async def _watch_code(self) -> None:
+        """Start the new process of an app in use as soon as its code changes, so that the next run finds it."""
+        from watchfiles import awatch
+
+        try:
+            async for _ in awatch(self.folder.given, watch_filter=lambda change, path: agents.is_code(path)):
+                for app_name in list(self._current):
+                    with suppress(DevUIError):
+                        await self.child(app_name)
+        except (OSError, RuntimeError) as error:
+            log.warning("Changes of code are seen when the next run starts: %s", error)
+
+
+def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
+async def _forget_stopped() -> None:
+    """Delete the rows of processes that ended long ago, a few at a time so that nobody waits for it."""
+    try:
+        while await db.write(processes.forget_stopped):
+            pass
+    except Exception:
+        log.exception("Old processes could not be forgotten; the next start tries again.")
+
+
+def _crash_orphans() -> None:
+    from evals_app import writes as evals
+
+    rows.crash_orphans()
+    evals.crash_orphans()
+
+
+def _crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
+    from evals_app import writes as evals
+
+    evals.crash_runs_of(runtime_id, why)
+    return rows.crash_runs_of(runtime_id, why, spared)
+
+
+def _note_failed_start(child: Child) -> None:
+    """Note that a process died before it could say what is wrong with its agent; its last words have to do."""
+    card = AgentCard.objects.filter(app_name=child.app_name).first()
+    if card is None or card.checked_at < child.started_at:
+        error = {
+            "type": "RuntimeCrashed",
+            "message": child.death(),
+            "file": "",
+            "line": None,
+            "traceback": "\n".join(child.output.last_lines),
+        }
+        agent_cards.write_failed(child.app_name, child.config.code_version, error)
+
+
+def _write_line(app_name: str, line: str) -> None:
+    sys.stderr.write(f"{app_name} | {line}\n")

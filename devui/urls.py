@@ -1,0 +1,18 @@
+"""Every address DevUI answers on."""
+
+from django.urls import include, path
+
+from devui import api, views
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("", include("sessions_app.urls")),
+    path("", include("evals_app.urls")),
+    path("api/v1/", api.v1.urls),
+    path("", api.adk.urls),
+]
+
+handler400 = "devui.errors.handler400"
+handler403 = "devui.errors.handler403"
+handler404 = "devui.errors.handler404"
+handler500 = "devui.errors.handler500"

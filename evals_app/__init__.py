@@ -1,0 +1,1 @@
+"""Evalsets run against agents: files, runs, attempts, scores, and the pages that show them."""

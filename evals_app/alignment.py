@@ -1,0 +1,211 @@
+"""Expected and actual tool calls lined up, call by call and argument by argument, under the metric's own rules. Pure.
+
+`ToolTrajectoryCriterion` (`google/adk/evaluation/eval_metrics.py`): EXACT wants the same calls in the same order,
+IN_ORDER allows others between them, ANY_ORDER allows others and any order; arguments can be ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+Call = Mapping[str, Any]
+"""{name, args}, and whatever else it carries along"""
+
+MISSING = object()
+LONGEST = 400
+"""Longest list that is lined up by the best fit (its cost grows with the product); longer ones go by place."""
+
+
+class Fit(StrEnum):
+    """How an expected and an actual call stand to each other."""
+
+    SAME = "same"
+    ARGS = "args"
+    MISSING = "missing"
+    EXTRA = "extra"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of the tool trajectory metric."""
+
+    match_type: str = "EXACT"
+    ignore_args: bool = False
+
+    @classmethod
+    def of(cls, criterion: Any) -> Rules:
+        """Read the rules from a criterion of a configuration (a number has none)."""
+        if not isinstance(criterion, Mapping):
+            return cls()
+        named = criterion.get("match_type", criterion.get("matchType", "EXACT"))
+        ignore = criterion.get("ignore_args", criterion.get("ignoreArgs", False))
+        if isinstance(named, int):
+            named = ("EXACT", "IN_ORDER", "ANY_ORDER")[named] if 0 <= named <= 2 else "EXACT"
+        return cls(str(named).strip().upper().replace("-", "_").replace(" ", "_"), bool(ignore))
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument on both sides; `expected` or `actual` is MISSING where the call lacks it."""
+
+    name: str
+    expected: Any
+    actual: Any
+
+    @property
+    def same(self) -> bool:
+        """Tell whether both sides have the same value."""
+        return (
+            self.expected is not MISSING and self.actual is not MISSING and bool(self.expected == self.actual)
+        )
+
+    @property
+    def has_expected(self) -> bool:
+        """Tell whether the expected call has this argument."""
+        return self.expected is not MISSING
+
+    @property
+    def has_actual(self) -> bool:
+        """Tell whether the actual call has this argument."""
+        return self.actual is not MISSING
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One row: an expected call, an actual one, or both. `wrong` says that the rules do not allow it."""
+
+    expected: Call | None
+    actual: Call | None
+    fit: Fit
+    wrong: bool
+    arguments: list[Argument] = field(default_factory=list)
+    first: bool = False
+    """It is the first divergence."""
+
+    @property
+    def name(self) -> str:
+        """The tool."""
+        return str((self.expected or self.actual or {}).get("name", ""))
+
+    @property
+    def says(self) -> str:
+        """What is to be said of the row."""
+        return {
+            Fit.SAME: "same",
+            Fit.ARGS: "other arguments" if self.wrong else "arguments ignored",
+            Fit.MISSING: "missing",
+            Fit.EXTRA: "not expected" if self.wrong else "extra, allowed",
+        }[self.fit]
+
+
+def align(expected: Sequence[Call], actual: Sequence[Call], rules: Rules | None = None) -> list[Pair]:
+    """Line up two lists of calls; the first divergence is marked."""
+    rules = rules or Rules()
+    pairs = _any_order(expected, actual) if rules.match_type == "ANY_ORDER" else _in_order(expected, actual)
+    rows = [_row(left, right, rules) for left, right in pairs]
+    first = next((index for index, row in enumerate(rows) if row.wrong), None)
+    if first is not None:
+        rows[first] = replace(rows[first], first=True)
+    return rows
+
+
+Pairs = list[tuple[Call | None, Call | None]]
+
+
+def _row(left: Call | None, right: Call | None, rules: Rules) -> Pair:
+    arguments = _arguments(left, right)
+    if left is None:
+        return Pair(left, right, Fit.EXTRA, rules.match_type == "EXACT", arguments)
+    if right is None:
+        return Pair(left, right, Fit.MISSING, True, arguments)
+    same = left.get("args") == right.get("args")
+    return Pair(left, right, Fit.SAME if same else Fit.ARGS, not (same or rules.ignore_args), arguments)
+
+
+def _arguments(left: Call | None, right: Call | None) -> list[Argument]:
+    ours, theirs = (left or {}).get("args") or {}, (right or {}).get("args") or {}
+    names = [*ours, *(name for name in theirs if name not in ours)]
+    return [Argument(name, ours.get(name, MISSING), theirs.get(name, MISSING)) for name in names]
+
+
+def _in_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
+    """Line up at the least cost: equal calls are free, other arguments cost 1, a call left alone costs 1."""
+    if max(len(expected), len(actual)) > LONGEST:
+        return _by_place(expected, actual)
+    rows, columns = len(expected), len(actual)
+    cost = [[0] * (columns + 1) for _ in range(rows + 1)]
+    for row in range(rows, -1, -1):
+        for column in range(columns, -1, -1):
+            cost[row][column] = min(_choices(cost, expected, actual, row, column), default=0)
+    pairs: Pairs = []
+    row = column = 0
+    while row < rows or column < columns:
+        if (
+            row < rows
+            and column < columns
+            and cost[row][column] == _paired(cost, expected, actual, row, column)
+        ):
+            pairs.append((expected[row], actual[column]))
+            row, column = row + 1, column + 1
+        elif row < rows and cost[row][column] == 1 + cost[row + 1][column]:
+            pairs.append((expected[row], None))
+            row += 1
+        else:
+            pairs.append((None, actual[column]))
+            column += 1
+    return pairs
+
+
+def _choices(
+    cost: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
+) -> list[int]:
+    choices = []
+    if row < len(expected):
+        choices.append(1 + cost[row + 1][column])
+    if column < len(actual):
+        choices.append(1 + cost[row][column + 1])
+    if row < len(expected) and column < len(actual):
+        choices.append(_paired(cost, expected, actual, row, column))
+    return choices
+
+
+def _paired(
+    cost: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
+) -> int:
+    left, right = expected[row], actual[column]
+    if left.get("name") != right.get("name"):
+        return 3 + cost[row + 1][column + 1]
+    return int(left.get("args") != right.get("args")) + cost[row + 1][column + 1]
+
+
+def _any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
+    """Pair equal calls first, then calls of one name; what is left stands alone."""
+    left = list(actual)
+    chosen: list[Call | None] = [None] * len(expected)
+    for same_arguments in (True, False):
+        for index, call in enumerate(expected):
+            if chosen[index] is not None:
+                continue
+            for place, other in enumerate(left):
+                if other.get("name") == call.get("name") and (
+                    not same_arguments or other.get("args") == call.get("args")
+                ):
+                    chosen[index] = left.pop(place)
+                    break
+    return [*zip(expected, chosen, strict=True), *((None, call) for call in left)]
+
+
+def _by_place(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
+    pairs: Pairs = []
+    for index in range(max(len(expected), len(actual))):
+        left = expected[index] if index < len(expected) else None
+        right = actual[index] if index < len(actual) else None
+        if left is not None and right is not None and left.get("name") == right.get("name"):
+            pairs.append((left, right))
+        else:
+            pairs += [(left, None)] if left is not None else []
+            pairs += [(None, right)] if right is not None else []
+    return pairs

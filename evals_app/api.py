@@ -1,0 +1,226 @@
+"""REST of evals under /api/v1/evals: evalsets, metrics, starting a run, its status and its results."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from django.http import HttpRequest
+from ninja import P, PathEx, QueryEx, Router, Schema
+from ninja.responses import Status
+from pydantic import ConfigDict, Field
+
+from devui.http import json_text
+from evals_app import choices, configs, deletion, dispatch, exports, launch, library
+from evals_app.metrics import METRICS, missing_for
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from sessions_app import db, keyset, overview
+from sessions_app.errors import NotFound
+from sessions_app.ids import Name
+
+router = Router(tags=["evals"])
+"""Mounted by the composing room at /api/v1/evals."""
+
+
+class Problem(Schema):
+    """The shape of every error."""
+
+    detail: Any
+    code: str
+    hint: str
+
+
+class ProblemOut(Schema):
+    """One thing that is wrong with a file; line and column count from 1, 0 is unknown."""
+
+    file: str
+    what: str
+    case: str
+    field: str
+    line: int
+    column: int
+
+
+class EvalSetOut(Schema):
+    """An evalset file as it is now."""
+
+    app: str
+    id: str
+    path: str
+    format: str
+    name: str
+    description: str
+    digest: str
+    cases: list[dict[str, Any]] = Field(description="id, turns, scenario, says")
+    problems: list[ProblemOut] = Field(description="Why the file cannot be used; empty: it can.")
+    warnings: list[str]
+    gone: bool
+
+    @classmethod
+    def of(cls, row: EvalSet) -> Self:
+        """Return what is told of a row."""
+        return cls(
+            app=row.app_name,
+            id=row.evalset_id,
+            path=row.path,
+            format=row.format,
+            name=row.name,
+            description=row.description,
+            digest=row.digest,
+            cases=library.cases_of(row),
+            problems=[ProblemOut(**problem.as_json()) for problem in library.problems_of(row)],
+            warnings=library.warnings_of(row),
+            gone=row.gone,
+        )
+
+
+class MetricOut(Schema):
+    """A metric. Higher is better in all of them; `reason` says why it cannot run with what is installed."""
+
+    name: str
+    kind: str
+    says: str
+    low: float | None
+    high: float | None
+    default: float | None
+    reason: str
+
+
+class RunIn(Schema):
+    """What to run. Without metrics, criteria and config: the `test_config.json` beside the file, else ADK's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    app: Name
+    evalset: Name
+    cases: list[Name] = Field(default=[], description="Ids; empty: all.")
+    metrics: list[Name] | None = None
+    criteria: dict[str, float] = Field(default={}, description="Metric → threshold.")
+    config: dict[str, Any] | None = Field(default=None, description="ADK's EvalConfig.")
+    num_runs: int = 1
+    parallelism: int = launch.DEFAULT_PARALLELISM
+
+
+class RunPage(Schema):
+    """Runs, newest first. `next` is the cursor of the page after it, null at the end."""
+
+    runs: list[dict[str, Any]]
+    next: str | None
+
+
+ERRORS = {400: Problem, 404: Problem, 422: Problem}
+RunId = PathEx[str, P(description="The run's id.")]
+
+
+@router.get("/evalsets", response={200: list[EvalSetOut]})
+async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSetOut]:
+    """List the evalset files beside the agents, of one app or of all."""
+    await db.write(library.refresh_known, app)
+    return await db.read(_evalsets, app)
+
+
+@router.get("/metrics", response={200: list[MetricOut]})
+def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
+    """List ADK's metrics."""
+    return [
+        {
+            "name": metric.name,
+            "kind": str(metric.kind),
+            "says": metric.says,
+            "low": metric.low,
+            "high": metric.high,
+            "default": metric.default,
+            "reason": missing_for(metric.name),
+        }
+        for metric in METRICS.values()
+    ]
+
+
+@router.post("/runs", response={202: dict[str, Any], **ERRORS})
+async def start_run(request: HttpRequest, wanted: RunIn) -> Status[dict[str, Any]]:
+    """Start a run; its status tells how it goes on."""
+    await db.write(library.refresh_known, wanted.app)
+    run = await db.write(_order, wanted)
+    await dispatch.hand_over(run)
+    return Status(202, await db.read(lambda: exports.run_facts(_run(run.id))))
+
+
+@router.get("/runs", response={200: RunPage, **ERRORS})
+async def list_runs(
+    request: HttpRequest,
+    app: str = "",
+    evalset: str = "",
+    limit: QueryEx[int, P(ge=1, le=200)] = 50,
+    before: QueryEx[str, P(description="`next` of the page before.")] = "",
+) -> RunPage:
+    """List runs, newest first."""
+    return await db.read(_run_page, app, evalset, limit, before)
+
+
+@router.get("/runs/{run_id}", response={200: dict[str, Any], **ERRORS})
+async def get_run(request: HttpRequest, run_id: RunId) -> dict[str, Any]:
+    """Return a run: what it ran on, its status and its counts."""
+    return await db.read(lambda: exports.run_facts(_run(run_id)))
+
+
+@router.delete("/runs/{run_id}", response={204: None, 404: Problem, 409: Problem})
+async def delete_run(request: HttpRequest, run_id: RunId) -> Status[None]:
+    """Delete a run that has ended, with its attempts' sessions, state, artifacts and memory."""
+    await db.read(deletion.delete_run, run_id)  # many small transactions: not one unit of the writing thread
+    return Status(204, None)
+
+
+@router.get("/runs/{run_id}/results", response={200: None, **ERRORS})
+async def get_results(request: HttpRequest, run_id: RunId) -> Any:
+    """Return a run with all attempts, their scores, errors and what the agent did."""
+    return json_text(await db.read(lambda: exports.run_json(_run(run_id))))
+
+
+@router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **ERRORS})
+async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
+    """Return one attempt with its scores and what the agent did."""
+    return await db.read(_attempt, attempt)
+
+
+@router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **ERRORS})
+async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
+    """Ask a run to stop; one that has ended stays as it is."""
+    await db.read(_run, run_id)
+    await dispatch.cancel(run_id)
+    return Status(202, await db.read(lambda: exports.run_facts(_run(run_id))))
+
+
+def _evalsets(app: str) -> list[EvalSetOut]:
+    rows = EvalSet.objects.filter(gone=False, **({"app_name": app} if app else {}))
+    return [EvalSetOut.of(row) for row in rows.order_by("app_name", "evalset_id")]
+
+
+def _order(wanted: RunIn) -> EvalRun:
+    evalset = library.find(wanted.app, wanted.evalset)
+    folder = overview.folder()
+    beside = configs.beside(library.path_of(folder, evalset), evalset.path) if folder else configs.default()
+    return launch.order_run(evalset, choices.order_from(beside, wanted.dict()))
+
+
+def _run(run_id: str) -> EvalRun:
+    found = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
+    if found is None:
+        raise NotFound(f"No eval run {run_id!r}.", hint="GET /api/v1/evals/runs lists them.")
+    return found
+
+
+def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:
+    named = {"app_name": app, "evalset__evalset_id": evalset}
+    rows = EvalRun.objects.select_related("evalset", "version").filter(
+        **{name: value for name, value in named.items() if value}
+    )
+    page = keyset.page(rows, "created_at", before, size=limit, key=str)
+    return RunPage(runs=[exports.run_facts(run) for run in page.rows], next=page.older or None)
+
+
+def _attempt(pk: int) -> dict[str, Any]:
+    found = EvalAttempt.objects.prefetch_related("results").filter(pk=pk).first()
+    if found is None:
+        raise NotFound(
+            f"No attempt {pk}.", hint="GET /api/v1/evals/runs/{id}/results lists a run's attempts."
+        )
+    return exports.attempt_json(found)

@@ -1,0 +1,39 @@
+"""Django app of the evals room.
+
+What is offered to other rooms is imported when it is used: every runtime and every script with the store comes by here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from django.apps import AppConfig
+
+from sessions_app.extras import Extra, extras
+
+if TYPE_CHECKING:
+    from sessions_app.imports import Report
+
+
+class EvalsConfig(AppConfig):
+    """Evalsets, eval runs, their attempts and metric results."""
+
+    name = "evals_app"
+    verbose_name = "Evals"
+
+    def ready(self) -> None:
+        """Offer the results that `adk web` left beside agents, next to its sessions."""
+        extras.append(Extra("eval results", _find, _bring))
+
+
+def _find(agent_folder: Path) -> dict[str, str]:
+    from evals_app import imports
+
+    return imports.fingerprints(agent_folder)
+
+
+def _bring(app_name: str, agent_folder: Path, report: Report) -> None:
+    from evals_app import imports
+
+    imports.import_results(app_name, agent_folder, report)

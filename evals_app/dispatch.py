@@ -1,0 +1,74 @@
+"""Runs handed over to the process that runs the agent. The run's row says what to do and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from evals_app import writes
+from evals_app.models import EvalRun
+from evals_app.writes import Failure
+from sessions_app import db
+from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.live.bell import listen
+from sessions_app.runs.client import provider
+
+PATIENCE = 2.0
+"""Seconds a page waits for a run to be taken; the process may have to start first, and goes on by itself."""
+
+REACTS = 8.0
+"""Seconds that a process has to stop a run (`engine` gives agents 5 of them to let go); then it is ended."""
+
+log = logging.getLogger(__name__)
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+async def hand_over(run: EvalRun) -> None:
+    """Give a pending run to its agent's process. When no process takes it, the run says why."""
+    await asyncio.wait([_keep(_hand_over(run.id, run.app_name))], timeout=PATIENCE)
+
+
+async def cancel(run_id: str) -> None:
+    """Ask a run to stop: its process looks at the row. A process that does not react is ended meanwhile."""
+    if await db.write(writes.request_cancel, run_id):
+        _keep(_see_it_end(run_id))
+
+
+async def _hand_over(run_id: str, app_name: str) -> None:
+    try:
+        runtime = await provider().client(app_name)
+        await runtime.call("POST", "/devui/evals", {"eval_run_id": run_id})
+    except DevUIError as error:
+        failure = Failure(type(error).__name__, error.message, hint=error.hint)
+        await db.write(writes.finish_run, run_id, EvalRun.Status.FAILED, failure)
+
+
+async def _see_it_end(run_id: str) -> None:
+    async with listen() as ring:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REACTS):
+                while await db.read(_is_active, run_id):
+                    await ring.wait()
+                return
+    runtime_id = await db.read(EvalRun.objects.values_list("runtime_id", flat=True).get, pk=run_id)
+    if not await db.write(writes.finish_run, run_id, EvalRun.Status.CANCELLED) or not runtime_id:
+        return
+    why = f"Its process was ended to cancel eval run {run_id}, whose agent did not react."
+    with contextlib.suppress(RuntimeUnavailable):
+        if await provider().end_process(runtime_id, why):
+            log.warning(why)
+
+
+def _is_active(run_id: str) -> bool:
+    return EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE).exists()
+
+
+def _keep(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    task = asyncio.create_task(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    return task

@@ -1,0 +1,87 @@
+"""The only place of this room that touches names of ADK that start with an underscore. A test imports each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.apps.app import App
+from google.adk.artifacts.base_artifact_service import BaseArtifactService
+from google.adk.evaluation import _efficiency_evaluators as efficiency
+from google.adk.evaluation.custom_metric_evaluator import _CustomMetricEvaluator
+from google.adk.evaluation.eval_case import Invocation, SessionInput
+from google.adk.evaluation.eval_metrics import EvalMetric
+from google.adk.evaluation.evaluation_generator import EvaluationGenerator
+from google.adk.evaluation.evaluator import Evaluator
+from google.adk.evaluation.simulation.user_simulator import UserSimulator
+from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.workflow import BaseNode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Agent = BaseAgent | BaseNode
+
+EFFICIENCY: dict[str, type[Evaluator]] = {
+    "tool_call_count_v1": efficiency._ToolCallCountV1Evaluator,
+    "inference_call_count_v1": efficiency._InferenceCallCountV1Evaluator,
+    "token_usage_v1": efficiency._TokenUsageV1Evaluator,
+    "invocation_duration_v1": efficiency._InvocationDurationV1Evaluator,
+}
+"""The evaluators of the metrics that are reported with every run."""
+
+
+def custom_evaluator(metric: EvalMetric) -> Evaluator:
+    """Return the evaluator of a metric whose function a configuration names.
+
+    Raises:
+        ImportError: the function cannot be imported.
+    """
+    return _CustomMetricEvaluator(eval_metric=metric, custom_function_path=metric.custom_function_path or "")
+
+
+def load_agent(agents_dir: Path, app_name: str) -> tuple[Agent, App | None]:
+    """Load an agent as `adk web` does, its `.env` too. Whatever its code raises comes through.
+
+    Raises:
+        ValueError: there is no agent to be found.
+    """
+    from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
+
+    loaded = NestedAgentLoader(str(agents_dir)).load_agent(app_name)
+    if not isinstance(loaded, App):
+        return loaded, None
+    if loaded.root_agent is None:
+        raise ValueError(f"The App of {app_name!r} has no root agent.")
+    return loaded.root_agent, loaded
+
+
+async def infer(
+    agent: Agent,
+    *,
+    app: App | None,
+    simulator: UserSimulator,
+    start: SessionInput,
+    session_id: str,
+    sessions: BaseSessionService,
+    artifacts: BaseArtifactService,
+    memory: BaseMemoryService,
+    live_timeout: int | None = None,
+) -> list[Invocation]:
+    """Run a case's conversation and return what happened; `live_timeout` (seconds) makes it bidirectional."""
+    shared: dict[str, Any] = {
+        "root_agent": agent,
+        "user_simulator": simulator,
+        "initial_session": start,
+        "session_id": session_id,
+        "session_service": sessions,
+        "artifact_service": artifacts,
+        "memory_service": memory,
+        "app": app,
+    }
+    if live_timeout is None:
+        return await EvaluationGenerator._generate_inferences_from_root_agent(**shared)
+    return await EvaluationGenerator._generate_inferences_from_root_agent_live(
+        **shared, live_timeout_seconds=live_timeout
+    )

@@ -1,0 +1,169 @@
+"""ADK's evaluators, one by one, without the `google-adk[eval]` extra that its registry needs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, cast
+
+from google.adk.evaluation import metric_info_providers
+from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
+from google.adk.evaluation.eval_metrics import EvalMetric, MetricInfo, MetricInfoProvider
+from google.adk.evaluation.evaluator import Evaluator
+from pydantic import ValidationError
+
+from evals_app import metrics as known
+from evals_app.metrics import NEEDS_VERTEX, missing_for
+from sessions_app.errors import BadInput
+
+_PACKAGE = "google.adk.evaluation"
+_EVALUATORS = {
+    "tool_trajectory_avg_score": "trajectory_evaluator:TrajectoryEvaluator",
+    "response_match_score": "final_response_match_v1:RougeEvaluator",
+    "final_response_match_v2": "final_response_match_v2:FinalResponseMatchV2Evaluator",
+    "hallucinations_v1": "hallucinations_v1:HallucinationsV1Evaluator",
+    "rubric_based_final_response_quality_v1": (
+        "rubric_based_final_response_quality_v1:RubricBasedFinalResponseQualityV1Evaluator"
+    ),
+    "rubric_based_tool_use_quality_v1": "rubric_based_tool_use_quality_v1:RubricBasedToolUseV1Evaluator",
+    "rubric_based_multi_turn_trajectory_quality_v1": (
+        "rubric_based_multi_turn_trajectory_evaluator:RubricBasedMultiTurnTrajectoryEvaluator"
+    ),
+    "per_turn_user_simulator_quality_v1": (
+        "simulation.per_turn_user_simulator_quality_v1:PerTurnUserSimulatorQualityV1"
+    ),
+    "response_evaluation_score": "response_evaluator:ResponseEvaluator",
+    "safety_v1": "safety_evaluator:SafetyEvaluatorV1",
+    "multi_turn_task_success_v1": "multi_turn_task_success_evaluator:MultiTurnTaskSuccessV1Evaluator",
+    "multi_turn_trajectory_quality_v1": (
+        "multi_turn_trajectory_quality_evaluator:MultiTurnTrajectoryQualityV1Evaluator"
+    ),
+    "multi_turn_tool_use_quality_v1": (
+        "multi_turn_tool_use_quality_evaluator:MultiTurnToolUseQualityV1Evaluator"
+    ),
+}
+"""Metric → module and class, as `metric_evaluator_registry` has them (which itself needs pandas and Vertex).
+`response_match_score` is ROUGE-1 there too, behind `ResponseEvaluator`."""
+
+
+class CannotRun(Exception):
+    """A metric cannot run here; the text says why."""
+
+
+def describe_metrics() -> list[dict[str, Any]]:
+    """Return ADK's metrics as JSON objects.
+
+    Keys: name, kind, says, how, description (ADK's own), low, high, default, available, reason.
+    """
+    infos = {info.metric_name: info for info in _infos()}
+    return [_describe(metric, infos.get(metric.name)) for metric in known.METRICS.values()]
+
+
+def _describe(metric: known.Metric, info: MetricInfo | None) -> dict[str, Any]:
+    reason = missing_for(metric.name)
+    return {
+        "name": metric.name,
+        "kind": str(metric.kind),
+        "says": metric.says,
+        "how": metric.how,
+        "description": (info.description or "") if info else "",
+        "low": metric.low,
+        "high": metric.high,
+        "default": metric.default,
+        "available": not reason,
+        "reason": reason,
+    }
+
+
+def _infos() -> list[MetricInfo]:
+    """Return what ADK says of each metric. One provider serves two metrics."""
+    providers = vars(metric_info_providers)
+    named = [provider for name, provider in providers.items() if name.endswith("MetricInfoProvider")]
+    infos = []
+    for provider in named:
+        if provider is metric_info_providers.ResponseEvaluatorMetricInfoProvider:
+            infos += [provider(name) for name in ("response_evaluation_score", "response_match_score")]
+        elif provider is not MetricInfoProvider:
+            infos.append(provider())
+    return [provider.get_metric_info() for provider in infos]
+
+
+def read_config(data: Mapping[str, Any]) -> EvalConfig:
+    """Return a configuration as ADK's own class.
+
+    Raises:
+        BadInput: ADK refuses it.
+    """
+    try:
+        return EvalConfig.model_validate(data)
+    except ValidationError as error:
+        raise BadInput(
+            f"ADK refuses the configuration: {_first(error)}", hint="Mend test_config.json."
+        ) from error
+
+
+def metrics_of(config: EvalConfig) -> list[EvalMetric]:
+    """Return the metrics of a configuration in order, those that are always reported last.
+
+    Raises:
+        BadInput: a criterion has a field its metric cannot read.
+    """
+    metrics = get_eval_metrics_from_config(config)
+    for metric in metrics:
+        _check_criterion(metric)
+    return metrics
+
+
+def _check_criterion(metric: EvalMetric) -> None:
+    if metric.criterion is None or metric.custom_function_path or missing_for(metric.metric_name):
+        return
+    criterion_type = evaluator_class(metric.metric_name).criterion_type
+    try:
+        criterion_type.model_validate(metric.criterion.model_dump())
+    except ValidationError as error:
+        raise BadInput(
+            f"The criterion of {metric.metric_name} cannot be meant: {_first(error)}",
+            hint=f"Fields: {', '.join(criterion_type.model_fields)}.",
+        ) from error
+
+
+def evaluator_class(name: str) -> type[Evaluator]:
+    """Return ADK's evaluator of a metric.
+
+    Raises:
+        CannotRun: it needs packages that are not installed.
+        KeyError: there is no such metric.
+    """
+    from evals_app.engine import _adk
+
+    if name in _adk.EFFICIENCY:
+        return _adk.EFFICIENCY[name]
+    module, _, attribute = _EVALUATORS[name].partition(":")
+    try:
+        return cast(type[Evaluator], getattr(importlib.import_module(f"{_PACKAGE}.{module}"), attribute))
+    except ImportError as error:
+        raise CannotRun(NEEDS_VERTEX if missing_for(name) else f"Cannot run: {error}") from error
+
+
+def evaluator_of(metric: EvalMetric) -> Evaluator:
+    """Return a new evaluator for a metric.
+
+    Raises:
+        CannotRun: it cannot run here; the text says why.
+    """
+    from evals_app.engine import _adk
+
+    if metric.custom_function_path:
+        try:
+            return _adk.custom_evaluator(metric)
+        except ImportError as error:
+            raise CannotRun(f"Cannot run: {error} ({error.__cause__})") from error
+    if reason := missing_for(metric.metric_name):
+        raise CannotRun(reason)
+    factory = cast(Any, evaluator_class(metric.metric_name))
+    return cast(Evaluator, factory(eval_metric=metric))
+
+
+def _first(error: ValidationError) -> str:
+    details = error.errors()[0]
+    return f"{'.'.join(str(part) for part in details['loc'])}: {details['msg']}"

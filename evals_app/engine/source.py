@@ -1,0 +1,104 @@
+"""Where the agent to be evaluated comes from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from google.adk.apps.app import App
+
+from evals_app.engine._adk import Agent, load_agent
+from evals_app.writes import Facts
+from sessions_app.agents import AgentsFolder
+
+GIT_PATIENCE = 5.0
+"""Seconds to wait for git, which may have to read a large folder."""
+
+
+class AgentSource(Protocol):
+    """An agent that can be loaded."""
+
+    @property
+    def app_name(self) -> str:
+        """Name of the app."""
+
+    @property
+    def folder(self) -> AgentsFolder:
+        """Where it is."""
+
+    @property
+    def code_version(self) -> str:
+        """Hash of the agent's files."""
+
+    def load(self) -> tuple[Agent, App | None]:
+        """Return the root agent, and the app that wraps it."""
+
+
+@dataclass(frozen=True)
+class FolderAgent:
+    """An agent of a folder, loaded in this process by ADK's own loader (its `.env` too)."""
+
+    folder: AgentsFolder
+    app_name: str
+
+    @property
+    def code_version(self) -> str:
+        """Hash of the agent's files."""
+        return self.folder.code_version(self.app_name)
+
+    def load(self) -> tuple[Agent, App | None]:
+        """Load the agent as `adk web` does."""
+        return load_agent(self.folder.given, self.app_name)
+
+
+async def facts_of(source: AgentSource, agent: Agent) -> Facts:
+    """Return what a later run may differ in: code, commit, ADK, models."""
+    import google.adk.version
+
+    return Facts(
+        code_version=source.code_version,
+        git_revision=await git_revision(source.folder.folder_of(source.app_name)),
+        adk_version=google.adk.version.__version__,
+        models=dict(_models(agent)),
+    )
+
+
+async def git_revision(folder: Path) -> str:
+    """Return the commit a folder stands at, with `+` when its files differ from it; "" when unknown."""
+    commit = await _git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return ""
+    return commit + ("+" if await _git(folder, "status", "--porcelain", "--", ".") else "")
+
+
+async def _git(folder: Path, *arguments: str) -> str:
+    try:
+        git = await asyncio.create_subprocess_exec(
+            "git",
+            "-C",
+            str(folder),
+            *arguments,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return ""
+    try:
+        output, _ = await asyncio.wait_for(git.communicate(), GIT_PATIENCE)
+    except TimeoutError:
+        git.kill()
+        return ""
+    return output.decode(errors="replace").strip()
+
+
+def _models(agent: Agent) -> Iterator[tuple[str, str]]:
+    """Yield (agent, model) down the tree; agents without a model of their own are left out."""
+    model = getattr(agent, "model", None)
+    name = model if isinstance(model, str) else getattr(model, "model", "")
+    if name:
+        yield agent.name, name
+    for child in getattr(agent, "sub_agents", None) or []:
+        yield from _models(child)

@@ -1,0 +1,92 @@
+"""What people and agents say, as evalset files write it: google.genai's `Content` and its parts, ADK-free.
+
+Field names and strictness follow `google/genai/types.py`; a test holds both together. Rarely written parts
+are kept as they are and left to ADK to judge.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+Anything = dict[str, Any]
+
+
+class Spoken(BaseModel):
+    """Read in both spellings; a field that google.genai does not know is refused, as there."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+    )
+
+
+class FunctionCall(Spoken):
+    """A tool asked for."""
+
+    id: str | None = None
+    args: Anything | None = None
+    name: str | None = None
+    partial_args: list[Anything] | None = None
+    will_continue: bool | None = None
+
+
+class FunctionResponse(Spoken):
+    """What a tool answered."""
+
+    will_continue: bool | None = None
+    scheduling: str | None = None
+    parts: list[Anything] | None = None
+    id: str | None = None
+    name: str | None = None
+    response: Anything | None = None
+
+
+class Blob(Spoken):
+    """A file inside the message, base64."""
+
+    data: bytes | None = None
+    display_name: str | None = None
+    mime_type: str | None = None
+
+
+class FileData(Spoken):
+    """A file named by its URI."""
+
+    display_name: str | None = None
+    file_uri: str | None = None
+    mime_type: str | None = None
+
+
+class Part(Spoken):
+    """One piece of a message."""
+
+    media_resolution: Anything | None = None
+    code_execution_result: Anything | None = None
+    executable_code: Anything | None = None
+    file_data: FileData | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+    inline_data: Blob | None = None
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: bytes | None = None
+    video_metadata: Anything | None = None
+    tool_call: Anything | None = None
+    tool_response: Anything | None = None
+    part_metadata: Anything | None = None
+    audio_transcription: Anything | None = None
+    media_processing: Any = None
+    speech_metadata: Anything | None = None
+
+
+class Content(Spoken):
+    """A message: its parts and who says it."""
+
+    parts: list[Part] | None = None
+    role: str | None = None

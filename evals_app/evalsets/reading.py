@@ -1,0 +1,165 @@
+"""Evalset files read: JSON or YAML, the present form or the older ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from evals_app.evalsets import legacy, schema
+from evals_app.evalsets.problems import BadFile, Problem, from_pydantic
+from sessions_app.errors import NotFound
+
+YAML_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class EvalSetContent:
+    """What an evalset file says.
+
+    Attributes:
+        eval_set_id: the id inside the file; "" in the older forms, which have none.
+        cases: in the present form, whatever form the file has.
+        format: json or yaml.
+        form: evalset, legacy (a list of cases) or flat (a list of turns, one case in all).
+        warnings: what ADK accepts and nobody can have meant.
+    """
+
+    eval_set_id: str
+    name: str
+    description: str
+    cases: list[schema.EvalCase]
+    format: str
+    form: str
+    warnings: list[str] = field(default_factory=list)
+
+    def as_adk(self) -> dict[str, Any]:
+        """Return the evalset as JSON values in ADK's present form, snake case, only what was given."""
+        return {
+            "eval_set_id": self.eval_set_id,
+            "name": self.name or None,
+            "description": self.description or None,
+            "eval_cases": [case.model_dump(mode="json", exclude_unset=True) for case in self.cases],
+        }
+
+
+def read_file(path: Path, shown_as: str = "") -> EvalSetContent:
+    """Read an evalset file; `shown_as` is how errors name it.
+
+    Raises:
+        NotFound: there is no such file.
+        BadFile: it cannot be read, is no JSON or YAML, or no evalset.
+    """
+    return parse(read_text(path, shown_as), path.name, shown_as or str(path))
+
+
+def read_text(path: Path, shown_as: str = "") -> str:
+    """Return a file's text.
+
+    Raises:
+        NotFound: there is no such file.
+        BadFile: it cannot be read or is not UTF-8.
+    """
+    name = shown_as or str(path)
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFound(f"{name}: there is no such file.", hint="Check the path.") from None
+    except UnicodeDecodeError as error:
+        raise BadFile([Problem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]) from error
+    except OSError as error:
+        raise BadFile([Problem(name, f"cannot be read: {error.strerror}")]) from error
+
+
+def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
+    """Read an evalset from its text; the file's name tells JSON from YAML.
+
+    Raises:
+        BadFile: naming file, line, case and field of everything that is wrong.
+    """
+    document, as_json, kind = load_document(text, file_name, shown_as)
+    try:
+        content = _read(document, as_json, kind, Path(file_name).name.split(".")[0])
+    except ValidationError as error:
+        raise BadFile(from_pydantic(shown_as, text, document, error.errors())) from error
+    if content is None:
+        what = f"must be an evalset (an object with eval_set_id and eval_cases), not {_kind_of(document)}"
+        raise BadFile([Problem(shown_as, what, line=1, column=1)])
+    content.warnings.extend(_warnings(content))
+    return content
+
+
+def load_document(text: str, file_name: str, shown_as: str) -> tuple[Any, str, str]:
+    """Return the document, its JSON text and its format (json or yaml).
+
+    Raises:
+        BadFile: with the line and column of what is no JSON or YAML.
+    """
+    is_yaml = file_name.lower().endswith(YAML_SUFFIXES)
+    try:
+        if is_yaml:
+            document = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 - a SafeLoader with fewer types
+            return document, json.dumps(document), "yaml"
+        return json.loads(text), text, "json"
+    except json.JSONDecodeError as error:
+        problem = Problem(shown_as, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        problem = Problem(shown_as, f"is no YAML: {error.problem or error.context}", line=line, column=column)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        problem = Problem(shown_as, f"cannot be read: {str(error).splitlines()[0]}")
+    raise BadFile([problem])
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML with JSON's types: a date stays text, and `no` is a word."""
+
+
+_KEPT_TYPES = {"null", "int", "float"}
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in _KEPT_TYPES]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_PlainLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+
+_old_cases = TypeAdapter(list[legacy.OldCase])
+_old_turns = TypeAdapter(list[legacy.OldTurn])
+
+
+def _read(document: Any, as_json: str, kind: str, stem: str) -> EvalSetContent | None:
+    if isinstance(document, dict):
+        found = schema.EvalSet.model_validate_json(as_json)
+        return EvalSetContent(
+            found.eval_set_id, found.name or "", found.description or "", found.eval_cases, kind, "evalset"
+        )
+    if not isinstance(document, list):
+        return None
+    if legacy.is_flat(document):
+        case = legacy.OldCase(name=stem, data=_old_turns.validate_json(as_json))
+        return EvalSetContent("", stem, "", [case.modern()], kind, "flat")
+    cases = [case.modern() for case in _old_cases.validate_json(as_json)]
+    return EvalSetContent("", stem, "", cases, kind, "legacy")
+
+
+def _kind_of(document: Any) -> str:
+    return "an empty file" if document is None else f"a single {type(document).__name__}"
+
+
+def _warnings(content: EvalSetContent) -> Iterator[str]:
+    if not content.cases:
+        yield "The evalset has no cases."
+    times = Counter(case.eval_id for case in content.cases)
+    yield from (f"The case id {name!r} is given {count} times." for name, count in times.items() if count > 1)
+    for case in content.cases:
+        for name in case.model_extra or {}:
+            yield f"Case {case.eval_id!r}: ADK does not use the field {name!r}."

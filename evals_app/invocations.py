@@ -1,0 +1,67 @@
+"""What is read out of an invocation's JSON (snake case, as ADK's `Invocation` dumps it). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Json = Mapping[str, Any]
+
+
+def text_of(content: Json | None) -> str:
+    """Return the text of a message as ADK's metrics see it: its parts one a line, thoughts too."""
+    parts = (content or {}).get("parts") or []
+    return "\n".join(part["text"] for part in parts if part.get("text"))
+
+
+def user_text(invocation: Json) -> str:
+    """Return what the user said; what is no text is named."""
+    return text_of(invocation.get("user_content")) or _media(invocation.get("user_content"))
+
+
+def answer_text(invocation: Json) -> str:
+    """Return the final response's text; what is no text is named."""
+    return text_of(invocation.get("final_response")) or _media(invocation.get("final_response"))
+
+
+def tool_calls(invocation: Json) -> list[dict[str, Any]]:
+    """Return the tool calls in order: [{id, name, args}] (`eval_case.get_all_tool_calls`)."""
+    return [
+        {"id": call.get("id") or "", "name": call.get("name") or "", "args": call.get("args") or {}}
+        for call in _calls(invocation)
+    ]
+
+
+def steps(invocation: Json) -> list[tuple[str, str]]:
+    """Return what agents said on the way to the answer: (author, text)."""
+    data = invocation.get("intermediate_data") or {}
+    said = [
+        (event.get("author") or "", text_of(event.get("content")))
+        for event in data.get("invocation_events") or []
+    ]
+    said += [
+        (author, text_of({"parts": parts})) for author, parts in data.get("intermediate_responses") or []
+    ]
+    return [(author, text) for author, text in said if text]
+
+
+def _calls(invocation: Json) -> Iterator[Json]:
+    data = invocation.get("intermediate_data") or {}
+    yield from data.get("tool_uses") or []
+    for event in data.get("invocation_events") or []:
+        for part in (event.get("content") or {}).get("parts") or []:
+            if part.get("function_call"):
+                yield part["function_call"]
+
+
+def _media(content: Json | None) -> str:
+    parts = (content or {}).get("parts") or []
+    names = [_name_of(part) for part in parts]
+    return ", ".join(name for name in names if name)
+
+
+def _name_of(part: Json) -> str:
+    for kind in ("inline_data", "file_data"):
+        if blob := part.get(kind):
+            return f"[{blob.get('mime_type') or 'file'}]"
+    return ""

@@ -1,0 +1,202 @@
+"""Evalset files as they were, runs of them, attempts, and the scores of every attempt.
+
+An attempt is one repetition of one case. It has a realm of its own, so it starts from what its case gives and
+touches nothing else. Times are float seconds since the epoch; JSON is kept in text columns.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+from sessions_app.models import AgentSession, RuntimeProcess
+
+
+class EvalSet(models.Model):
+    """One evalset file, as it was when last looked at. The file stays the truth."""
+
+    app_name = models.TextField()
+    evalset_id = models.TextField()
+    path = models.TextField(help_text="Relative to the agents folder; absolute when it lies elsewhere.")
+    format = models.CharField(max_length=8, default="json", help_text="json or yaml.")
+    form = models.CharField(max_length=8, default="evalset", help_text="evalset, legacy or flat.")
+    name = models.TextField(default="")
+    description = models.TextField(default="")
+    digest = models.CharField(max_length=64, default="", help_text="SHA-256 of the file's bytes.")
+    stamp = models.TextField(default="", help_text="Size and change time: an equal stamp is not read again.")
+    cases = models.TextField(default="[]", help_text="JSON: [{id, turns, scenario, says}], what lists show.")
+    case_count = models.IntegerField(default=0)
+    problems = models.TextField(default="[]", help_text="JSON: why the file cannot be used.")
+    warnings = models.TextField(default="[]", help_text="JSON: what can hardly be meant.")
+    gone = models.BooleanField(default=False, help_text="The file is not there any more.")
+    seen_at = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["app_name", "evalset_id"], name="evalset_identity")]
+
+
+class EvalSetVersion(models.Model):
+    """What an evalset file said once, in ADK's present form. Runs point here, so they can be repeated."""
+
+    evalset = models.ForeignKey(EvalSet, on_delete=models.CASCADE, related_name="versions")
+    digest = models.CharField(max_length=64)
+    content = models.TextField(help_text="JSON: ADK's EvalSet, snake case.")
+    created_at = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["evalset", "digest"], name="evalset_version_identity")]
+
+
+class EvalRun(models.Model):
+    """One run of an evalset, with all that is needed to repeat it."""
+
+    class Status(models.TextChoices):
+        """Where a run stands. Done says that every attempt has ended, not that it passed."""
+
+        PENDING = "pending"
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed", "could not run"
+        CANCELLED = "cancelled"
+        CRASHED = "crashed"
+
+    ACTIVE = (Status.PENDING, Status.RUNNING)
+
+    id = models.CharField(max_length=32, primary_key=True)
+    evalset = models.ForeignKey(EvalSet, on_delete=models.CASCADE, related_name="runs")
+    version = models.ForeignKey(EvalSetVersion, on_delete=models.CASCADE, related_name="runs")
+    app_name = models.TextField(help_text="The agent that runs, whatever the cases name.")
+    status = models.CharField(max_length=16, choices=Status, default=Status.PENDING)
+    source = models.CharField(max_length=16, default="page", help_text="page, api or command.")
+    config = models.TextField(help_text="JSON: ADK's EvalConfig.")
+    config_source = models.TextField(default="")
+    case_ids = models.TextField(default="[]", help_text="JSON: the cases chosen; empty: all.")
+    num_runs = models.IntegerField(default=1)
+    parallelism = models.IntegerField(default=4)
+    warnings = models.TextField(default="[]", help_text="JSON: what can hardly be meant.")
+
+    runtime = models.ForeignKey(
+        RuntimeProcess, null=True, on_delete=models.SET_NULL, related_name="eval_runs"
+    )
+    code_version = models.CharField(max_length=64, default="", help_text="Hash of the agent's files.")
+    git_revision = models.TextField(default="", help_text="Commit of the agent's folder; + when changed.")
+    adk_version = models.CharField(max_length=32, default="")
+    agent_models = models.TextField(default="{}", help_text="JSON: agent → model.")
+
+    created_at = models.FloatField()
+    started_at = models.FloatField(null=True)
+    finished_at = models.FloatField(null=True)
+    cancel_requested_at = models.FloatField(null=True)
+    error_type = models.TextField(default="")
+    error = models.TextField(default="")
+    hint = models.TextField(default="")
+    traceback = models.TextField(default="")
+
+    revision = models.BigIntegerField(default=0, help_text="Grows with every change: live pages' cursor.")
+    total = models.IntegerField(default=0)
+    passed = models.IntegerField(default=0)
+    failed = models.IntegerField(default=0)
+    errors = models.IntegerField(default=0)
+    incomplete = models.IntegerField(default=0)
+    cancelled = models.IntegerField(default=0)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["evalset", "-created_at"], name="eval_run_newest"),
+            models.Index(fields=["status", "created_at"], name="eval_run_by_status"),
+        ]
+
+    @property
+    def active(self) -> bool:
+        """Tell whether something may still change by itself."""
+        return self.status in self.ACTIVE
+
+    @property
+    def finished(self) -> int:
+        """How many attempts have come to an end."""
+        return self.passed + self.failed + self.errors + self.incomplete + self.cancelled
+
+
+class EvalAttempt(models.Model):
+    """One repetition of one case of a run."""
+
+    class Status(models.TextChoices):
+        """Where an attempt stands, and how it ended.
+
+        An error is the agent's; incomplete: no metric failed, but one could not run or none judged.
+        """
+
+        PENDING = "pending"
+        RUNNING = "running"
+        PASSED = "passed"
+        FAILED = "failed"
+        ERROR = "error"
+        INCOMPLETE = "incomplete"
+        CANCELLED = "cancelled"
+
+    run = models.ForeignKey(EvalRun, on_delete=models.CASCADE, related_name="attempts")
+    case_index = models.IntegerField(help_text="Place of the case in the evalset, from 0.")
+    case_id = models.TextField()
+    repetition = models.IntegerField(help_text="From 1.")
+    status = models.CharField(max_length=16, choices=Status, default=Status.PENDING)
+    realm = models.TextField()
+    session = models.ForeignKey(
+        AgentSession, null=True, on_delete=models.SET_NULL, related_name="eval_attempts"
+    )
+    started_at = models.FloatField(null=True)
+    finished_at = models.FloatField(null=True)
+    total_tokens = models.BigIntegerField(default=0)
+    error_type = models.TextField(default="")
+    error = models.TextField(default="")
+    traceback = models.TextField(default="")
+    actual = models.TextField(default="[]", help_text="JSON: ADK's invocations as they happened, snake case.")
+    revision = models.BigIntegerField(default=0, help_text="The run's revision at the last change.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "case_index", "repetition"], name="eval_attempt_identity")
+        ]
+        indexes = [
+            models.Index(fields=["run", "revision"], name="eval_attempt_changed"),
+            models.Index(fields=["run", "status"], name="eval_attempt_by_status"),
+        ]
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None while it has not ended."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return self.finished_at - self.started_at
+
+
+class MetricResult(models.Model):
+    """What one metric said of one attempt: of one turn, or (invocation null) of the whole."""
+
+    class Status(models.TextChoices):
+        """What a metric said. Informational ones measure and judge nothing."""
+
+        PASSED = "passed"
+        FAILED = "failed"
+        NOT_EVALUATED = "not_evaluated", "not evaluated"
+        INFORMATIONAL = "informational"
+
+    attempt = models.ForeignKey(EvalAttempt, on_delete=models.CASCADE, related_name="results")
+    position = models.IntegerField(help_text="Place of the metric in the run's list.")
+    metric = models.TextField()
+    invocation = models.IntegerField(null=True, help_text="Turn, from 0; null: overall.")
+    score = models.FloatField(null=True)
+    threshold = models.FloatField(null=True)
+    status = models.CharField(max_length=16, choices=Status)
+    reason = models.TextField(default="", help_text="Why it was not evaluated, or what to know of the score.")
+    details = models.TextField(default="{}", help_text="JSON: rubric verdicts, token and time breakdowns.")
+
+    class Meta:
+        indexes = [models.Index(fields=["attempt", "invocation", "position"], name="metric_of_attempt")]
+
+
+class KnownMetric(models.Model):
+    """A metric as a runtime described it: what the run form offers, and what cannot run there and why."""
+
+    name = models.TextField(unique=True)
+    data = models.TextField(help_text="JSON: see `engine.metrics.describe_metrics`.")
+    adk_version = models.CharField(max_length=32, default="")
+    seen_at = models.FloatField(default=0.0)

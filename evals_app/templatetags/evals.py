@@ -1,0 +1,39 @@
+"""Filters of the evals pages: `{% load evals %}`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+
+from evals_app.exports import number
+from evals_app.models import EvalRun
+
+register = template.Library()
+
+
+@register.filter
+def score(value: float | None) -> str:
+    """`{{ 0.8333|score }}`: 0.833; an en dash for no score."""
+    return number(value)
+
+
+@register.filter
+def took(run: EvalRun) -> float | None:
+    """`{{ run|took|duration }}`: seconds from start to end; None before the end."""
+    return run.finished_at - run.started_at if run.finished_at and run.started_at else None
+
+
+@register.filter
+def call(value: Mapping[str, Any]) -> str:
+    """`{{ call|call }}`: get_weather(city="Paris")."""
+    arguments = ", ".join(f"{name}={argument(given)}" for name, given in (value.get("args") or {}).items())
+    return f"{value.get('name', '')}({arguments})"
+
+
+@register.filter
+def argument(value: Any) -> str:
+    """`{{ value|argument }}`: a value as JSON, as one would write it in a case."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,50 @@
+"""The only door for changes to evalsets, eval runs, attempts and results. Each function is one transaction.
+
+Every change of a run or of one of its attempts takes the run's next revision under its row's lock, so that a
+page that knows revision n can ask for what is newer and misses nothing.
+"""
+
+from __future__ import annotations
+
+from evals_app.writes.attempts import finish_attempt, start_attempt
+from evals_app.writes.evalsets import mark_gone, mirror, remember_metrics
+from evals_app.writes.outcomes import Facts, Failure, Outcome, Recorded, Score
+from evals_app.writes.recorded import record_run
+from evals_app.writes.runs import (
+    UNASSIGNED_S,
+    assign,
+    claim_run,
+    crash_orphans,
+    crash_run,
+    crash_runs_of,
+    create_run,
+    finish_run,
+    note_facts,
+    realm_of,
+    request_cancel,
+)
+
+__all__ = [
+    "UNASSIGNED_S",
+    "Facts",
+    "Failure",
+    "Outcome",
+    "Recorded",
+    "Score",
+    "assign",
+    "claim_run",
+    "crash_orphans",
+    "crash_run",
+    "crash_runs_of",
+    "create_run",
+    "finish_attempt",
+    "finish_run",
+    "mark_gone",
+    "mirror",
+    "note_facts",
+    "realm_of",
+    "record_run",
+    "remember_metrics",
+    "request_cancel",
+    "start_attempt",
+]

@@ -1,0 +1,3 @@
+"""People, files, money and things that go wrong."""
+
+from . import agent as agent

@@ -1,0 +1,3 @@
+"""A coordinator, a pipeline of agents, and a translator."""
+
+from . import agent as agent

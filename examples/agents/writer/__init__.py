@@ -1,0 +1,3 @@
+"""Streams thoughts and Markdown, in four languages."""
+
+from . import agent as agent

@@ -1,0 +1,237 @@
+"""`DjangoArtifactService`: ADK's artifacts in DevUI's store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import ExitStack
+from typing import Any
+
+from google.adk.artifacts.artifact_util import (
+    get_artifact_uri,
+    is_artifact_ref,
+    parse_artifact_uri,
+    resolve_artifact_reference,
+    validate_artifact_reference_scope,
+)
+from google.adk.artifacts.base_artifact_service import ArtifactVersion, BaseArtifactService, ensure_part
+from google.adk.errors.input_validation_error import InputValidationError
+from google.genai import types
+from typing_extensions import override
+
+from sessions_app import db, state
+from sessions_app.adk import _adk, refusals
+from sessions_app.artifacts import blobs, rows
+from sessions_app.artifacts.rows import Draft, FileKey
+from sessions_app.models import Artifact
+
+Holding = Artifact.Holding
+
+
+class DjangoArtifactService(BaseArtifactService):
+    """ADK's artifact service over DevUI's store, for any `Runner`, inside or outside the server.
+
+    Names are values, not paths: any character is allowed in ids and filenames, and none can leave its scope. A
+    user's artifact is listed as `user:name`, which loads it in every session, and without one too.
+
+    Args:
+        realm: the private world to work in; empty is real life. A service sees its own realm only.
+    """
+
+    def __init__(self, realm: str = "") -> None:
+        self.realm = realm
+
+    @override
+    async def save_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        artifact: types.Part | dict[str, Any],
+        session_id: str | None = None,
+        custom_metadata: dict[str, Any] | None = None,
+    ) -> int:
+        """Save the next version of a file and return its number; the first is 0.
+
+        Raises:
+            InputValidationError: an id, the name or the part cannot be stored, or a reference leaves its scope.
+        """
+        key = self._key(app_name, user_id, session_id, filename)
+        part = ensure_part(artifact)
+        _check_reference(part, app_name, user_id, session_id)
+        draft, content = _take_apart(part, custom_metadata, session_id)
+        # A cancelled run must not let go of the file before its row is committed.
+        return await asyncio.shield(asyncio.ensure_future(_save(key, draft, content)))
+
+    @override
+    async def load_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> types.Part | None:
+        """Return a version, or the newest, or None when there is none or a rewind has hidden it.
+
+        An `artifact://` reference is followed.
+
+        Raises:
+            InputValidationError: a reference leads out of its scope or to too many others.
+            ContentMissing: the file that holds the content is gone.
+        """
+        key = self._key(app_name, user_id, session_id, filename)
+        return await self._load(key, version, session_id, _adk.MAX_REFERENCES)
+
+    @override
+    async def list_artifact_keys(
+        self, *, app_name: str, user_id: str, session_id: str | None = None
+    ) -> list[str]:
+        """Return the names that load in the session: its own and, as `user:name`, the user's."""
+        with refusals.as_adk():
+            scope = rows.scope_key(self.realm, app_name, user_id, session_id)
+        return await db.read(rows.filenames, scope)
+
+    @override
+    async def delete_artifact(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> None:
+        """Delete all versions of a file. A missing one is no error."""
+        hashes = await db.write(rows.delete, self._key(app_name, user_id, session_id, filename))
+        if hashes:
+            await db.read(rows.remove_unused, hashes)
+
+    @override
+    async def list_versions(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> list[int]:
+        """Return the numbers of a file's versions, oldest first."""
+        key = self._key(app_name, user_id, session_id, filename)
+        return [artifact.version for artifact in await db.read(_versions, key)]
+
+    @override
+    async def list_artifact_versions(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> list[ArtifactVersion]:
+        """Return what is known of a file's versions, oldest first."""
+        key = self._key(app_name, user_id, session_id, filename)
+        return [_describe(key, artifact) for artifact in await db.read(_versions, key)]
+
+    @override
+    async def get_artifact_version(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> ArtifactVersion | None:
+        """Return what is known of a version, or of the newest; None when there is none."""
+        key = self._key(app_name, user_id, session_id, filename)
+        artifact = await db.read(rows.find, key, version)
+        return _describe(key, artifact) if artifact else None
+
+    async def _load(
+        self, key: FileKey, version: int | None, session_id: str | None, references: int
+    ) -> types.Part | None:
+        """Load a version, following at most so many references."""
+        found = await db.read(rows.load, key, version)
+        if found is None:
+            return None
+        part = _put_together(*found)
+        if not is_artifact_ref(part):
+            return None if _adk.is_rewind_tombstone(part) else part
+        target = resolve_artifact_reference(
+            file_uri=_uri(part),
+            app_name=key.app_name,
+            user_id=key.user_id,
+            session_id=session_id,
+            remaining_depth=references,
+        )
+        target_key = self._key(target.app_name, target.user_id, target.session_id, target.filename)
+        return await self._load(target_key, target.version, target.session_id, references - 1)
+
+    def _key(self, app_name: str, user_id: str, session_id: str | None, filename: str) -> FileKey:
+        with refusals.as_adk():
+            return rows.file_key(self.realm, app_name, user_id, session_id, filename)
+
+
+async def _save(key: FileKey, draft: Draft, content: bytes | None) -> int:
+    with ExitStack() as held:
+        payload = None
+        if content is not None:
+            payload = await asyncio.to_thread(held.enter_context, blobs.stored(content))
+        artifact = await db.write(rows.save, key, draft, payload)
+    return artifact.version
+
+
+def _versions(key: FileKey) -> list[Artifact]:
+    return list(rows.versions(key))
+
+
+def _uri(part: types.Part) -> str:
+    return (part.file_data and part.file_data.file_uri) or ""
+
+
+def _check_reference(part: types.Part, app_name: str, user_id: str, session_id: str | None) -> None:
+    if part.inline_data or part.text is not None or not is_artifact_ref(part):
+        return
+    target = parse_artifact_uri(_uri(part))
+    if target is None:
+        raise InputValidationError(f"Invalid artifact reference URI: {_uri(part)}")
+    validate_artifact_reference_scope(
+        app_name=app_name, user_id=user_id, session_id=session_id, parsed_uri=target
+    )
+
+
+def _take_apart(
+    part: types.Part, metadata: dict[str, Any] | None, session_id: str | None
+) -> tuple[Draft, bytes | None]:
+    """Split a part into what its row says and its content, looking at its fields in ADK's order."""
+    mime_type: str | None
+    if (blob := part.inline_data) is not None:
+        if blob.data is None:
+            raise InputValidationError("Artifact inline_data must contain data.")
+        holding, content, mime_type = Holding.DATA, blob.data, blob.mime_type
+        part = part.model_copy(update={"inline_data": blob.model_copy(update={"data": None})})
+    elif part.text is not None:
+        holding, content, mime_type = Holding.TEXT, part.text.encode(errors="surrogatepass"), "text/plain"
+        part = part.model_copy(update={"text": None})
+    elif part.file_data:
+        holding, content = Holding.LINK, None
+        mime_type = None if is_artifact_ref(part) else part.file_data.mime_type
+    else:
+        raise InputValidationError(
+            "An artifact is text, inline_data or file_data; this part is none of them."
+        )
+    shell = part.model_dump(mode="json", by_alias=True, exclude_none=True)
+    told = state.dumps(state.canonical(metadata or {}).data)
+    return Draft(holding, json.dumps(shell), mime_type, told, (session_id or "").strip()), content
+
+
+def _put_together(artifact: Artifact, content: bytes) -> types.Part:
+    part = types.Part.model_validate(json.loads(artifact.part))
+    if artifact.holding == Holding.TEXT:
+        part.text = content.decode(errors="surrogatepass")
+    elif artifact.holding == Holding.DATA and part.inline_data:
+        part.inline_data.data = content
+    return part
+
+
+def _describe(key: FileKey, artifact: Artifact) -> ArtifactVersion:
+    return ArtifactVersion(
+        version=artifact.version,
+        canonical_uri=get_artifact_uri(
+            app_name=key.app_name,
+            user_id=key.user_id,
+            filename=key.name,
+            version=artifact.version,
+            session_id=key.session_id or None,
+        ),
+        custom_metadata=json.loads(artifact.custom_metadata),
+        create_time=artifact.created_at,
+        mime_type=artifact.mime_type,
+    )

@@ -1,0 +1,34 @@
+"""The garbage collector out of the way while many long-lived objects are made."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_lock = threading.Lock()
+_pausing = 0
+_was_enabled = False
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the collector while a session's events are made; threads may overlap.
+
+    None of the new objects is garbage, but the collector would walk them again and again: more than half the
+    time of reading a long session.
+    """
+    global _pausing, _was_enabled
+    with _lock:
+        if not _pausing:
+            _was_enabled = gc.isenabled()
+            gc.disable()
+        _pausing += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _pausing -= 1
+            if not _pausing and _was_enabled:
+                gc.enable()

@@ -1,0 +1,130 @@
+"""ADK events to rows and back."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any
+
+from google.adk.events.event import Event
+from pydantic import BaseModel, ValidationError
+
+from sessions_app import state, wire
+from sessions_app.attribution import Writer
+from sessions_app.importers.normalise import UNKNOWN
+from sessions_app.wire import EventRecord
+
+MOST_MISFITS = 100
+"""Values of one event that are set aside before it is given up."""
+
+
+def to_record(
+    event: Event, *, writers: dict[str, Writer] | None = None, keep_temp: bool = False
+) -> EventRecord:
+    """Return the row of an ADK event. The event is not changed."""
+    body = to_wire(event)
+    delta = event.actions.state_delta if event.actions else {}
+    return wire.record(body, delta=delta, writers=writers, keep_temp=keep_temp)
+
+
+def to_wire(event: Event) -> dict[str, Any]:
+    """Return an event as ADK's REST spells it (camelCase, None fields left out), internal metadata included.
+
+    The state delta is left out: it is made canonical once, by `wire.record`. What pydantic cannot serialise
+    is kept as text rather than losing the event, and a time that is none becomes the present.
+    """
+    try:
+        body = event.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude={"actions": {"state_delta"}}
+        )
+    except (ValueError, TypeError, RecursionError):
+        body = _field_by_field(event)
+    if not math.isfinite(event.timestamp):
+        body["timestamp"] = time.time()
+    return body
+
+
+def from_row(data: str, private: str | None, event_id: str, invocation_id: str) -> Event:
+    """Return the ADK event of a row. The columns win over the payload."""
+    event = _parse(private or data)
+    if event.id != event_id:
+        event.id = event_id
+    if event.invocation_id != invocation_id:
+        event.invocation_id = invocation_id
+    return event
+
+
+def value_of(value: str, private: str | None) -> Any:
+    """Return the Python value of a state row."""
+    return json.loads(private or value)
+
+
+def _parse(text: str) -> Event:
+    try:
+        return Event.model_validate_json(text)
+    except ValidationError:  # also where only pydantic's parser of JSON refuses: it stops at 200 levels
+        return _without_misfits(json.loads(text))
+
+
+def _without_misfits(body: dict[str, Any]) -> Event:
+    """Return the event of a body, what ADK's classes refuse set aside in its metadata, so that its session loads.
+
+    Imports store what they find; only ADK's classes know what each of their fields may hold.
+
+    Raises:
+        ValidationError: that was not enough.
+    """
+    aside: dict[str, Any] = {}
+    for _ in range(MOST_MISFITS):
+        try:
+            event = Event.model_validate(body)
+        except ValidationError as error:
+            if not _set_aside(body, error.errors()[0]["loc"], aside):
+                raise
+        else:
+            if aside:
+                event.custom_metadata = {**(event.custom_metadata or {}), UNKNOWN: aside}
+            return event
+    return Event.model_validate(body)
+
+
+def _set_aside(body: dict[str, Any], place: tuple[int | str, ...], aside: dict[str, Any]) -> bool:
+    """Take the deepest value that an error's place leads to out of a body; False when there is none."""
+    holder: Any = None
+    last: int | str = ""
+    value: Any = body
+    path: list[str] = []
+    for step in place:
+        if not _has(value, step):
+            break
+        holder, last, value = value, step, value[step]
+        path.append(str(step))
+    if holder is None:
+        return False
+    aside[".".join(path)] = value
+    del holder[last]
+    return True
+
+
+def _has(value: Any, step: int | str) -> bool:
+    if isinstance(value, list):
+        return isinstance(step, int) and step < len(value)
+    return isinstance(value, dict) and step in value
+
+
+def _field_by_field(value: Any) -> Any:
+    """Return the JSON form of a model whose dump fails, so that only what cannot be dumped becomes text."""
+    if isinstance(value, BaseModel):
+        fields = {
+            field.serialization_alias or name: getattr(value, name)
+            for name, field in type(value).model_fields.items()
+            if name != "state_delta"
+        }
+        given = {**fields, **(value.model_extra or {})}
+        return {name: _field_by_field(item) for name, item in given.items() if item is not None}
+    if isinstance(value, list) and all(isinstance(item, BaseModel) for item in value):
+        return [_field_by_field(item) for item in value]
+    if isinstance(value, set):
+        return sorted(value)
+    return state.jsonable(value)

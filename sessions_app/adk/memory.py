@@ -1,0 +1,189 @@
+"""`DjangoMemoryService`: ADK's memory in DevUI's store."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions.session import Session
+from google.genai import types
+from typing_extensions import override
+
+from sessions_app import db, state
+from sessions_app import models as store
+from sessions_app.adk import mapping, refusals
+from sessions_app.memory import rows
+from sessions_app.memory.rows import Draft, Owner
+from sessions_app.models import MemoryEntry as Row
+
+MAX_RESULTS = 10
+"""Most memories of a search, as in ADK's in-memory service: callers put all of them into the prompt."""
+
+BATCH = 200
+"""Events added in one transaction: bounds how long the first adding of a long session holds up appends."""
+
+
+class DjangoMemoryService(BaseMemoryService):
+    """ADK's memory service over DevUI's store, for any `Runner`, inside or outside the server.
+
+    Remembers what was said: events with text, each once, however often its session is added. A search finds
+    what shares words with the query, in any script, the rarest words first. Thoughts are not searched.
+
+    Args:
+        realm: the private world to work in; empty is real life. A service sees its own realm only.
+    """
+
+    def __init__(self, realm: str = "") -> None:
+        self.realm = realm
+
+    @override
+    async def add_session_to_memory(self, session: Session) -> None:
+        """Remember the events of a session that are not remembered yet."""
+        await self._add(self._owner(session.app_name, session.user_id), session.id, session.events, None)
+
+    @override
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Remember the given events that are not remembered yet; a search returns the metadata with each.
+
+        Raises:
+            InputValidationError: an id cannot be stored.
+        """
+        await self._add(self._owner(app_name, user_id), session_id or "", events, custom_metadata)
+
+    @override
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        """Remember entries as they are given. One with the id of another takes its place.
+
+        Raises:
+            InputValidationError: an id cannot be stored.
+        """
+        owner = self._owner(app_name, user_id)
+        with refusals.as_adk():
+            await db.write(rows.put, owner, [_draft_of_entry(entry, custom_metadata) for entry in memories])
+
+    @override
+    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
+        """Return at most ten memories of the user that share words with the query, best first."""
+        found = await db.read(rows.find, self._owner(app_name, user_id), query, MAX_RESULTS)
+        return SearchMemoryResponse(memories=[_entry(row) for row in found])
+
+    @override
+    async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
+        """Forget a memory for good: adding its session again does not bring it back. A missing one is no error."""
+        if memory_id:
+            owner = self._owner(app_name, user_id)
+            with refusals.as_adk():
+                await db.write(rows.remove, owner, memory_id)
+
+    def _owner(self, app_name: str, user_id: str) -> Owner:
+        with refusals.as_adk():
+            return rows.owner(self.realm, app_name, user_id)
+
+    async def _add(
+        self, owner: Owner, session_id: str, events: Iterable[Event], metadata: Mapping[str, object] | None
+    ) -> None:
+        spoken = [event for event in events if _text(event.content)]
+        with refusals.as_adk():
+            known = await db.read(rows.known_ids, owner, session_id)
+            fresh = [event for event in spoken if event.id not in known]
+            for start in range(0, len(fresh), BATCH):
+                drafts = [_draft_of_event(event, metadata) for event in fresh[start : start + BATCH]]
+                await db.write(rows.add, owner, session_id, drafts)
+
+
+def remember(session: store.AgentSession) -> int:
+    """Hand a stored session over to its user's memory, as `add_session_to_memory` does; return what was new.
+
+    Reads it page by page: it may be too long to be loaded.
+    """
+    owner = rows.owner(session.realm, session.app_name, session.user_id)
+    before = len(rows.known_ids(owner, session.session_id))
+    seq = 0
+    while page := _page_of_events(session.pk, seq):
+        spoken = [event for _, event in page if _text(event.content)]
+        rows.add(owner, session.session_id, [_draft_of_event(event, None) for event in spoken])
+        seq = page[-1][0]
+    return len(rows.known_ids(owner, session.session_id)) - before
+
+
+def _page_of_events(session_pk: int, after: int) -> list[tuple[int, Event]]:
+    events = store.Event.objects.filter(session_id=session_pk, seq__gt=after).order_by("seq")[:BATCH]
+    return [
+        (row.seq, mapping.from_row(row.data, row.private, row.event_id, row.invocation_id)) for row in events
+    ]
+
+
+def _text(content: types.Content | None) -> str:
+    """Return what was said aloud in a content: the text of its parts, without thoughts."""
+    parts = (content and content.parts) or []
+    return "\n".join(part.text for part in parts if part.text and not part.thought)
+
+
+def _draft_of_event(event: Event, metadata: Mapping[str, object] | None) -> Draft:
+    return Draft(
+        entry_id=event.id,
+        author=event.author or "",
+        timestamp=event.timestamp,
+        content=_canonical(event.content),
+        text=_text(event.content),
+        custom_metadata=_json(metadata),
+    )
+
+
+def _draft_of_entry(entry: MemoryEntry, metadata: Mapping[str, object] | None) -> Draft:
+    return Draft(
+        entry_id=entry.id or str(uuid.uuid4()),
+        author=entry.author or "",
+        timestamp=time.time(),
+        content=_canonical(entry.content),
+        text=_text(entry.content),
+        told_time=entry.timestamp or "",
+        custom_metadata=_json({**(metadata or {}), **entry.custom_metadata}),
+    )
+
+
+def _canonical(content: types.Content | None) -> state.Value:
+    return state.canonical(content.model_dump(by_alias=True, exclude_none=True) if content else {})
+
+
+def _json(metadata: Mapping[str, object] | None) -> str:
+    return state.dumps(state.canonical(dict(metadata or {})).data)
+
+
+def _entry(row: Row) -> MemoryEntry:
+    return MemoryEntry(
+        id=row.entry_id,
+        content=types.Content.model_validate_json(row.private or row.content),
+        author=row.author or None,
+        timestamp=row.told_time or _moment(row.timestamp),
+        custom_metadata=json.loads(row.custom_metadata),
+    )
+
+
+def _moment(timestamp: float) -> str | None:
+    """Return a time as ADK tells it to the model: local, without a zone (`google/adk/memory/_utils.py`)."""
+    try:
+        return datetime.fromtimestamp(timestamp).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,200 @@
+"""Stored sessions as ADK's `Session`. Every function is one synchronous unit of reading."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import QuerySet
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.session import Session
+
+from sessions_app import models as store
+from sessions_app import state
+from sessions_app.adk import _adk, mapping
+from sessions_app.adk.collector import collector_paused
+from sessions_app.ids import SessionKey, can_exist
+
+READ_ATTEMPTS = 5
+
+Row = tuple[int, str, str | None, str, str]
+"""An event's seq and what `mapping.from_row` makes the event of."""
+
+_EVENT = ("seq", "data", "private", "event_id", "invocation_id")
+
+
+@dataclass(slots=True)
+class Prefix:
+    """The first events of a stored session, made and not handed out yet.
+
+    Attributes:
+        session_pk: the session's row; one that is deleted and made again has another.
+        rewrites: how many times the session was changed without an event being appended. Stored events never
+            change; whoever changes one all the same raises the session's `revision`, and this with it.
+        upto: seq of the last of the events.
+        events: the events, nobody else's.
+    """
+
+    session_pk: int
+    rewrites: int
+    upto: int = 0
+    events: list[Event] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, row: store.AgentSession) -> Prefix:
+        """Return the empty prefix of a session."""
+        return cls(row.pk, row.revision - row.last_seq)
+
+    def begins(self, row: store.AgentSession) -> bool:
+        """Tell whether a session, as it is now, begins with these events."""
+        return (
+            self.session_pk == row.pk
+            and self.rewrites == row.revision - row.last_seq
+            and self.upto <= row.last_seq
+        )
+
+    def extend(self, rows: Iterable[Row]) -> None:
+        """Add the events of rows that follow."""
+        for seq, data, private, event_id, invocation_id in rows:
+            self.events.append(mapping.from_row(data, private, event_id, invocation_id))
+            self.upto = seq
+
+    def following(self, upto: int | None = None) -> QuerySet[Any, Row]:
+        """Return the rows that follow, up to a seq or to the end."""
+        rows = store.Event.objects.filter(session_id=self.session_pk, seq__gt=self.upto)
+        if upto is not None:
+            rows = rows.filter(seq__lte=upto)
+        return rows.order_by("seq").values_list(*_EVENT)
+
+
+def load(
+    key: SessionKey, config: GetSessionConfig | None = None, made: Prefix | None = None
+) -> tuple[Session, Prefix] | None:
+    """Return a session in one consistent piece, and the events it was made of; None when there is none.
+
+    When a write comes between its reads, what it appended is read too.
+
+    Args:
+        key: the session.
+        config: which of its events; default: all.
+        made: its first events, when some are made already. They are given away: to the session returned.
+    """
+    row, attempts = _row(key), 0
+    while row is not None:
+        attempts += 1
+        if made is None or not made.begins(row) or is_part(config):
+            made = Prefix.of(row)
+        with collector_paused():
+            made.extend(_chosen(row, made, config))
+        session = copy_of(row, made.events, _merged_state(row))
+        seen, row = row, _row(key)
+        if row is not None and (
+            (row.pk, row.revision) == (seen.pk, seen.revision) or attempts == READ_ATTEMPTS
+        ):
+            return session, made
+    return None
+
+
+def listed(realm: str, app_name: str, user_id: str | None) -> list[Session]:
+    """Return an app's sessions, one user's or all (None), without their events, oldest update first.
+
+    Four queries, however many sessions there are.
+    """
+    if not can_exist(app_name, user_id or ""):
+        return []
+    named = {"realm": realm, "app_name": app_name} | ({} if user_id is None else {"user_id": user_id})
+    rows = store.AgentSession.objects.filter(**named)
+    of_session = _by_owner(store.SessionState.objects.filter(owner__in=rows.values("pk")), "owner_id")
+    of_user = _by_owner(
+        store.UserState.objects.filter(**{f"owner__{name}": value for name, value in named.items()}),
+        "owner__user_id",
+    )
+    shared = _by_owner(
+        store.AppState.objects.filter(owner__realm=realm, owner__app_name=app_name), "owner__app_name"
+    )
+    # Python sorts as ADK does; a database sorts text by its own collation.
+    ordered = sorted(rows, key=lambda row: (row.updated_at, row.user_id, row.session_id))
+    return [
+        copy_of(
+            row,
+            [],
+            state.merged(
+                _parsed(of_session[row.pk]), _parsed(of_user[row.user_id]), _parsed(shared[app_name])
+            ),
+        )
+        for row in ordered
+    ]
+
+
+def is_part(config: GetSessionConfig | None) -> bool:
+    """Tell whether a config leaves events out. As in ADK, a time of 0 is no filter."""
+    return config is not None and bool(config.after_timestamp or config.num_recent_events is not None)
+
+
+def copy_of(row: store.AgentSession, events: list[Event], merged: dict[str, Any]) -> Session:
+    """Return ADK's session of a row, marked with the row's revision. Its list of events is a new one."""
+    session = Session(
+        id=row.session_id,
+        app_name=row.app_name,
+        user_id=row.user_id,
+        state=merged,
+        events=events,
+        last_update_time=row.updated_at,
+    )
+    _adk.mark_revision(session, row.revision)
+    return session
+
+
+def created(row: store.AgentSession) -> Session:
+    """Return ADK's session of one that was made in this transaction."""
+    return copy_of(row, [], _merged_state(row))
+
+
+def values(rows: QuerySet[Any]) -> dict[str, Any]:
+    """Return state rows as a dict, in the order the keys were first written."""
+    return _parsed(rows.order_by("pk").values_list("key", "value", "private"))
+
+
+def _row(key: SessionKey) -> store.AgentSession | None:
+    if not can_exist(*key):
+        return None
+    return store.AgentSession.objects.filter(**key._asdict()).first()
+
+
+def _chosen(row: store.AgentSession, made: Prefix, config: GetSessionConfig | None) -> Iterable[Row]:
+    rows = made.following(row.last_seq)
+    if config is None:
+        return rows
+    if config.after_timestamp:
+        rows = rows.filter(timestamp__gte=config.after_timestamp)
+    if config.num_recent_events is not None:
+        return reversed(rows.order_by("-seq")[: config.num_recent_events])
+    return rows
+
+
+def _merged_state(row: store.AgentSession) -> dict[str, Any]:
+    shared = {"owner__realm": row.realm, "owner__app_name": row.app_name}
+    return state.merged(
+        values(store.SessionState.objects.filter(owner_id=row.pk)),
+        values(store.UserState.objects.filter(**shared, owner__user_id=row.user_id)),
+        values(store.AppState.objects.filter(**shared)),
+    )
+
+
+StoredKey = tuple[str, str, str | None]
+"""A state row: its key, value and private value."""
+
+
+def _by_owner(rows: QuerySet[Any], owner: str) -> defaultdict[Any, list[StoredKey]]:
+    """Return state rows by a column of their owner, each owner's in the order the keys were first written."""
+    found: defaultdict[Any, list[StoredKey]] = defaultdict(list)
+    for name, key, value, private in rows.order_by("pk").values_list(owner, "key", "value", "private"):
+        found[name].append((key, value, private))
+    return found
+
+
+def _parsed(rows: Iterable[StoredKey]) -> dict[str, Any]:
+    return {key: mapping.value_of(value, private) for key, value, private in rows}

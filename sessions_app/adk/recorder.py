@@ -1,0 +1,239 @@
+"""The recorder: a plug-in that sees what stored events cannot tell.
+
+Who wrote each key of a state delta (tool and call, callback by name, `output_key`, an explicit delta), what
+the `temp:` keys held that ADK trims before it stores an event, the chunks of text that stream before one is stored,
+and which keys were changed without any event. What it saw is handed to `DjangoSessionService`, which keeps it.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.sessions.session import Session
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from sessions_app.adk import provenance
+from sessions_app.adk.provenance import EventNotes
+from sessions_app.adk.service import DjangoSessionService
+from sessions_app.adk.untracked import StateCopy
+from sessions_app.adk.watch import WatchedDelta, WatchedInvocation, WatchedInvocations, callback_writer
+from sessions_app.attribution import Writer, one_of
+
+P = ParamSpec("P")
+
+ChunkSink = Callable[[Session, Event], None]
+"""Is given the session and the partial event of every streamed chunk, in the event loop; must not block."""
+
+log = logging.getLogger(__name__)
+
+
+def _harmless(
+    hook: Callable[Concatenate[Recorder, P], Awaitable[None] | None],
+) -> Callable[Concatenate[Recorder, P], Coroutine[Any, Any, None]]:
+    """Make a hook of a method that only looks: what goes wrong in it is logged once and never ends a run."""
+
+    @functools.wraps(hook)
+    async def harmless(self: Recorder, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            if (rest := hook(self, *args, **kwargs)) is not None:
+                await rest
+        except Exception:
+            if not self.failed:
+                self.failed = True
+                log.exception(
+                    "The recorder failed in %s; runs go on, their writers are inferred.", hook.__name__
+                )
+
+    return harmless
+
+
+class Recorder(BasePlugin):
+    """Records beside the events who wrote each state key, `temp:` writes and streamed chunks.
+
+    Put it first among the App's plug-ins: a plug-in that answers a hook hides it from those behind it. Where
+    callbacks and a tool could both have written a key between two hooks, the writer is "one of" them.
+
+    Args:
+        on_chunk: is given every streamed chunk; without it chunks are not kept.
+        keep_temp: keep `temp:` values as ghosts, shown while their invocation lasts.
+        name: the plug-in's name, unique in an App.
+    """
+
+    def __init__(
+        self, *, on_chunk: ChunkSink | None = None, keep_temp: bool = True, name: str = "devui_recorder"
+    ) -> None:
+        super().__init__(name=name)
+        self.failed = False
+        self._on_chunk = on_chunk
+        self._keep_temp = keep_temp
+        self._invocations = WatchedInvocations()
+
+    @_harmless
+    def on_user_message_callback(
+        self, *, invocation_context: InvocationContext, user_message: types.Content
+    ) -> None:
+        """Note that the user's message, which passes no other hook, belongs to a recorded invocation."""
+        notes = EventNotes(keep_temp=self._keep_temp)
+        provenance.give_for_invocation(invocation_context.invocation_id, notes)
+
+    @_harmless
+    def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """See which other plug-ins may write, and what the state is."""
+        plugins = invocation_context.plugin_manager.plugins
+        invocation = self._invocations[invocation_context.invocation_id]
+        invocation.other_plugins = [plugin for plugin in plugins if plugin is not self]
+        if isinstance(invocation_context.session_service, DjangoSessionService):
+            copy = StateCopy.of(invocation_context.session.state)
+            provenance.watch(invocation_context.invocation_id, copy)
+
+    @_harmless
+    def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
+        """From here on the agent's `before_agent_callback`s write."""
+        self._invocations[callback_context.invocation_id].agents[agent.name] = agent
+        self._hand_to_callbacks(callback_context, "before_agent_callback")
+
+    @_harmless
+    def after_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
+        """From here on the agent's `after_agent_callback`s write."""
+        self._hand_to_callbacks(callback_context, "after_agent_callback")
+
+    @_harmless
+    def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
+        """From here on the agent's `before_model_callback`s write."""
+        self._hand_to_callbacks(callback_context, "before_model_callback")
+
+    @_harmless
+    def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+        """From here on the agent's `after_model_callback`s write."""
+        self._hand_to_callbacks(callback_context, "after_model_callback")
+
+    @_harmless
+    def on_model_error_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
+    ) -> None:
+        """From here on the agent's `on_model_error_callback`s write."""
+        self._hand_to_callbacks(callback_context, "on_model_error_callback")
+
+    @_harmless
+    def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> None:
+        """From here on the agent's `before_tool_callback`s write, and then the tool."""
+        invocation = self._invocations[tool_context.invocation_id]
+        delta, call_id = invocation.delta(tool_context.actions), tool_context.function_call_id or ""
+        callbacks = invocation.callbacks(tool_context.agent_name, "before_tool_callback")
+        delta.hand_to(Writer("tool", one_of([*callbacks, tool.name]), call_id, inferred=False))
+        if call_id:
+            invocation.calls[call_id] = delta
+
+    @_harmless
+    def after_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: dict[str, Any]
+    ) -> None:
+        """From here on the agent's `after_tool_callback`s write."""
+        self._hand_to_callbacks(tool_context, "after_tool_callback")
+
+    @_harmless
+    def on_tool_error_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, error: Exception
+    ) -> None:
+        """From here on the agent's `on_tool_error_callback`s write."""
+        self._hand_to_callbacks(tool_context, "on_tool_error_callback")
+
+    @_harmless
+    def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
+        """Hand a streamed chunk on; note who wrote the keys of an event that is about to be appended.
+
+        An agent that is used as a tool runs in a session in memory (`AgentTool`): nothing of it is stored.
+        """
+        if isinstance(invocation_context.session_service, InMemorySessionService):
+            return
+        if event.partial:
+            if self._on_chunk is not None:
+                self._on_chunk(invocation_context.session, event)
+            return
+        writers = _writers(self._invocations[invocation_context.invocation_id], event)
+        provenance.give(event.id, EventNotes(writers, self._keep_temp))
+
+    @_harmless
+    async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
+        """Note the keys that were changed without an event; forget the invocation."""
+        await self._end(invocation_context)
+
+    @_harmless
+    async def on_run_error_callback(self, *, invocation_context: InvocationContext, error: Exception) -> None:
+        """Note the keys that were changed without an event; forget the invocation."""
+        await self._end(invocation_context)
+
+    def _hand_to_callbacks(self, context: CallbackContext, hook: str) -> None:
+        invocation = self._invocations[context.invocation_id]
+        writer = callback_writer(invocation.callbacks(context.agent_name, hook))
+        invocation.delta(context.actions).hand_to(writer)
+
+    async def _end(self, invocation_context: InvocationContext) -> None:
+        invocation_id, session = invocation_context.invocation_id, invocation_context.session
+        self._invocations.forget(invocation_id)
+        provenance.forget_invocation(invocation_id)
+        copy, service = provenance.end_watch(invocation_id), invocation_context.session_service
+        if copy is None or not isinstance(service, DjangoSessionService):
+            return
+        if found := copy.untracked(session.state):
+            await service.note_untracked(session, invocation_id, found)
+
+
+def _writers(invocation: WatchedInvocation, event: Event) -> dict[str, Writer]:
+    """Return who wrote each key of an event's delta."""
+    calls = _take_calls(invocation, event)
+    own = invocation.delta(event.actions)
+    output_key = _output_key(invocation, event)
+    if output_key in own.changed():
+        own.credit(output_key, Writer("output_key", event.author, inferred=False))
+    own.look()
+    return {
+        key: _writer_among(calls, key, value) or own.writers[key]
+        for key, value in event.actions.state_delta.items()
+    }
+
+
+def _take_calls(invocation: WatchedInvocation, event: Event) -> list[WatchedDelta]:
+    """Return the deltas of the tool calls that the event answers, in the order ADK merges them."""
+    ids = [response.id or "" for response in event.get_function_responses()]
+    calls = [call for call_id in ids if (call := invocation.calls.pop(call_id, None))]
+    for call in calls:
+        call.look()
+    return calls
+
+
+def _output_key(invocation: WatchedInvocation, event: Event) -> str:
+    """Return the key an LLM agent saves this event's text or output under, last of all that write it.
+
+    See `LlmAgent.__maybe_save_output_to_state` and `workflow/_llm_agent_wrapper.py`.
+    """
+    parts = (event.content.parts if event.content else None) or []
+    says_something = event.output is not None or any(part.text and not part.thought for part in parts)
+    key = getattr(invocation.agents.get(event.author), "output_key", None)
+    return str(key) if key and says_something else ""
+
+
+def _writer_among(calls: list[WatchedDelta], key: str, value: object) -> Writer | None:
+    """Return the writer of the call whose value the event has; of a dict that ADK merged, all of them."""
+    wrote = [call for call in calls if key in call.writers]
+    exact = [call for call in wrote if call.actions.state_delta.get(key) == value]
+    if exact or len(wrote) == 1:
+        return (exact or wrote)[-1].writers[key]
+    if not wrote:
+        return None
+    return Writer("tool", " and ".join(call.writers[key].name for call in wrote), inferred=False)

@@ -1,0 +1,225 @@
+"""`DjangoSessionService`: ADK's sessions in DevUI's store."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakValueDictionary
+
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.input_validation_error import InputValidationError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import (
+    BaseSessionService,
+    GetSessionConfig,
+    ListSessionsResponse,
+)
+from google.adk.sessions.session import Session
+from typing_extensions import override
+
+from sessions_app import active, db, state, writes
+from sessions_app import models as store
+from sessions_app.adk import _adk, mapping, provenance, reading
+from sessions_app.adk.ahead import ReadAhead
+from sessions_app.errors import AlreadyExists, DevUIError, SessionMissing, StaleSession, StoreFault
+from sessions_app.ids import SessionKey, can_exist, check_event_ids
+from sessions_app.writes import Appended, Expected, Untracked
+
+
+class DjangoSessionService(BaseSessionService):
+    """ADK's session service over DevUI's store, for any `Runner`, inside or outside the server.
+
+    Needs a configured Django: call `devui.setup(url)` first in a plain script. A stale copy of a session is
+    refused with `StaleSessionError`; an equal re-delivery of a stored event is a no-op.
+
+    Args:
+        realm: the private world to work in; empty is real life. A service sees its own realm only.
+        ahead: makes the next copy of a long session while the agent works on this one. For processes that serve
+            the same sessions turn after turn; it takes memory and as much processor time again as a read.
+    """
+
+    def __init__(self, realm: str = "", *, ahead: ReadAhead | None = None) -> None:
+        self.realm = realm
+        self.ahead = ahead
+        self._turns: WeakValueDictionary[tuple[int, SessionKey], asyncio.Lock] = WeakValueDictionary()
+
+    @override
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Create a session; without an id, or with a blank one, an id is made.
+
+        Raises:
+            AlreadyExistsError: the user has a session of this id in this app.
+            ValueError: an id cannot be stored.
+        """
+        new_id = (session_id or "").strip() or str(uuid.uuid4())
+        key = SessionKey(self.realm, app_name, user_id, new_id)
+        with _adk_errors(key):
+            return await db.write(_create, key, state)
+
+    async def get_or_create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        ttl_s: float | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Session:
+        """Return the user's newest session in the app while its last event is at most `ttl_s` seconds old.
+
+        Else a new one, seeded with `state`. Without `ttl_s` the app's own TTL counts, and without that the newest
+        session is returned, however old. Callers that come at once get the same session. Not part of ADK.
+
+        Raises:
+            ValueError: an id or the span cannot be used.
+        """
+        while True:
+            with _adk_errors(SessionKey(self.realm, app_name, user_id, "")):
+                row, _ = await db.write(
+                    active.get_or_create, app_name, user_id, ttl_s, state=state, realm=self.realm
+                )
+            found = await self.get_session(app_name=app_name, user_id=user_id, session_id=row.session_id)
+            if found is not None:  # else somebody has deleted it meanwhile
+                return found
+
+    @override
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Return a session with its events and merged state, or None when there is none."""
+        key = self._key(app_name, user_id, session_id)
+        if self.ahead is None or reading.is_part(config):
+            found = await db.read(reading.load, key, config)
+        else:
+            found = await db.read(reading.load, key, None, self.ahead.take(key))
+            if found is not None:
+                self.ahead.start(key, found[1])
+        return found[0] if found else None
+
+    @override
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """Return an app's sessions without their events, oldest update first; one user's or all (None)."""
+        return ListSessionsResponse(sessions=await db.read(reading.listed, self.realm, app_name, user_id))
+
+    @override
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete a session and its events; user and app state survive. A missing one is no error."""
+        await db.write(writes.delete_session, self._key(app_name, user_id, session_id))
+
+    @override
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return the user's state in the app, without the `user:` prefix."""
+        if not can_exist(app_name, user_id):
+            return {}
+        rows = store.UserState.objects.filter(
+            owner__realm=self.realm, owner__app_name=app_name, owner__user_id=user_id
+        )
+        return await db.read(reading.values, rows)
+
+    @override
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event to the stored session and to the caller's copy; partial events are passed through.
+
+        Raises:
+            SessionNotFoundError: the session does not exist (any more); nothing changes.
+            StaleSessionError: the copy is older than the stored session; nothing changes.
+            ValueError: the event's id is taken by another event, or cannot be stored.
+        """
+        if event.partial:
+            return event
+        # A cancelled run must not leave an event stored that the run's own copy does not know of:
+        # every later append to that copy, ADK's abort marker first of all, would be refused as stale.
+        return await asyncio.shield(asyncio.ensure_future(self._append_in_turn(session, event)))
+
+    async def _append_in_turn(self, session: Session, event: Event) -> Event:
+        """Append one at a time per session: parallel branches of an invocation share one copy."""
+        key = self._key(session.app_name, session.user_id, session.id)
+        async with self._turn(key):
+            with _adk_errors(key):
+                check_event_ids(event.id, event.invocation_id)
+            _name_keys_by_text(event)
+            notes = provenance.take(event.id, event.invocation_id)
+            record = mapping.to_record(
+                event, writers=notes.writers if notes else None, keep_temp=bool(notes and notes.keep_temp)
+            )
+            with _adk_errors(key):
+                cause = store.Cause.REWIND if _is_rewind(event) else store.Cause.APPEND
+                appended = await db.write(writes.append_event, key, record, _expected(session), cause=cause)
+            if not appended.duplicate:
+                provenance.note_stored(event.invocation_id, record.writes)
+                await super().append_event(session=session, event=event)
+                session.last_update_time = record.timestamp
+                _adk.mark_revision(session, appended.revision)
+                self.event_stored(session, event, appended)
+        return event
+
+    async def note_untracked(self, session: Session, invocation_id: str, keys: list[Untracked]) -> None:
+        """Keep which keys an invocation changed without an event, as the recorder saw. Not part of ADK."""
+        key = self._key(session.app_name, session.user_id, session.id)
+        await db.write(writes.note_untracked, key, invocation_id, keys)
+
+    def event_stored(self, session: Session, event: Event, appended: Appended) -> None:
+        """Called in the event loop after an event was stored: a hook for services that tell others of it."""
+
+    def _turn(self, key: SessionKey) -> asyncio.Lock:
+        owner = (id(asyncio.get_running_loop()), key)
+        lock = self._turns.get(owner)
+        if lock is None:
+            lock = self._turns[owner] = asyncio.Lock()
+        return lock
+
+    def _key(self, app_name: str, user_id: str, session_id: str) -> SessionKey:
+        return SessionKey(self.realm, app_name, user_id, session_id.strip())
+
+
+def _name_keys_by_text(event: Event) -> None:
+    """Make every key of the delta text: ADK's base class fails on another one, after the event is stored."""
+    delta = event.actions.state_delta
+    if not all(isinstance(key, str) for key in delta):
+        event.actions.state_delta = {state.canonical_key(key): value for key, value in delta.items()}
+
+
+def _is_rewind(event: Event) -> bool:
+    return event.actions.rewind_before_invocation_id is not None
+
+
+def _expected(session: Session) -> Expected:
+    last_event_id = session.events[-1].id if session.events else None
+    return Expected(_adk.stored_revision(session), last_event_id)
+
+
+@contextmanager
+def _adk_errors(key: SessionKey) -> Iterator[None]:
+    """Turn the store's refusals into the exceptions ADK's callers expect."""
+    try:
+        yield
+    except AlreadyExists as error:
+        raise AlreadyExistsError(f"Session with id {key.session_id} already exists.") from error
+    except SessionMissing as error:
+        raise SessionNotFoundError(f"Session {key.session_id} not found.") from error
+    except StaleSession as error:
+        raise StaleSessionError(f"{error.message} {error.hint}") from error
+    except StoreFault:
+        raise
+    except DevUIError as error:
+        raise InputValidationError(f"{error.message} {error.hint}") from error
+
+
+def _create(key: SessionKey, initial: dict[str, Any] | None) -> Session:
+    return reading.created(writes.create_session(key, initial))

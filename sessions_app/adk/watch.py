@@ -1,0 +1,113 @@
+"""Who writes into a state delta while it grows.
+
+ADK hands the same `EventActions` to every callback and tool that may write one event's delta, with plug-in
+hooks in between (`flows/llm_flows/core/_finalizer.py`, `flows/llm_flows/tools/_caller.py`,
+`agents/base_agent.py`). At each hook the recorder says who may write from now on, and whatever has changed
+since the hook before is theirs.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.events.event_actions import EventActions
+from google.adk.plugins.base_plugin import BasePlugin
+
+from sessions_app.attribution import Writer, one_of
+
+EXPLICIT = Writer("delta", inferred=False)
+"""No hook and no tool: the event was made with this delta."""
+
+MAX_INVOCATIONS = 200
+
+
+@dataclass(slots=True, eq=False)
+class WatchedDelta:
+    """One event's delta, who may be writing into it now, and who wrote what is in it."""
+
+    actions: EventActions
+    writing: Writer = EXPLICIT
+    writers: dict[str, Writer] = field(default_factory=dict)
+    _seen: dict[str, Any] = field(default_factory=dict)
+
+    def hand_to(self, writer: Writer) -> None:
+        """Credit what has changed to who was writing, and let `writer` write from now on."""
+        self.look()
+        self.writing = writer
+
+    def look(self) -> None:
+        """Credit what has changed since the last look to who is writing."""
+        for key in self.changed():
+            self.credit(key, self.writing)
+
+    def changed(self) -> list[str]:
+        """Return the keys set since the last look. (`State` keeps the very object it is given.)"""
+        absent = object()
+        delta = self.actions.state_delta
+        return [key for key, value in delta.items() if self._seen.get(key, absent) is not value]
+
+    def credit(self, key: str, writer: Writer) -> None:
+        """Say who wrote a key's present value."""
+        self._seen[key] = self.actions.state_delta[key]
+        self.writers[key] = writer
+
+
+@dataclass(slots=True)
+class WatchedInvocation:
+    """The deltas of an invocation's events, and whose hooks may write into them."""
+
+    other_plugins: Sequence[BasePlugin] = ()
+    agents: dict[str, BaseAgent] = field(default_factory=dict)
+    calls: dict[str, WatchedDelta] = field(default_factory=dict)
+    _deltas: dict[int, WatchedDelta] = field(default_factory=dict)
+
+    def delta(self, actions: EventActions) -> WatchedDelta:
+        """Return the watched delta of an event's actions, watched from now on."""
+        return self._deltas.setdefault(id(actions), WatchedDelta(actions))
+
+    def callbacks(self, agent_name: str, hook: str) -> list[str]:
+        """Return the names of what runs at a hook: the agent's callbacks and the other plug-ins'."""
+        agent = self.agents.get(agent_name)
+        own = getattr(agent, f"canonical_{hook}s", ())
+        return [*map(callback_name, own), *self._plugins_with(hook)]
+
+    def _plugins_with(self, hook: str) -> Iterable[str]:
+        """Yield the plug-ins that answer a hook. ADK's own ones watch, log and retry; they write no state."""
+        for plugin in self.other_plugins:
+            is_adks = type(plugin).__module__.startswith("google.adk.")
+            if not is_adks and getattr(type(plugin), hook) is not getattr(BasePlugin, hook):
+                yield plugin.name
+
+
+class WatchedInvocations:
+    """The invocations under way, by id. Of those that never say that they ended the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._by_id: OrderedDict[str, WatchedInvocation] = OrderedDict()
+
+    def __getitem__(self, invocation_id: str) -> WatchedInvocation:
+        invocation = self._by_id.setdefault(invocation_id, WatchedInvocation())
+        while len(self._by_id) > MAX_INVOCATIONS:
+            self._by_id.popitem(last=False)
+        return invocation
+
+    def forget(self, invocation_id: str) -> None:
+        """Drop an invocation that has ended."""
+        self._by_id.pop(invocation_id, None)
+
+
+def callback_writer(names: Sequence[str]) -> Writer:
+    """Return the writer of what changes while these callbacks run."""
+    return Writer("callback", one_of(names), inferred=False) if names else EXPLICIT
+
+
+def callback_name(callback: Any) -> str:
+    """Return the name a person knows a callback by."""
+    target = getattr(callback, "func", callback)  # functools.partial
+    name = str(getattr(target, "__name__", type(target).__name__))
+    owner = getattr(target, "__self__", None)
+    return name if owner is None else f"{type(owner).__name__}.{name}"

@@ -1,0 +1,30 @@
+"""What is known of an app's agent, as the process that loaded it wrote it down."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from sessions_app import bell
+from sessions_app.models import AgentCard
+
+
+def write_ready(app_name: str, code_version: str, description: Mapping[str, Any]) -> None:
+    """Note that the agent was loaded, and what it looks like."""
+    _write(app_name, code_version, AgentCard.Status.READY, description=json.dumps(description))
+
+
+def write_failed(app_name: str, code_version: str, error: Mapping[str, Any]) -> None:
+    """Note why the agent could not be loaded: type, message, file, line, traceback. What it was like is kept."""
+    _write(app_name, code_version, AgentCard.Status.FAILED, error=json.dumps(error))
+
+
+def _write(app_name: str, code_version: str, status: AgentCard.Status, **facts: str) -> None:
+    known = {"status": status, "code_version": code_version, "checked_at": time.time(), **facts}
+    with transaction.atomic():
+        AgentCard.objects.update_or_create(app_name=app_name, defaults={"error": "{}", **known})
+        bell.ring_after_commit()

@@ -1,0 +1,231 @@
+"""ADK's own paths, so that its front end and any ADK client work against DevUI unchanged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import uuid
+from importlib.metadata import version as version_of
+from typing import Any
+from urllib.parse import quote
+
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from ninja import Router
+
+from devui.http import json_text
+from sessions_app import agents, db, state, writes
+from sessions_app.api import apps, bodies, proxy, snapshots
+from sessions_app.errors import BadInput, DevUIError, SessionMissing
+from sessions_app.ids import SessionKey, check_ids
+from sessions_app.runs import rows
+from sessions_app.runs.client import provider
+
+SESSIONS = "/apps/{seg:app_name}/users/{seg:user_id}/sessions"
+SESSION = SESSIONS + "/{seg:session_id}"
+INITIAL_STATE_FILE = "initial_state.json"
+
+log = logging.getLogger(__name__)
+router = Router()
+
+
+@router.get("/health")
+async def health(request: HttpRequest) -> dict[str, str]:
+    """Tell that the server is up."""
+    return {"status": "ok"}
+
+
+@router.get("/version")
+async def version(request: HttpRequest) -> dict[str, str]:
+    """Return the versions of ADK and of the language, under ADK's names."""
+    return {
+        "version": version_of("google-adk"),
+        "language": "python",
+        "language_version": platform.python_version(),
+    }
+
+
+@router.get("/list-apps")
+async def list_apps(request: HttpRequest, detailed: bool = False) -> Any:
+    """List the apps by name or, detailed, with what their agents say of themselves."""
+    if detailed:
+        return {"apps": await apps.details()}
+    return provider().apps()
+
+
+@router.get(SESSIONS)
+async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> HttpResponse:
+    """List a user's sessions with their state and without their events; those of evals are left out."""
+    return json_text(await db.read(snapshots.list_text, app_name, user_id))
+
+
+@router.get(SESSION)
+async def get_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
+    """Return a session with all its events. An eval attempt's session is found by its id."""
+    return await _session(app_name, user_id, session_id)
+
+
+@router.post(SESSIONS)
+async def create_session(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
+    """Create a session. One that brings events is created by ADK's own server, which judges them."""
+    asked = bodies.shaped_if_any(bodies.parse(request), bodies.CreateSession) or bodies.CreateSession()
+    if asked.events:
+        return await proxy.forward(request, app_name, _upstream_path(app_name, user_id))
+    bodies.refuse_options(asked.options)
+    return await _create(app_name, user_id, asked.session_id, asked.state)
+
+
+@router.post(SESSION)
+async def create_session_with_id(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str
+) -> HttpResponseBase:
+    """Create a session of a given id; the body is its state. Deprecated in ADK."""
+    initial = bodies.shaped_if_any(bodies.parse(request), dict[str, Any])
+    return await _create(app_name, user_id, session_id, initial)
+
+
+@router.patch(SESSION)
+async def update_session(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str
+) -> HttpResponseBase:
+    """Change a session's state by an event. A title, as ADK's front end sends it, is kept beside it."""
+    delta = bodies.shaped(bodies.parse(request), bodies.UpdateSession).state_delta
+    title = _title_in(delta)
+    if title is not None:
+        await db.write(_rename, app_name, user_id, session_id, title)
+        return await _session(app_name, user_id, session_id)
+    await db.write(_edit, app_name, user_id, session_id, delta)
+    return await _session(app_name, user_id, session_id, state.split(delta).temp)
+
+
+@router.delete(SESSION)
+async def delete_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
+    """Delete a session and its events. A missing one is no error."""
+    await db.write(_delete, app_name, user_id, session_id)
+    return json_text("null")
+
+
+@router.post("/run")
+async def run(request: HttpRequest) -> HttpResponseBase:
+    """Run an agent and return its events when it is done."""
+    return await proxy.forward(request, _app_to_run(request), "/run")
+
+
+@router.post("/run_sse")
+async def run_sse(request: HttpRequest) -> HttpResponseBase:
+    """Run an agent and stream its events."""
+    return await proxy.forward(request, _app_to_run(request), "/run_sse")
+
+
+async def _session(
+    app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | None = None
+) -> HttpResponseBase:
+    snapshot = await db.read(snapshots.take, app_name, user_id, session_id, temp)
+    return StreamingHttpResponse(snapshots.stream(snapshot), content_type="application/json")
+
+
+async def _create(
+    app_name: str, user_id: str, session_id: str | None, given: dict[str, Any] | None
+) -> HttpResponseBase:
+    key = SessionKey("", app_name, user_id, (session_id or "").strip() or str(uuid.uuid4()))
+    await db.write(_create_seeded, key, given or {})
+    return await _session(*key[1:])
+
+
+def _create_seeded(key: SessionKey, given: dict[str, Any]) -> None:
+    """Create a session, seeded by the file beside the agent; what the caller gives wins, key by key."""
+    check_ids(key)
+    initial = {**_initial_state(key.app_name), **given}
+    title = _title_in({name: value for name, value in given.items() if name == snapshots.TITLE_KEY})
+    if title is not None:
+        del initial[snapshots.TITLE_KEY]
+    writes.create_session(key, initial, title=title or "")
+
+
+def _initial_state(app_name: str) -> dict[str, Any]:
+    """Read `initial_state.json` beside the agent; a file that cannot be used is no state (`DevServer`)."""
+    try:
+        folder = agents.open_folder(settings.DEVUI_AGENTS_DIR).folder_of(app_name)
+        text = (folder / INITIAL_STATE_FILE).read_text(encoding="utf-8")
+    except (DevUIError, OSError):
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        log.warning("Ignoring %s of %s: %s", INITIAL_STATE_FILE, app_name, error)
+        return {}
+    if not isinstance(found, dict):
+        log.warning("Ignoring %s of %s: expected a JSON object", INITIAL_STATE_FILE, app_name)
+        return {}
+    return found
+
+
+def _title_in(delta: dict[str, Any]) -> str | None:
+    """Return the title in a delta that holds nothing else, as ADK's front end renames a session."""
+    metadata = delta.get(snapshots.TITLE_KEY)
+    if len(delta) != 1 or not isinstance(metadata, dict) or set(metadata) != {"displayName"}:
+        return None
+    title = metadata["displayName"]
+    return title if isinstance(title, str) else None
+
+
+def _rename(app_name: str, user_id: str, session_id: str, title: str) -> None:
+    writes.rename_session(snapshots.find(app_name, user_id, session_id).pk, title)
+
+
+def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -> None:
+    with transaction.atomic():
+        session = snapshots.find(app_name, user_id, session_id)
+        rows.refuse_busy(session.pk, session_id)
+        writes.edit_state(SessionKey("", app_name, user_id, session.session_id), delta)
+
+
+def _delete(app_name: str, user_id: str, session_id: str) -> None:
+    with transaction.atomic():
+        try:
+            session = snapshots.find(app_name, user_id, session_id)
+        except SessionMissing:
+            return
+        rows.refuse_busy(session.pk, session_id)
+        writes.delete_session(SessionKey("", app_name, user_id, session.session_id))
+
+
+def _upstream_path(app_name: str, user_id: str) -> str:
+    """Return the path of a user's sessions at ADK's server, whose routes cannot match a slash.
+
+    Raises:
+        BadInput: an id holds one.
+    """
+    for name, value in (("app", app_name), ("user", user_id)):
+        if "/" in value or value in {"", ".", ".."}:
+            raise BadInput(
+                f"A session with events cannot be created for the {name} {value!r}: ADK's own server judges"
+                " events, and its paths cannot hold this id.",
+                hint="Choose an id without a slash, or create the session without events.",
+            )
+    return f"/apps/{quote(app_name, safe='')}/users/{quote(user_id, safe='')}/sessions"
+
+
+def _app_to_run(request: HttpRequest) -> str:
+    """Return the app that a run's body names, or the default one.
+
+    Raises:
+        InvalidBody: the body does not say whose session is meant.
+        BadInput: in the words of ADK's server.
+    """
+    body = bodies.parse(request)
+    named = body.get("appName", body.get("app_name")) if isinstance(body, dict) else None
+    if named and isinstance(named, str):
+        return named
+    asked = bodies.shaped(body, bodies.Run)
+    app_name = asked.app_name or os.environ.get("ADK_DEFAULT_APP_NAME")
+    if not app_name:
+        raise BadInput(
+            "app_name is required when ADK_DEFAULT_APP_NAME is not set",
+            hint="Add `appName` to the body; GET /list-apps names the apps.",
+        )
+    return app_name

@@ -1,0 +1,60 @@
+"""What `GET /list-apps?detailed=true` tells of each app: what its `AgentCard` says."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from django.conf import settings
+
+from sessions_app import agents, db
+from sessions_app.errors import DevUIError
+from sessions_app.models import AgentCard
+from sessions_app.runs import cards
+from sessions_app.runs.client import provider
+
+log = logging.getLogger(__name__)
+
+
+async def details() -> list[dict[str, Any]]:
+    """Return name, root agent, description and language of each app that loads, as ADK's `AppInfo`.
+
+    Apps of which nothing is known are loaded first. ADK's list leaves out those that cannot be, and so does this.
+    """
+    names = provider().apps()
+    for name in sorted(set(names) - await db.read(_known)):
+        try:
+            await cards.load(name)
+        except DevUIError as error:
+            log.warning("%s cannot be described: %s", name, error)
+    return await db.read(_details, names)
+
+
+def _known() -> set[str]:
+    cards_of_loaded = AgentCard.objects.exclude(status=AgentCard.Status.UNKNOWN)
+    return set(cards_of_loaded.values_list("app_name", flat=True))
+
+
+def _details(names: list[str]) -> list[dict[str, Any]]:
+    loaded = AgentCard.objects.filter(app_name__in=names, status=AgentCard.Status.READY)
+    return [_info(card.app_name, json.loads(card.description)) for card in loaded.order_by("app_name")]
+
+
+def _info(name: str, tree: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "rootAgentName": tree.get("name", ""),
+        "description": tree.get("description", ""),
+        "language": _language(name),
+        "isComputerUse": bool(tree.get("is_computer_use")),
+        "agents": None,
+    }
+
+
+def _language(name: str) -> str:
+    try:
+        folder = agents.open_folder(settings.DEVUI_AGENTS_DIR).folder_of(name)
+    except DevUIError:
+        return "python"
+    return "yaml" if (folder / "root_agent.yaml").exists() else "python"

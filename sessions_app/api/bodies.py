@@ -1,0 +1,122 @@
+"""Request bodies of ADK's paths: camelCase or snake_case, refused in the words of ADK's server.
+
+ADK's server is FastAPI's, so a body that does not validate is answered 422 with a list of faults, each with
+`type`, `loc`, `msg` and `input`. One whose content type is not JSON is text, and text is no object.
+"""
+
+from __future__ import annotations
+
+import json
+from email.message import Message
+from typing import Any, TypeVar
+
+from django.http import HttpRequest
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from sessions_app.errors import BadInput, InvalidBody
+
+
+class Body(BaseModel):
+    """Base of ADK's request bodies (`google/adk/cli/utils/common.py`)."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class CreateSession(Body):
+    """Body of the creation of a session. `events` are for ADK's own server to judge."""
+
+    session_id: str | None = None
+    state: dict[str, Any] | None = None
+    events: list[Any] | None = None
+    options: dict[str, Any] | None = None
+
+
+class UpdateSession(Body):
+    """Body of a change of a session's state."""
+
+    state_delta: dict[str, Any]
+
+
+class Run(Body):
+    """What of a run's body says who is asked; ADK's own server judges the rest."""
+
+    app_name: str | None = None
+    user_id: str
+    session_id: str
+
+
+T = TypeVar("T")
+EMPTY: Any = object()
+"""What `parse` returns of a request without a body; null is a value."""
+
+_ENDPOINT_KEYS = frozenset({"app_name", "user_id", "state", "session_id"})
+
+
+def parse(request: HttpRequest) -> Any:
+    """Return the request's body as JSON, `EMPTY`, or text when its content type is not JSON.
+
+    Raises:
+        InvalidBody: it is no JSON.
+        BadInput: it is no text either.
+    """
+    if not request.body:
+        return EMPTY
+    try:
+        return json.loads(request.body) if _is_json(request) else request.body.decode()
+    except json.JSONDecodeError as error:
+        fault = {"type": "json_invalid", "loc": ["body", error.pos], "msg": "JSON decode error", "input": {}}
+        raise InvalidBody([{**fault, "ctx": {"error": error.msg}}]) from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise BadInput("There was an error parsing the body", hint="Send JSON in UTF-8.") from error
+
+
+def shaped(body: Any, shape: type[T]) -> T:
+    """Return a parsed body in the shape asked for.
+
+    Raises:
+        InvalidBody: it is empty or has another shape.
+    """
+    if body is EMPTY:
+        fault = {"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}
+        raise InvalidBody([fault])
+    try:
+        return TypeAdapter(shape).validate_python(body, from_attributes=True)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False)
+        raise InvalidBody([{**fault, "loc": ["body", *fault["loc"]]} for fault in faults]) from error
+
+
+def shaped_if_any(body: Any, shape: type[T]) -> T | None:
+    """Return a parsed body in the shape asked for, or None when it is empty or null.
+
+    Raises:
+        InvalidBody: it has another shape.
+    """
+    return None if body is EMPTY or body is None else shaped(body, shape)
+
+
+def refuse_options(options: dict[str, Any] | None) -> None:
+    """Refuse options for the session service: ours has none.
+
+    Raises:
+        BadInput: in the words of ADK's server (`ApiServer._create_session`).
+    """
+    if bound := _ENDPOINT_KEYS & set(options or ()):
+        names = ", ".join(sorted(bound))
+        raise BadInput(
+            f"Session options cannot contain keys already bound by the endpoint: {names}",
+            hint="Send them beside `options`.",
+        )
+    if options:
+        raise BadInput(
+            "Session options are not supported by the configured session service.",
+            hint="Leave `options` out.",
+        )
+
+
+def _is_json(request: HttpRequest) -> bool:
+    header = Message()
+    header["content-type"] = request.headers.get("Content-Type", "text/plain")
+    subtype = header.get_content_subtype()
+    return header.get_content_maintype() == "application" and (subtype == "json" or subtype.endswith("+json"))

@@ -1,0 +1,145 @@
+"""Branches of a session over DevUI's API: rewinding it, forking it, laying two sessions side by side."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import P, QueryEx, Router
+from ninja.responses import Status
+
+from sessions_app import db, lineage
+from sessions_app.api.branch_schemas import (
+    BriefEvent,
+    Comparison,
+    ForkBody,
+    KeyPairOut,
+    Lineage,
+    RewindBody,
+    RewindOut,
+    TurnOut,
+    Was,
+)
+from sessions_app.api.schemas import Problem, SessionOut
+from sessions_app.branches import compare as comparing
+from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.rewind import plan_rewind, rewind
+from sessions_app.found import find_event, find_session
+from sessions_app.models import AgentSession, Event
+from sessions_app.timeline.items import Group
+
+router = Router(tags=["branches"])
+
+ERRORS = {400: Problem, 404: Problem, 422: Problem}
+CONFLICTS = {**ERRORS, 409: Problem}
+
+
+@router.post("/sessions/{int:session}/rewind", response={200: RewindOut, **CONFLICTS})
+async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -> RewindOut:
+    """Rewind a session to before an invocation by appending an event, as ADK does, or say what that would change.
+
+    Session keys, seeded ones too, and session artifacts become what they were. `user:` and `app:` keys, `user:`
+    artifacts, memory and what tools did outside stay: `stays` lists them.
+    """
+    where = {"invocation_id": body.before_invocation, "event_id": body.event_id}
+    if body.dry_run:
+        return await db.read(lambda: RewindOut.of(plan_rewind(find_session(session), **where)))
+    plan, appended, record = await db.write(lambda: rewind(session, **where, revision=body.revision))
+    return RewindOut.of(plan, appended.seq, record.event_id)
+
+
+@router.post("/sessions/{int:session}/fork", response={201: SessionOut, **CONFLICTS})
+async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> Status[SessionOut]:
+    """Make a session that begins as this one did, up to an event; this one stays as it is."""
+    wanted = Wanted(
+        event_id=body.event_id,
+        seq=body.seq,
+        app_name=body.app,
+        user_id=body.user,
+        session_id=body.id,
+        title=body.title,
+        own_realm=body.own_realm,
+    )
+    return Status(201, SessionOut.of(await db.write(fork, session, wanted)))
+
+
+@router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERRORS})
+async def get_lineage(request: HttpRequest, session: int) -> Lineage:
+    """Return where a session was forked, and its own forks, oldest first."""
+    return await db.read(_lineage, session)
+
+
+@router.get("/sessions/compare", response={200: Comparison, **ERRORS})
+async def compare_sessions(
+    request: HttpRequest,
+    left: QueryEx[int, P(description="Key of a session.")],
+    right: QueryEx[int, P(description="Key of the other one.")],
+    left_at: QueryEx[
+        str | None, P(description="Event of the left session for the state; default: now.")
+    ] = None,
+    right_at: QueryEx[str | None, P(description="Event of the right session for the state.")] = None,
+    left_after: QueryEx[int | None, P(ge=0, description="From the page before.")] = None,
+    right_after: QueryEx[int | None, P(ge=0, description="From the page before.")] = None,
+) -> Comparison:
+    """Compare two sessions: what they share, what came then turn by turn, and how their states differ."""
+    return await db.read(_compare, left, right, (left_at, right_at), (left_after, right_after))
+
+
+def _lineage(key: int) -> Lineage:
+    session = find_session(key)
+    origin = lineage.origin_of(session)
+    told = None
+    if origin is not None:
+        told = {
+            "key": session.forked_from_id,
+            "app": origin.app,
+            "user": origin.user,
+            "session": origin.session,
+            "realm": origin.realm,
+            "seq": origin.seq,
+            "event_id": origin.event_id,
+        }
+    return Lineage(forked_from=told, forks=[SessionOut.of(fork) for fork in lineage.forks_of(session)])
+
+
+def _compare(
+    left_key: int,
+    right_key: int,
+    at: tuple[str | None, str | None],
+    after: tuple[int | None, int | None],
+) -> Comparison:
+    left, right = find_session(left_key), find_session(right_key)
+    common = comparing.common_events(left, right)
+    page = comparing.turns(left, right, *(common if seq is None else seq for seq in after))
+    differing = comparing.state_difference(left, right, _event(left, at[0]), _event(right, at[1]))
+    return Comparison(
+        left=SessionOut.of(left),
+        right=SessionOut.of(right),
+        common=common,
+        turns=[TurnOut(left=_brief(turn.left), right=_brief(turn.right)) for turn in page.turns],
+        left_after=page.left.next,
+        right_after=page.right.next,
+        more=page.more,
+        state=[
+            KeyPairOut(key=pair.name, left=Was.of(pair.left), right=Was.of(pair.right))
+            for pair in differing.keys
+        ],
+        state_same=differing.same,
+    )
+
+
+def _event(session: AgentSession, event_id: str | None) -> Event | None:
+    return None if event_id is None else find_event(session, event_id=event_id)
+
+
+def _brief(group: Group | None) -> list[BriefEvent]:
+    items = [item for row in group.rows for item in (row.head, *row.answers)] if group else []
+    return [
+        BriefEvent(
+            seq=item.event.seq,
+            event_id=item.event.event_id,
+            kind=item.event.kind,
+            author=item.event.author,
+            time=item.event.timestamp,
+            summary=item.summary,
+        )
+        for item in sorted(items, key=lambda item: item.event.seq)
+    ]

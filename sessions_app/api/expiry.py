@@ -1,0 +1,97 @@
+"""How long an app keeps its sessions, and the session to go on with."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Router, Schema
+from ninja.responses import Status
+from pydantic import ConfigDict, Field, Strict
+
+from sessions_app import active, app_settings, db, durations, expiry, overview
+from sessions_app.api.schemas import Problem, SessionOut
+from sessions_app.errors import NotFound
+
+router = Router()
+
+Span = Annotated[float, Strict()] | str
+
+
+class AppSettingsOut(Schema):
+    """What a person decided for an app's sessions."""
+
+    app: str
+    session_ttl_s: float | None = Field(description="Seconds without an event; null: sessions never expire.")
+    session_ttl: str | None = Field(description="The same as a span, such as 30d.")
+
+
+class AppSettingsIn(Schema):
+    """What to decide for an app's sessions."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    session_ttl: Span | None = Field(description="Seconds, or a span: 30d, 12h, 90m; null: never expire.")
+
+
+class ActiveIn(Schema):
+    """Whose session to go on with, and how old its last event may be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    app: str
+    user: str
+    ttl: Span | None = Field(
+        default=None, description="Seconds, or a span: 30d, 12h, 90m; null: the app's own, else however old."
+    )
+    state: dict[str, Any] | None = Field(default=None, description="Initial state of a new session.")
+
+
+class ActiveOut(Schema):
+    """The session to go on with."""
+
+    created: bool = Field(description="It is new: there was none to go on with.")
+    session: SessionOut
+
+
+@router.get("/apps/{seg:app}/settings", response={200: AppSettingsOut, 404: Problem}, tags=["apps"])
+async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
+    """Return how long an app keeps its sessions."""
+    return await db.read(_settings, app)
+
+
+@router.put(
+    "/apps/{seg:app}/settings",
+    response={200: AppSettingsOut, 400: Problem, 404: Problem, 422: Problem},
+    tags=["apps"],
+)
+async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> AppSettingsOut:
+    """Decide how long an app keeps its sessions. Expired ones are marked; nothing is removed by it."""
+    await db.read(_settings, app)
+    await db.write(app_settings.set_session_ttl, app, _seconds(body.session_ttl))
+    return await db.read(_settings, app)
+
+
+@router.post(
+    "/sessions/active",
+    response={200: ActiveOut, 201: ActiveOut, 400: Problem, 422: Problem},
+    tags=["sessions"],
+)
+async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[ActiveOut]:
+    """Return a user's newest session in an app unless its last event is too old, else a new one (201)."""
+    session, created = await db.write(
+        active.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
+    )
+    return Status(201 if created else 200, ActiveOut(created=created, session=SessionOut.of(session)))
+
+
+def _seconds(span: Span | None) -> float | None:
+    return durations.parse(span) if isinstance(span, str) else span
+
+
+def _settings(app: str) -> AppSettingsOut:
+    ttl_s = expiry.ttl_of(app)
+    if ttl_s is None and overview.agent(app) is None:
+        raise NotFound(f"No app {app!r}.", hint="GET /list-apps names the apps.")
+    shown = None if ttl_s is None else durations.show(ttl_s)
+    return AppSettingsOut(app=app, session_ttl_s=ttl_s, session_ttl=shown)

@@ -1,0 +1,122 @@
+"""Requests that only an agent's process can answer, passed on to ADK's own server there.
+
+The body goes on unchanged and the answer comes back as it is made. A client that goes away closes the
+upstream request, and ADK cancels the run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+
+import httpx
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+from devui.http import json_text
+from sessions_app import state
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.runs.client import provider
+
+PASSED_ON = ("Content-Type", "Accept", "Traceparent", "Tracestate")
+EVENT_STREAM = "text/event-stream"
+FRAME_END = b"\n\n"
+
+CODES = {
+    400: "bad_input",
+    403: "forbidden",
+    404: "not_found",
+    409: "already_exists",
+    422: "invalid",
+    500: "agent_failed",
+}
+HINTS = {
+    400: "ADK's own server refused this; `detail` says what.",
+    403: "ADK's own server keeps this to itself; `detail` says why.",
+    404: "Create the session first, and name an app that GET /list-apps lists.",
+    409: "Leave the id out to have one made, or delete the session first.",
+    422: "Send what `detail` asks for; `loc` says where.",
+    500: "The agent failed: its page and its session show where.",
+}
+
+UNKNOWN_HINT = "The server's log has the output of the agent's process."
+
+
+async def forward(request: HttpRequest, app_name: str, path: str) -> HttpResponseBase:
+    """Pass a request on to ADK's server in the app's runtime process and answer what it answers.
+
+    Raises:
+        NotFound: no such app.
+        RuntimeUnavailable: the process cannot be started, or died before it answered.
+    """
+    client = await provider().client(app_name)
+    headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+    try:
+        async with AsyncExitStack() as stack:
+            opening = client.open(request.method or "POST", path, headers=headers, content=request.body)
+            upstream = await stack.enter_async_context(opening)
+            if upstream.headers.get("content-type", "").startswith(EVENT_STREAM):
+                return _streamed(upstream, stack.pop_all())
+            return _in_full(upstream.status_code, await upstream.aread())
+    except httpx.TransportError as error:
+        raise _died() from error
+
+
+def _in_full(status: int, content: bytes) -> HttpResponse:
+    return json_text(content if status < 400 else state.dumps(_explained(status, content)), status)
+
+
+def _explained(status: int, content: bytes) -> Mapping[str, object]:
+    """Return an error of ADK's server with the code and the hint that DevUI's errors have."""
+    try:
+        body = json.loads(content)
+    except ValueError:
+        body = content.decode(errors="replace")
+    if not isinstance(body, dict):
+        body = {"detail": body}
+    if str(body.get("detail", "")).startswith("Session not found"):
+        body.setdefault("code", "session_not_found")
+    return {"detail": "", "code": CODES.get(status, "error"), "hint": HINTS.get(status, UNKNOWN_HINT), **body}
+
+
+def _streamed(upstream: httpx.Response, closing: AsyncExitStack) -> StreamingHttpResponse:
+    return StreamingHttpResponse(
+        _frames(upstream, closing),
+        status=upstream.status_code,
+        content_type=upstream.headers["content-type"],
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _frames(upstream: httpx.Response, closing: AsyncExitStack) -> AsyncIterator[bytes]:
+    """Yield what ADK's server sends; a process that dies is one more frame, as ADK sends an agent's error."""
+    end = FRAME_END
+    try:
+        async with closing:
+            async for chunk in upstream.aiter_raw():
+                end = (end + chunk)[-len(FRAME_END) :]
+                yield chunk
+    except (httpx.TransportError, RuntimeUnavailable) as error:
+        why = error if isinstance(error, RuntimeUnavailable) else _died()
+        yield (b"" if end == FRAME_END else FRAME_END) + _error_frame(why)
+
+
+def _error_frame(error: RuntimeUnavailable) -> bytes:
+    name = type(error).__name__
+    details = {"error_type": name, "error_message": error.message, "timestamp": time.time()}
+    frame = {
+        "error": f"{name}: {error.message}",
+        "error_details": details,
+        "code": error.code,
+        "hint": error.hint,
+    }
+    return b"data: " + state.dumps(frame).encode() + FRAME_END
+
+
+def _died() -> RuntimeUnavailable:
+    return RuntimeUnavailable(
+        "The agent's process ended before it had answered.",
+        hint="Its run is marked crashed and the events so far are kept; send the message again.",
+    )

@@ -1,0 +1,162 @@
+"""What DevUI's own API sends and takes of sessions, events and runs, and the shape of its errors.
+
+Times are seconds since the epoch; `key` is a session's surrogate key.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from sessions_app import keeping
+from sessions_app.models import AgentSession, Run
+from sessions_app.paths import session_url
+
+
+class Problem(Schema):
+    """The shape of every error."""
+
+    detail: Any = Field(description="What happened, or the list of a body's faults.")
+    code: str = Field(description="The kind of error, for programs.")
+    hint: str = Field(description="The way out.")
+
+
+class SessionOut(Schema):
+    """A session as lists show it."""
+
+    key: int = Field(description="Names the session in this API: its ids may hold any character.")
+    app: str
+    user: str
+    id: str
+    realm: str = Field(description="Empty: real life; else the private world of an eval attempt or a fork.")
+    title: str
+    first_text: str
+    last_text: str
+    created_at: float
+    updated_at: float
+    events: int
+    errors: int
+    tokens: int
+    url: str = Field(description="The session's page.")
+    kept_in: str = Field(description="The store: what it is, and its file or server.")
+    survives_restart: bool = Field(description="False: the session is gone when the server ends.")
+
+    @classmethod
+    def of(cls, row: AgentSession) -> Self:
+        """Return what is told of a row."""
+        place = keeping.place()
+        return cls(
+            key=row.pk,
+            app=row.app_name,
+            user=row.user_id,
+            id=row.session_id,
+            realm=row.realm,
+            title=row.title,
+            first_text=row.first_text,
+            last_text=row.last_text,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            events=row.last_seq,
+            errors=row.error_count,
+            tokens=row.total_tokens,
+            url=session_url(row),
+            kept_in=f"{place.kind} {place.where}".strip(),
+            survives_restart=place.survives_restart,
+        )
+
+
+class SessionPage(Schema):
+    """A page of sessions, newest update first."""
+
+    sessions: list[SessionOut]
+    next: str | None = Field(description="Pass it as `before` for the next page; null: this was the last.")
+
+
+class EventOut(Schema):
+    """An event and its place in the session."""
+
+    seq: int
+    kind: str
+    event: dict[str, Any] = Field(description="The event as ADK's REST sends it.")
+
+
+class EventPage(Schema):
+    """Events in order."""
+
+    events: list[EventOut]
+    cursor: int = Field(description="Pass it as `after` to go on, now or when there is more.")
+    more: bool
+
+
+class RunOut(Schema):
+    """One message sent to an agent and what became of it."""
+
+    id: str
+    status: str = Field(
+        description="queued, running, waiting (for input), done, failed, cancelled or crashed."
+    )
+    session: int = Field(description="Key of the session.")
+    app: str
+    user: str
+    session_id: str
+    source: str
+    invocation_id: str
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    first_seq: int | None = Field(description="seq of the session when the run started.")
+    last_seq: int | None = Field(description="seq of the session when the run ended.")
+    error_type: str
+    error: str
+
+    @classmethod
+    def of(cls, row: Run) -> Self:
+        """Return what is told of a row; its session is read with it."""
+        return cls(
+            id=row.id,
+            status=row.status,
+            session=row.session.pk,
+            app=row.session.app_name,
+            user=row.session.user_id,
+            session_id=row.session.session_id,
+            source=row.source,
+            invocation_id=row.invocation_id,
+            created_at=row.created_at,
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+            first_seq=row.first_seq,
+            last_seq=row.last_seq,
+            error_type=row.error_type,
+            error=row.error,
+        )
+
+
+class Runs(Schema):
+    """A page of runs, newest first."""
+
+    runs: list[RunOut]
+    next: str | None = Field(description="Pass it as `before` for the next page; null: this was the last.")
+
+
+class NewRun(Schema):
+    """A message for an agent. `message` is text, or ADK's Content; without one `invocation_id` is resumed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    session: int = Field(description="Key of the session.")
+    message: str | dict[str, Any] | None = None
+    streaming: bool = False
+    state_delta: dict[str, Any] | None = None
+    invocation_id: str | None = None
+    function_call_event_id: str | None = None
+    run_config: dict[str, Any] = Field(default_factory=dict, description="Fields of ADK's RunConfig.")
+    custom_metadata: dict[str, Any] | None = None
+
+    def request(self) -> dict[str, Any]:
+        """Return what is kept of it in `Run.request`."""
+        wanted = self.dict(exclude={"session", "message"})
+        if isinstance(self.message, str):
+            return {"new_message": {"role": "user", "parts": [{"text": self.message}]}, **wanted}
+        return {"new_message": self.message, **wanted}

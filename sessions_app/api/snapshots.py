@@ -1,0 +1,153 @@
+"""Sessions as ADK's REST sends them, joined from the JSON texts of the store: nothing is parsed on the way.
+
+Events are never changed, so a snapshot is the session's row and state in one consistent piece and the number
+of its last event; the events up to there are read as they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from django.db.models import QuerySet
+
+from sessions_app import db, state
+from sessions_app.errors import SessionMissing
+from sessions_app.ids import SessionKey, check_ids
+from sessions_app.models import AgentSession, AppState, Event, Scope, SessionState, UserState
+
+BATCH = 2000
+"""Events read and sent at a time."""
+
+READ_ATTEMPTS = 5
+HIDDEN_PREFIXES = ("adk-eval-session-", "___eval___session___")
+"""Ids of sessions that evals made; ADK's list leaves them out (`google/adk/cli/cli_eval.py`)."""
+
+TITLE_KEY = "__session_metadata__"
+"""State key under which ADK's front end reads and writes a session's title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A session at a moment: what comes before its events and after them, and which events those are."""
+
+    head: str
+    session_pk: int
+    last_seq: int
+    tail: str
+
+
+def find(app_name: str, user_id: str, session_id: str, *, attempts: bool = False) -> AgentSession:
+    """Return the session of a path; ids are stripped as ADK does. With `attempts` an eval attempt's is found
+    too.
+
+    Raises:
+        SessionMissing: in the words of ADK's server.
+        BadInput: an id that no store can hold.
+    """
+    key = SessionKey("", app_name, user_id, session_id.strip())
+    check_ids(key)
+    named = AgentSession.objects.filter(app_name=app_name, user_id=user_id, session_id=key.session_id)
+    row = named.filter(realm="").first()
+    if row is None and attempts:
+        row = named.order_by("-pk").first()
+    if row is None:
+        raise SessionMissing(
+            "Session not found",
+            hint=f"App {app_name!r} and user {user_id!r} have no session {key.session_id!r}.",
+        )
+    return row
+
+
+def take(app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | None = None) -> Snapshot:
+    """Return a session's snapshot; `temp` are keys of this very answer that no scope stores.
+
+    Raises:
+        SessionMissing: there is no such session.
+    """
+    for _ in range(READ_ATTEMPTS):
+        row = find(app_name, user_id, session_id, attempts=True)
+        text = _state_text(row, _own_keys(row), _shared_keys(row.realm, app_name, user_id), temp or {})
+        if AgentSession.objects.filter(pk=row.pk, revision=row.revision).exists():
+            break
+    head, tail = _around_events(row, text)
+    return Snapshot(head, row.pk, row.last_seq, tail)
+
+
+async def stream(snapshot: Snapshot) -> AsyncIterator[str]:
+    """Yield a snapshot's JSON text, a batch of events at a time."""
+    yield snapshot.head
+    for after in range(0, snapshot.last_seq, BATCH):
+        until = min(after + BATCH, snapshot.last_seq)
+        events = await db.read(_joined_events, snapshot.session_pk, after, until)
+        yield ("," if after and events else "") + events
+    yield snapshot.tail
+
+
+def list_text(app_name: str, user_id: str) -> str:
+    """Return a user's sessions in an app, oldest update first, with their state and without their events.
+
+    Raises:
+        BadInput: an id that no store can hold.
+    """
+    check_ids(SessionKey("", app_name, user_id, ""))
+    sessions = AgentSession.objects.filter(realm="", app_name=app_name, user_id=user_id)
+    for prefix in HIDDEN_PREFIXES:
+        sessions = sessions.exclude(session_id__startswith=prefix)
+    shared = _shared_keys("", app_name, user_id)
+    keys = SessionState.objects.filter(owner__in=sessions).order_by("owner_id", "pk")
+    rows = keys.values_list("owner_id", "key", "value")
+    own = {owner: [row[1:] for row in group] for owner, group in groupby(rows, itemgetter(0))}
+    ordered = sessions.order_by("updated_at", "session_id")
+    texts = (
+        "".join(_around_events(row, _state_text(row, own.get(row.pk, []), shared, {}))) for row in ordered
+    )
+    return f"[{','.join(texts)}]"
+
+
+def _joined_events(session_pk: int, after: int, until: int) -> str:
+    events = Event.objects.filter(session_id=session_pk, seq__gt=after, seq__lte=until)
+    return ",".join(events.order_by("seq").values_list("data", flat=True))
+
+
+def _around_events(row: AgentSession, state_text: str) -> tuple[str, str]:
+    head = (
+        f'{{"id":{state.dumps(row.session_id)},"appName":{state.dumps(row.app_name)},'
+        f'"userId":{state.dumps(row.user_id)},"state":{state_text},"events":['
+    )
+    return head, f'],"lastUpdateTime":{state.dumps(row.updated_at)}}}'
+
+
+def _state_text(
+    row: AgentSession,
+    own: Iterable[tuple[str, str]],
+    shared: Iterable[tuple[str, str]],
+    temp: dict[str, Any],
+) -> str:
+    """Join a session's keys, those it shares, and its title where ADK's front end looks for it."""
+    texts = dict([*own, *shared])
+    if row.title:
+        texts.setdefault(TITLE_KEY, state.dumps({"displayName": row.title}))
+    for key, value in temp.items():
+        texts[state.TEMP_PREFIX + key] = state.canonical(value).public
+    return f"{{{','.join(f'{state.dumps(key)}:{value}' for key, value in texts.items())}}}"
+
+
+def _own_keys(row: AgentSession) -> list[tuple[str, str]]:
+    return list(_prefixed(Scope.SESSION, SessionState.objects.filter(owner_id=row.pk)))
+
+
+def _shared_keys(realm: str, app_name: str, user_id: str) -> list[tuple[str, str]]:
+    owner = {"owner__realm": realm, "owner__app_name": app_name}
+    return [
+        *_prefixed(Scope.APP, AppState.objects.filter(**owner)),
+        *_prefixed(Scope.USER, UserState.objects.filter(**owner, owner__user_id=user_id)),
+    ]
+
+
+def _prefixed(scope: Scope, rows: QuerySet[Any]) -> Iterator[tuple[str, str]]:
+    for key, value in rows.order_by("pk").values_list("key", "value"):
+        yield state.PREFIX[scope] + key, value

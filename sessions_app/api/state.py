@@ -1,0 +1,329 @@
+"""State over DevUI's API: whole or by key, now or at an event, by scope; changed by appended events.
+
+A key is named in the query, whole and with its prefix: it may hold any character, and `user:preferences.theme`
+is one key. A path into its value is another parameter, `pointer`, a JSON pointer (RFC 6901) such as `/theme/0`.
+
+What a caller saw can be made a condition of a change: `revision` is the session's, and the `ETag` of a key, sent
+back as `If-Match`, is the key's own, which other sessions change too when it is a `user:` or an `app:` key.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from ninja import HeaderEx, P, QueryEx, Router, Schema
+from ninja.responses import Status
+from pydantic import ConfigDict, Field
+
+import sessions_app.paths  # noqa: F401 - registers the `seg` converter
+from sessions_app import db, drift, edits, history, state
+from sessions_app.api.schemas import Problem
+from sessions_app.api.state_schemas import (
+    ChangeOut,
+    DiffOut,
+    DriftOut,
+    EditOut,
+    HistoryPage,
+    KeyOut,
+    Keys,
+    OwnerState,
+    StateOut,
+)
+from sessions_app.edits import Condition
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.found import find_event, find_session
+from sessions_app.models import AgentSession, Event, Scope, StateChange
+from sessions_app.presentation import jsontree
+
+router = Router(tags=["state"])
+
+ERRORS = {400: Problem, 404: Problem, 422: Problem}
+STATE = "/sessions/{int:session}/state"
+
+Key = QueryEx[str, P(description="The whole key with its prefix, as in `user:tier`.")]
+At = QueryEx[str | None, P(description="Id of an event: the state as it was then.")]
+Revision = QueryEx[int | None, P(description="Refuse with 409 unless this is the session's revision.")]
+IfMatch = HeaderEx[
+    str | None,
+    P(alias="If-Match", description="`ETag` of the key: refuse with 409 when it was written since."),
+]
+IfNoneMatch = HeaderEx[
+    str | None, P(alias="If-None-Match", description="`*`: refuse with 409 when the key has a value.")
+]
+OneScope = QueryEx[Literal["session", "user", "app"] | None, P(description="This scope only.")]
+
+
+class NewValue(Schema):
+    """A value for a key: any JSON."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: Any = Field(description="Any JSON; an object replaces the one before, nothing is merged.")
+
+
+@router.get(STATE, response={200: StateOut, **ERRORS})
+async def get_state(
+    request: HttpRequest,
+    session: int,
+    at: At = None,
+    scope: OneScope = None,
+) -> StateOut:
+    """Return a session's state, now or at an event, merged and by scope."""
+    return await db.read(_state, session, at, scope)
+
+
+@router.get(f"{STATE}/keys", response={200: Keys, **ERRORS})
+async def list_keys(
+    request: HttpRequest,
+    session: int,
+    at: At = None,
+    scope: OneScope = None,
+) -> Keys:
+    """Return the keys with their values and who wrote each last, now or at an event."""
+    return await db.read(_keys, session, at, scope)
+
+
+@router.get(f"{STATE}/key", response={200: KeyOut, **ERRORS})
+async def get_key(
+    request: HttpRequest,
+    response: HttpResponse,
+    session: int,
+    key: Key,
+    at: At = None,
+    pointer: QueryEx[str, P(description="JSON pointer of a piece of the value: `/theme/0`.")] = "",
+) -> KeyOut:
+    """Return one key, or a piece of its value, now or at an event. `ETag` names its last write."""
+    found = await db.read(_key, session, key, at, pointer)
+    response["ETag"] = found.etag
+    return found
+
+
+@router.put(f"{STATE}/key", response={200: EditOut, 201: EditOut, 409: Problem, **ERRORS})
+async def put_key(
+    request: HttpRequest,
+    response: HttpResponse,
+    session: int,
+    key: Key,
+    body: NewValue,
+    revision: Revision = None,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Status[EditOut]:
+    """Give a key a value by an appended event. Refused while a run is active on the session."""
+    condition = _condition(key, revision, if_match, if_none_match)
+    edited = await db.write(edits.put_key, session, key, body.value, condition)
+    response["ETag"] = etag(edited.change)
+    return Status(200 if edited.had_value else 201, EditOut.of(edited, etag(edited.change)))
+
+
+@router.delete(f"{STATE}/key", response={200: EditOut, 409: Problem, **ERRORS})
+async def remove_key(
+    request: HttpRequest,
+    session: int,
+    key: Key,
+    revision: Revision = None,
+    if_match: IfMatch = None,
+) -> EditOut:
+    """Take a key out of the state by an appended event.
+
+    ADK's deltas cannot remove: the event says null for the key, and the store keeps no value. (ADK's own session
+    services would keep the key with null.)
+    """
+    edited = await db.write(edits.remove_key, session, key, _condition(key, revision, if_match, None))
+    return EditOut.of(edited, etag(edited.change))
+
+
+@router.get(f"{STATE}/history", response={200: HistoryPage, **ERRORS})
+async def get_history(
+    request: HttpRequest,
+    session: int,
+    key: Key,
+    limit: QueryEx[int, P(ge=1, le=200, description="Rows in the answer.")] = 50,
+    before: QueryEx[int | None, P(description="`next` of the page before.")] = None,
+    here: QueryEx[bool, P(description="Only what this session wrote.")] = False,
+) -> HistoryPage:
+    """Return who wrote a key, newest first; a `user:` or `app:` key across all sessions."""
+    return await db.read(_history, session, key, limit, before, here)
+
+
+@router.get(f"{STATE}/diff", response={200: DiffOut, **ERRORS})
+async def get_diff(
+    request: HttpRequest,
+    session: int,
+    from_: QueryEx[
+        str | None, P(alias="from", description="Id of the earlier event; left out: the start.")
+    ] = None,
+    to: QueryEx[str | None, P(description="Id of the later event; left out: now.")] = None,
+) -> DiffOut:
+    """Return the keys that differ between two events, in every scope as it was at each."""
+    return await db.read(_diff, session, from_, to)
+
+
+@router.get(f"{STATE}/drift", response={200: DriftOut, **ERRORS})
+async def get_drift(
+    request: HttpRequest,
+    session: int,
+    fold: QueryEx[
+        Literal["ledger", "events"],
+        P(description="`events` folds every event's delta, which takes as long as the session is."),
+    ] = "ledger",
+) -> DriftOut:
+    """Return where the stored state is not what the session's events add up to, and why."""
+    return await db.read(_drift, session, fold)
+
+
+@router.get("/apps/{seg:app}/state", response={200: OwnerState, **ERRORS})
+async def get_app_state(request: HttpRequest, app: str) -> OwnerState:
+    """Return what everyone in an app shares, now: the `app:` keys, without their prefix."""
+    return await db.read(_owner_state, app, None)
+
+
+@router.get("/apps/{seg:app}/users/{seg:user}/state", response={200: OwnerState, **ERRORS})
+async def get_user_state(request: HttpRequest, app: str, user: str) -> OwnerState:
+    """Return what all sessions of a user in an app share, now: the `user:` keys, without their prefix."""
+    return await db.read(_owner_state, app, user)
+
+
+def etag(change: StateChange) -> str:
+    """Return the tag of a key as a write left it: its scope and the position of the write."""
+    return f'"{change.scope}-{change.position}"'
+
+
+def _condition(key: str, revision: int | None, if_match: str | None, if_none_match: str | None) -> Condition:
+    if if_none_match not in (None, "*"):
+        raise BadInput(
+            "If-None-Match can only be `*` here.", hint="It means: only when the key has no value."
+        )
+    return Condition(revision, _position_in(key, if_match), absent=if_none_match == "*")
+
+
+def _position_in(key: str, if_match: str | None) -> int | None:
+    """Return the position of the write that an `If-Match` names."""
+    if if_match is None:
+        return None
+    scope, _ = edits.stored_name(key)
+    match = re.fullmatch(r'\s*"(session|user|app)-(\d{1,18})"\s*', if_match)
+    if match is None or match[1] != scope:
+        raise BadInput(
+            f"If-Match {if_match[:80]!r} is no ETag of the key {key[:80]!r}.",
+            hint=f'GET the key first: its ETag looks like "{scope}-12".',
+        )
+    return int(match[2])
+
+
+def _moment(session: AgentSession, at: str | None) -> Event | None:
+    return None if at is None else find_event(session, event_id=at)
+
+
+def _state(session_key: int, at: str | None, scope: str | None) -> StateOut:
+    session = find_session(session_key)
+    event = _moment(session, at)
+    then = history.state_at(session, event)
+    scopes = {str(name): then.values(name) for name in Scope if scope in (None, name)}
+    merged = state.merged(*(scopes.get(name, {}) for name in (Scope.SESSION, Scope.USER, Scope.APP)))
+    return StateOut(
+        seq=event.seq if event else session.last_seq,
+        event_id=at,
+        revision=session.revision,
+        merged=merged,
+        scopes=scopes,
+    )
+
+
+def _keys(session_key: int, at: str | None, scope: str | None) -> Keys:
+    session = find_session(session_key)
+    event = _moment(session, at)
+    then = history.state_at(session, event)
+    rows = [row for name, part in then.scopes() if scope in (None, name) for row in part]
+    return Keys(
+        seq=event.seq if event else session.last_seq, event_id=at, keys=[_key_out(row) for row in rows]
+    )
+
+
+def _key(session_key: int, name: str, at: str | None, pointer: str) -> KeyOut:
+    session = find_session(session_key)
+    scope, bare = edits.stored_name(name)
+    change = history.change_at(session, _moment(session, at), scope, bare)
+    if change is None or change.removed:
+        when = "" if at is None else f" at event {at!r}"
+        raise NotFound(
+            f"The key {name!r} has no value{when}.",
+            hint=f"GET /api/v1/sessions/{session.pk}/state/keys lists the keys; history tells of removed ones.",
+        )
+    found = _key_out(change)
+    if pointer:
+        found.value = _piece(found.value, pointer)
+    return found
+
+
+def _piece(value: Any, pointer: str) -> Any:
+    if not pointer.startswith("/"):
+        raise BadInput(
+            f"The pointer {pointer!r} does not begin with a slash.",
+            hint="A JSON pointer looks like /theme/0.",
+        )
+    try:
+        return jsontree.resolve(value, pointer)
+    except NotFound as error:
+        raise NotFound(error.message, hint="GET the key without `pointer` for the whole value.") from error
+
+
+def _key_out(change: StateChange) -> KeyOut:
+    scope = Scope(change.scope)
+    told = ChangeOut.of(change)
+    return KeyOut(
+        key=state.PREFIX[scope] + change.key,
+        scope=str(scope),
+        value=told.value,
+        note=told.note,
+        etag=etag(change),
+        last_write=told,
+    )
+
+
+def _history(session_key: int, name: str, limit: int, before: int | None, here: bool) -> HistoryPage:
+    session = find_session(session_key)
+    scope, bare = edits.stored_name(name)
+    owner = history.owners_at(session).ids.get(scope)
+    writes = history.history_of_key(scope, owner or 0, bare)
+    if here:
+        writes = writes.filter(session=session)
+    if before is not None:
+        writes = writes.filter(position__lt=before)
+    page = list(writes[: limit + 1])
+    following = page[limit - 1].position if len(page) > limit else None
+    return HistoryPage(key=name, changes=[ChangeOut.of(row) for row in page[:limit]], next=following)
+
+
+def _diff(session_key: int, first: str | None, last: str | None) -> DiffOut:
+    session = find_session(session_key)
+    before, after = _moment(session, first), _moment(session, last)
+    if before and after and before.seq > after.seq:
+        raise BadInput(
+            f"Event {before.event_id!r} comes after event {after.event_id!r}.", hint="Swap `from` and `to`."
+        )
+    return DiffOut.of(session, before, after, history.diff(session, before, after))
+
+
+def _drift(session_key: int, fold: str) -> DriftOut:
+    return DriftOut.of(drift.drift(find_session(session_key), from_events=fold == "events"))
+
+
+def _owner_state(app: str, user: str | None) -> OwnerState:
+    found = history.owner_state(app, user)
+    if found is None:
+        whose = f"App {app!r}" if user is None else f"User {user!r} of app {app!r}"
+        raise NotFound(
+            f"{whose} has no state of its own.", hint="An agent shares a value by `app:` or `user:` keys."
+        )
+    version, rows = found
+    return OwnerState(
+        app=app,
+        user=user,
+        version=version,
+        state={row.key: json.loads(row.value or "null") for row in rows},
+        keys=[_key_out(row) for row in rows],
+    )

@@ -1,0 +1,264 @@
+"""What DevUI's own API sends of state: values, who wrote them, differences and drift. Times as in `schemas`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+from ninja import Schema
+from pydantic import Field
+
+from sessions_app.drift import Report
+from sessions_app.edits import Edited
+from sessions_app.history import KeyDiff
+from sessions_app.models import AgentSession, Event, Scope, StateChange
+from sessions_app.state import PREFIX
+
+
+class StateOut(Schema):
+    """State as agents read it and by scope, credentials left out."""
+
+    seq: int = Field(description="The event at which: its seq, or that of the newest event.")
+    event_id: str | None = Field(description="The event asked for; null: now.")
+    revision: int = Field(description="The session's, now: a condition for changes.")
+    merged: dict[str, Any]
+    scopes: dict[str, dict[str, Any]] = Field(description="session, user, app: keys without their prefix.")
+
+
+class WriterOut(Schema):
+    """Who wrote a key."""
+
+    kind: str
+    name: str
+    call_id: str
+    inferred: bool = Field(description="Concluded from the event; no recorder saw it.")
+
+
+class ChangeOut(Schema):
+    """One write of a key."""
+
+    position: int = Field(description="Order among the writes of this key's owner.")
+    value: Any
+    removed: bool
+    cause: str
+    note: str = Field(description="What had to be done to make the value JSON.")
+    time: float
+    user: str
+    session: str
+    seq: int
+    event_id: str
+    invocation_id: str
+    author: str
+    writer: WriterOut
+
+    @classmethod
+    def of(cls, row: StateChange) -> Self:
+        """Return what is told of a row of the ledger."""
+        return cls(
+            position=row.position,
+            value=None if row.value is None else json.loads(row.value),
+            removed=row.removed,
+            cause=row.cause,
+            note=row.note,
+            time=row.timestamp,
+            user=row.from_user,
+            session=row.from_session,
+            seq=row.seq,
+            event_id=row.event_id,
+            invocation_id=row.invocation_id,
+            author=row.author,
+            writer=WriterOut(
+                kind=row.writer, name=row.writer_name, call_id=row.call_id, inferred=row.inferred
+            ),
+        )
+
+
+class KeyOut(Schema):
+    """A key, its value and who wrote it last."""
+
+    key: str = Field(description="With its prefix.")
+    scope: str
+    value: Any
+    note: str = Field(description="What had to be done to make the value JSON.")
+    etag: str = Field(
+        description="Names the last write: send it as `If-Match` to change the key only if unchanged."
+    )
+    last_write: ChangeOut
+
+
+class Keys(Schema):
+    """The keys of a session's scopes at a moment: session, user, app, each sorted."""
+
+    seq: int
+    event_id: str | None
+    keys: list[KeyOut]
+
+
+class OwnerState(Schema):
+    """What an app or a user shares, now."""
+
+    app: str
+    user: str | None
+    version: int = Field(description="Number of commits that wrote it.")
+    state: dict[str, Any] = Field(description="Keys without their prefix.")
+    keys: list[KeyOut]
+
+
+class EditOut(Schema):
+    """A change made by hand: the event that was appended."""
+
+    key: str
+    removed: bool
+    value: Any
+    etag: str
+    event_id: str
+    seq: int
+    revision: int = Field(description="The session's, after the change.")
+
+    @classmethod
+    def of(cls, edited: Edited, etag: str) -> Self:
+        """Return what is told of a change."""
+        change = edited.change
+        return cls(
+            key=PREFIX[Scope(change.scope)] + change.key,
+            removed=change.removed,
+            value=None if change.value is None else json.loads(change.value),
+            etag=etag,
+            event_id=edited.event_id,
+            seq=edited.appended.seq,
+            revision=edited.appended.revision,
+        )
+
+
+class KeyDiffOut(Schema):
+    """A key that differs. `old` or `new` is null, and its write too, where the key has no value."""
+
+    key: str = Field(description="With its prefix.")
+    scope: str
+    change: str = Field(description="added, changed or removed.")
+    old: Any
+    new: Any
+    hidden: bool = Field(description="Only credentials differ, which are left out.")
+    old_write: ChangeOut | None
+    new_write: ChangeOut | None
+
+    @classmethod
+    def of(cls, entry: KeyDiff) -> Self:
+        """Return what is told of a difference."""
+        old, new = (None if row is None else ChangeOut.of(row) for row in (entry.old, entry.new))
+        return cls(
+            key=entry.name,
+            scope=str(entry.scope),
+            change=entry.change,
+            old=old and old.value,
+            new=new and new.value,
+            hidden=entry.is_hidden,
+            old_write=old,
+            new_write=new,
+        )
+
+
+class DiffOut(Schema):
+    """What differs between two moments of a session, in every scope."""
+
+    from_seq: int = Field(description="0: the start, what the first event found.")
+    from_event_id: str | None
+    to_seq: int
+    to_event_id: str | None = Field(description="null: now.")
+    changes: list[KeyDiffOut]
+
+    @classmethod
+    def of(
+        cls, session: AgentSession, before: Event | None, after: Event | None, found: list[KeyDiff]
+    ) -> Self:
+        """Return what is told of the differences."""
+        return cls(
+            from_seq=before.seq if before else 0,
+            from_event_id=before.event_id if before else None,
+            to_seq=after.seq if after else session.last_seq,
+            to_event_id=after.event_id if after else None,
+            changes=[KeyDiffOut.of(entry) for entry in found],
+        )
+
+
+class KeyDriftOut(Schema):
+    """A key whose stored value is not what the session's events add up to."""
+
+    key: str = Field(description="With its prefix.")
+    scope: str
+    has_stored: bool
+    stored: Any
+    has_folded: bool | None = Field(
+        description="null: not known, the session's last write lies too far back; `fold=events` finds it."
+    )
+    folded: Any = Field(description="What the events say. A removed key's event says null.")
+    cause: str = Field(
+        description="seed, other_session, import, fork, removed, rewind, or foreign: not changed by DevUI."
+    )
+    last_write: ChangeOut | None
+
+
+class UntrackedOut(Schema):
+    """A key that an invocation had changed without an event when it ended: nothing stored it."""
+
+    key: str = Field(description="With its prefix.")
+    scope: str
+    removed: bool = Field(description="The key was taken out.")
+    value: Any
+    has_stored: bool
+    stored: Any = Field(description="What events had stored.")
+    invocation_id: str
+    seq: int = Field(description="The session's last event when the invocation ended.")
+    time: float
+
+
+class DriftOut(Schema):
+    """Where the stored state is not what the session's events add up to."""
+
+    keys: list[KeyDriftOut]
+    untracked: list[UntrackedOut] = Field(description="Newest first, the last 200.")
+
+    @classmethod
+    def of(cls, report: Report) -> Self:
+        """Return what is told of the drift."""
+        return cls(
+            keys=[
+                KeyDriftOut(
+                    key=entry.name,
+                    scope=str(entry.scope),
+                    has_stored=entry.stored is not None,
+                    stored=_value(entry.stored),
+                    has_folded=entry.folded is not None if entry.is_known else None,
+                    folded=_value(entry.folded),
+                    cause=str(entry.why),
+                    last_write=ChangeOut.of(entry.change) if entry.change else None,
+                )
+                for entry in report.keys
+            ],
+            untracked=[
+                UntrackedOut(
+                    key=PREFIX[Scope(row.scope)] + row.key,
+                    scope=row.scope,
+                    removed=row.value is None,
+                    value=_value(row.value),
+                    has_stored=row.stored is not None,
+                    stored=_value(row.stored),
+                    invocation_id=row.invocation_id,
+                    seq=row.seq,
+                    time=row.noticed_at,
+                )
+                for row in report.untracked
+            ],
+        )
+
+
+class HistoryPage(Schema):
+    """The writes of one key, newest first; of a `user:` or `app:` key across all sessions."""
+
+    key: str
+    changes: list[ChangeOut]
+    next: int | None = Field(description="Pass it as `before` for the next page; null: this was the last.")
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

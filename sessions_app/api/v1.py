@@ -1,0 +1,157 @@
+"""DevUI's own API: sessions, their events and state at any moment, the history of a key, runs.
+
+Sessions are named by their surrogate key, since ids may hold any character. Lists go on from a cursor, so a
+page costs the same wherever it is and nothing is skipped while rows are added.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import P, QueryEx, Router
+from ninja.responses import Status
+
+from devui.http import json_text
+from sessions_app import db, keyset
+from sessions_app.api import branches, state
+from sessions_app.api.schemas import (
+    EventPage,
+    NewRun,
+    Problem,
+    RunOut,
+    Runs,
+    SessionOut,
+    SessionPage,
+)
+from sessions_app.errors import DevUIError, NotFound
+from sessions_app.found import find_session
+from sessions_app.models import AgentSession, Event, Run
+from sessions_app.realms import refuse_kept
+from sessions_app.runs import rows
+from sessions_app.runs.client import provider
+
+ERRORS = {404: Problem, 422: Problem}
+router = Router()
+router.add_router("", state.router)
+router.add_router("", branches.router)
+
+PageSize = QueryEx[int, P(ge=1, le=200, description="Rows in the answer.")]
+Older = QueryEx[str, P(description="`next` of the page before.")]
+
+
+@router.get("/sessions", response={200: SessionPage, 400: Problem, 422: Problem}, tags=["sessions"])
+async def list_sessions(
+    request: HttpRequest,
+    app: str | None = None,
+    user: str | None = None,
+    session: QueryEx[str | None, P(description="A session's id.")] = None,
+    realm: QueryEx[str, P(description="Empty: real life; else that of an eval attempt or a fork.")] = "",
+    limit: PageSize = 50,
+    before: Older = "",
+) -> SessionPage:
+    """List sessions, newest update first."""
+    wanted = {"app_name": app, "user_id": user, "session_id": session}
+    filters = {name: value for name, value in wanted.items() if value is not None}
+    return await db.read(_session_page, {"realm": realm, **filters}, limit, before)
+
+
+@router.get("/sessions/{int:session}", response={200: SessionOut, **ERRORS}, tags=["sessions"])
+async def get_session(request: HttpRequest, session: int) -> SessionOut:
+    """Return one session."""
+    return await db.read(lambda: SessionOut.of(find_session(session)))
+
+
+@router.get("/sessions/{int:session}/events", response={200: EventPage, **ERRORS}, tags=["sessions"])
+async def list_events(
+    request: HttpRequest,
+    session: int,
+    after: QueryEx[int, P(ge=0, description="The `cursor` of the page before.")] = 0,
+    limit: QueryEx[int, P(ge=1, le=2000)] = 200,
+) -> HttpResponse:
+    """Return a session's events after a cursor, in order."""
+    return json_text(await db.read(_event_page, session, after, limit))
+
+
+@router.get("/runs", response={200: Runs, 400: Problem, 422: Problem}, tags=["runs"])
+async def list_runs(
+    request: HttpRequest,
+    session: QueryEx[int | None, P(description="Key of a session.")] = None,
+    app: str | None = None,
+    status: str | None = None,
+    limit: PageSize = 50,
+    before: Older = "",
+) -> Runs:
+    """List runs, newest first."""
+    wanted = {"session__pk": session, "session__app_name": app, "status": status}
+    filters = {name: value for name, value in wanted.items() if value is not None}
+    return await db.read(_run_page, filters, limit, before)
+
+
+@router.post(
+    "/runs", response={202: RunOut, 400: Problem, 404: Problem, 422: Problem, 503: Problem}, tags=["runs"]
+)
+async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
+    """Send a message to an agent. The run goes on by itself; its events appear in the session."""
+    app_name = await db.read(_app_to_run, body.session)
+    client = await provider().client(app_name)
+    run = await db.write(rows.create_run, body.session, body.request(), "api")
+    try:
+        await client.start_run(run.id)
+    except DevUIError as error:
+        name = type(error).__name__
+        await db.write(rows.end_queued, run.id, Run.Status.FAILED, name, error.message)
+        raise
+    return Status(202, await db.read(_run, run.id))
+
+
+@router.get("/runs/{run_id}", response={200: RunOut, 404: Problem}, tags=["runs"])
+async def get_run(request: HttpRequest, run_id: str) -> RunOut:
+    """Return one run."""
+    return await db.read(_run, run_id)
+
+
+@router.post("/runs/{run_id}/cancel", response={200: RunOut, 404: Problem, 503: Problem}, tags=["runs"])
+async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
+    """Cancel a run and return how it ended. One that has ended is left as it is."""
+    run = await db.read(_run, run_id)
+    if await db.write(rows.request_cancel, run_id):
+        client = await provider().client(run.app)
+        await client.cancel_run(run_id)
+    return await db.read(_run, run_id)
+
+
+def _session_page(filters: dict[str, Any], limit: int, before: str) -> SessionPage:
+    page = keyset.page(AgentSession.objects.filter(**filters), "updated_at", before, size=limit)
+    return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)
+
+
+def _event_page(session_key: int, after: int, limit: int) -> str:
+    """Return an `EventPage` as text, joined from the events' own texts."""
+    session = find_session(session_key)
+    events = Event.objects.filter(session_id=session.pk, seq__gt=after).order_by("seq")
+    page = list(events.values_list("seq", "kind", "data")[: limit + 1])
+    texts = [f'{{"seq":{seq},"kind":"{kind}","event":{data}}}' for seq, kind, data in page[:limit]]
+    cursor = page[:limit][-1][0] if page else after
+    more = "true" if len(page) > limit else "false"
+    return f'{{"events":[{",".join(texts)}],"cursor":{cursor},"more":{more}}}'
+
+
+def _run(run_id: str) -> RunOut:
+    row = Run.objects.select_related("session").defer("request", "traceback").filter(pk=run_id).first()
+    if row is None:
+        raise NotFound(f"Run not found: {run_id}", hint="GET /api/v1/runs lists the runs.")
+    return RunOut.of(row)
+
+
+def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
+    rows_wanted = Run.objects.filter(session__realm="", **filters)
+    shown = rows_wanted.select_related("session").defer("request", "traceback")
+    page = keyset.page(shown, "created_at", before, key=str, size=limit)
+    return Runs(runs=[RunOut.of(row) for row in page.rows], next=page.older or None)
+
+
+def _app_to_run(key: int) -> str:
+    session = find_session(key)
+    refuse_kept(session)
+    return session.app_name

@@ -1,0 +1,10 @@
+"""Django app of the sessions room."""
+
+from django.apps import AppConfig
+
+
+class SessionsConfig(AppConfig):
+    """Sessions, events, scoped state, runs."""
+
+    name = "sessions_app"
+    verbose_name = "Sessions"

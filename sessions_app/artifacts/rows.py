@@ -1,0 +1,234 @@
+"""Artifacts as rows: one per saved version. Each function is one synchronous unit of work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from django.db import IntegrityError, transaction
+from django.db.models import Max, QuerySet
+
+from sessions_app import bell, state
+from sessions_app.artifacts import blobs
+from sessions_app.errors import BadInput, ContentMissing
+from sessions_app.ids import SessionKey, check_ids
+from sessions_app.models import Artifact
+
+USER_PREFIX = "user:"
+"""A filename that starts so belongs to the user, in every session."""
+
+SAVE_ATTEMPTS = 100
+"""Each failed one means that another save of the same file took the version; some save always succeeds."""
+
+CLEAN_BATCH = 500
+
+
+class FileKey(NamedTuple):
+    """What names a file: whose it is (an empty session id: the user's) and its name without `user:`."""
+
+    realm: str
+    app_name: str
+    user_id: str
+    session_id: str
+    filename: str
+
+    @property
+    def name(self) -> str:
+        """The name by which an agent knows the file in any session."""
+        return self.filename if self.session_id else USER_PREFIX + self.filename
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a version is besides its content. `part` and `custom_metadata` are JSON; see the `Artifact` model."""
+
+    holding: Artifact.Holding
+    part: str
+    mime_type: str | None
+    custom_metadata: str
+    from_session: str
+
+
+def scope_key(realm: str, app_name: str, user_id: str, session_id: str | None) -> SessionKey:
+    """Return the key of a scope of files; without a session it is the user's, in every session.
+
+    Raises:
+        BadInput: an id cannot be stored, or the session's is blank.
+    """
+    if session_id is not None and not session_id.strip():
+        raise BadInput(
+            "The session id of an artifact is blank.", hint="Leave it out to mean the user's files."
+        )
+    key = SessionKey(realm, app_name, user_id, (session_id or "").strip())
+    check_ids(key)
+    return key
+
+
+def file_key(realm: str, app_name: str, user_id: str, session_id: str | None, filename: str) -> FileKey:
+    """Return the key of a file as ADK names it: without a session, or with `user:`, it is the user's.
+
+    Raises:
+        BadInput: an id or the name cannot be stored, or the session's id is blank.
+    """
+    scope = scope_key(realm, app_name, user_id, session_id)
+    if state.clean_text(filename) != filename:
+        raise BadInput(
+            f"The filename {filename[:40]!r} holds a NUL or a lone surrogate, which no store keeps.",
+            hint="Choose a name of valid Unicode text.",
+        )
+    if filename.startswith(USER_PREFIX):
+        scope = scope._replace(session_id="")
+    return FileKey(*scope, filename if scope.session_id else filename.removeprefix(USER_PREFIX))
+
+
+def save(key: FileKey, draft: Draft, payload: blobs.Payload | None) -> Artifact:
+    """Save the next version of a file; the first is 0. Two savers never get the same one."""
+    for _ in range(SAVE_ATTEMPTS - 1):
+        try:
+            return _insert(key, draft, payload)
+        except IntegrityError:
+            continue
+    return _insert(key, draft, payload)
+
+
+def restore(
+    key: FileKey, draft: Draft, payload: blobs.Payload | None, version: int, created_at: float
+) -> None:
+    """Insert a version under the number and time it had elsewhere.
+
+    Raises:
+        IntegrityError: the version is there already.
+    """
+    with transaction.atomic():
+        _create(key, draft, payload, version, created_at)
+        bell.ring_after_commit()
+
+
+def find(key: FileKey, version: int | None = None) -> Artifact | None:
+    """Return a version of a file, its content left aside; None for `version` means the newest."""
+    return _pick(versions(key), version)
+
+
+def load(key: FileKey, version: int | None = None) -> tuple[Artifact, bytes] | None:
+    """Return a version of a file with its content, which is empty when the version is a link.
+
+    Raises:
+        ContentMissing: the file beside the store that holds the content is gone.
+    """
+    artifact = _pick(_rows_of(key), version)
+    if artifact is None:
+        return None
+    try:
+        return artifact, content(artifact)
+    except ContentMissing:
+        if Artifact.objects.filter(pk=artifact.pk).exists():
+            raise
+        return None
+
+
+def content(artifact: Artifact) -> bytes:
+    """Return the content of a version; empty when it is a link.
+
+    Raises:
+        ContentMissing: the file beside the store that holds it is gone.
+    """
+    if artifact.content is not None:
+        return bytes(artifact.content)
+    if not artifact.sha256:
+        return b""
+    try:
+        return blobs.read(artifact.sha256)
+    except FileNotFoundError as error:
+        raise ContentMissing(
+            f"The content of artifact {artifact.filename!r}, version {artifact.version}, is gone: "
+            f"file {artifact.sha256} is not in {blobs.folder()}.",
+            hint="Restore the folder together with the store, or name it by DEVUI_DATA_DIR.",
+        ) from error
+
+
+def versions(key: FileKey) -> QuerySet[Artifact]:
+    """Return a file's versions, oldest first, their content left aside."""
+    return _rows_of(key).order_by("version").defer("content")
+
+
+def filenames(scope: SessionKey) -> list[str]:
+    """Return the names of the files that load in a scope: of the session and of the user, or of the user alone."""
+    owner = {"realm": scope.realm, "app_name": scope.app_name, "user_id": scope.user_id}
+    rows = Artifact.objects.filter(**owner, session_id__in={"", scope.session_id})
+    return sorted(
+        FileKey(**owner, session_id=session, filename=name).name
+        for session, name in rows.values_list("session_id", "filename").distinct()
+    )
+
+
+def delete(key: FileKey) -> set[str]:
+    """Delete all versions of a file and return the hashes to give to `remove_unused` after the commit."""
+    with transaction.atomic():
+        rows = _rows_of(key)
+        hashes = set(rows.filter(content=None).exclude(sha256="").values_list("sha256", flat=True))
+        rows.delete()
+        bell.ring_after_commit()
+    return hashes
+
+
+def remove_unused(names: Iterable[str]) -> int:
+    """Remove those of the files beside the store that no row refers to; return how many.
+
+    Waits for saves under way: never call it in a transaction or in the writing thread.
+    """
+    with blobs.alone():
+        candidates = set(names)
+        kept = Artifact.objects.filter(sha256__in=candidates, content=None).values_list("sha256", flat=True)
+        unused = candidates.difference(kept)
+        for name in unused:
+            blobs.remove(name)
+    return len(unused)
+
+
+def remove_orphans() -> int:
+    """Remove all files without a row, in small batches; return how many. For a clean-up command."""
+    found, removed = blobs.names(), 0
+    while batch := list(islice(found, CLEAN_BATCH)):
+        removed += remove_unused(batch)
+    return removed
+
+
+def _rows_of(key: FileKey) -> QuerySet[Artifact]:
+    filters = key._asdict()
+    filters["filename_id"] = state.key_id(filters.pop("filename"))
+    return Artifact.objects.filter(**filters)
+
+
+def _pick(rows: QuerySet[Artifact], version: int | None) -> Artifact | None:
+    wanted = rows if version is None else rows.filter(version=version)
+    return wanted.order_by("-version").first()
+
+
+def _insert(key: FileKey, draft: Draft, payload: blobs.Payload | None) -> Artifact:
+    with transaction.atomic():
+        newest = _rows_of(key).aggregate(newest=Max("version"))["newest"]
+        artifact = _create(key, draft, payload, 0 if newest is None else newest + 1, time.time())
+        bell.ring_after_commit()
+    return artifact
+
+
+def _create(
+    key: FileKey, draft: Draft, payload: blobs.Payload | None, version: int, created_at: float
+) -> Artifact:
+    return Artifact.objects.create(
+        **key._asdict(),
+        filename_id=state.key_id(key.filename),
+        version=version,
+        holding=draft.holding,
+        mime_type=draft.mime_type,
+        size=payload.size if payload else 0,
+        sha256=payload.sha256 if payload else "",
+        content=payload.inline if payload else None,
+        part=draft.part,
+        custom_metadata=draft.custom_metadata,
+        created_at=created_at,
+        from_session=draft.from_session,
+    )

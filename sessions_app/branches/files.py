@@ -1,0 +1,92 @@
+"""Which versions of a session's artifacts there were at an event: the events say so (`actions.artifactDelta`).
+
+ADK's rule (`google/adk/sessions/_rewind_utils.py`): the last version that an event names is the current one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+
+from django.db.models import QuerySet
+
+from sessions_app.artifacts.rows import USER_PREFIX, FileKey
+from sessions_app.models import AgentSession, Artifact, Event
+
+CHUNK = 500
+
+
+def named_versions(session: AgentSession, *, first: int, last: int) -> dict[str, int]:
+    """Return the version of each file that the events from `first` to `last` name last, `user:` files too."""
+    found: dict[str, int] = {}
+    for _, delta in _deltas(session, first, last):
+        found.update(delta)
+    return found
+
+
+def versions_before(session: AgentSession, seq: int, names: Collection[str]) -> dict[str, int]:
+    """Return the version of some files that the events before `seq` name last; read back only as far as needed."""
+    wanted = set(names)
+    found: dict[str, int] = {}
+    if not wanted:
+        return found
+    for _, delta in _deltas(session, 1, seq - 1, newest_first=True):
+        found.update((name, delta[name]) for name in wanted.intersection(delta))
+        wanted.difference_update(delta)
+        if not wanted:
+            break
+    return found
+
+
+def rows_at(session: AgentSession, event: Event) -> list[int]:
+    """Return the primary keys of the session's artifact versions that there were at an event.
+
+    Those up to the version that the events so far name last and, of those that no event names, the ones saved
+    before the event's time.
+    """
+    rows = artifacts_of(session).values_list("pk", "filename", "version", "created_at")
+    saved = list(rows.order_by("filename_id", "version"))
+    if not saved:
+        return []
+    then = named_versions(session, first=1, last=event.seq)
+    later = {
+        (name, version)
+        for _, delta in _deltas(session, event.seq + 1, session.last_seq)
+        for name, version in delta.items()
+    }
+    return [
+        pk
+        for pk, name, version, created_at in saved
+        if version <= then.get(name, -1) or ((name, version) not in later and created_at <= event.timestamp)
+    ]
+
+
+def artifacts_of(session: AgentSession) -> QuerySet[Artifact]:
+    """Return the versions of a session's own files, without its user's; content left aside."""
+    return Artifact.objects.filter(
+        realm=session.realm,
+        app_name=session.app_name,
+        user_id=session.user_id,
+        session_id=session.session_id,
+    ).defer("content")
+
+
+def file_key(session: AgentSession, name: str) -> FileKey:
+    """Return the key of a file as an event of the session names it."""
+    owner = (session.realm, session.app_name, session.user_id)
+    if name.startswith(USER_PREFIX):
+        return FileKey(*owner, "", name.removeprefix(USER_PREFIX))
+    return FileKey(*owner, session.session_id, name)
+
+
+def _deltas(
+    session: AgentSession, first: int, last: int, *, newest_first: bool = False
+) -> Iterator[tuple[int, dict[str, int]]]:
+    """Yield (seq, artifact delta) of the events that have one."""
+    if last < first:
+        return
+    rows = Event.objects.filter(session=session, seq__range=(first, last), summary__contains='"artifacts":')
+    rows = rows.order_by("-seq" if newest_first else "seq")
+    for seq, data in rows.values_list("seq", "data").iterator(CHUNK):
+        delta = (json.loads(data).get("actions") or {}).get("artifactDelta") or {}
+        yield seq, {name: version for name, version in delta.items() if isinstance(version, int)}

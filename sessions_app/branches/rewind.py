@@ -1,0 +1,260 @@
+"""Rewinding a session to before an invocation: one appended event, as ADK's `Runner.rewind_async` appends it.
+
+The event's shape and the rule for artifacts are ADK's (`google/adk/sessions/_rewind_utils.py`). The state comes
+from the ledger instead of from the events alone, so keys that were seeded, edited or imported are restored too, and
+a key that did not exist then is really removed: the event says None for it, as ADK's does.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, QuerySet
+
+from sessions_app import history, state, wire, writes
+from sessions_app.artifacts import rows as artifacts
+from sessions_app.artifacts.blobs import Payload
+from sessions_app.artifacts.rows import USER_PREFIX, Draft
+from sessions_app.attribution import Writer
+from sessions_app.branches import files, staying
+from sessions_app.branches.plan import (
+    Difference,
+    FileFate,
+    FilePlan,
+    KeyPlan,
+    RewindPlan,
+    Text,
+)
+from sessions_app.errors import BadInput, InvocationMissing, StaleSession
+from sessions_app.found import find_event, find_session
+from sessions_app.ids import SessionKey
+from sessions_app.models import (
+    AgentSession,
+    Artifact,
+    Cause,
+    Event,
+    Kind,
+    Scope,
+    StateChange,
+)
+from sessions_app.realms import refuse_kept
+from sessions_app.runs.rows import refuse_busy
+from sessions_app.wire import EventRecord
+from sessions_app.writes import Appended
+
+NULL = Text("null")
+
+_UNTYPED = "application/octet-stream"
+_TOMBSTONE = {"inlineData": {"mimeType": _UNTYPED}}
+_NO_BYTES = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+"""SHA-256 of nothing: what ADK saves to hide an artifact is an empty `application/octet-stream`."""
+
+
+def invocation_at(session: AgentSession, *, invocation_id: str = "", event_id: str = "") -> Event:
+    """Return the first event of an invocation, given by its id or by any event of it.
+
+    Raises:
+        EventMissing: the session has no such event.
+        InvocationMissing: the session has no event of the invocation.
+        BadInput: the event belongs to no invocation, so ADK has no name for the place before it.
+    """
+    named = invocation_id or find_event(session, event_id=event_id).invocation_id
+    if not named:
+        raise BadInput(
+            f"Event {event_id!r} has no invocation id, and a rewind goes to before an invocation.",
+            hint="Choose an event of an invocation, or fork the session at the event before.",
+        )
+    first = _events(session).filter(invocation_id=named).order_by("seq").first()
+    if first is None:
+        raise InvocationMissing(
+            f"Session {session.session_id!r} has no invocation {named!r}.",
+            hint=f"GET /api/v1/sessions/{session.pk}/events lists its events with their invocations.",
+        )
+    return first
+
+
+def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str = "") -> RewindPlan:
+    """Return what a rewind to before an invocation (that of an event) would change, and what not. Writes nothing.
+
+    Raises:
+        EventMissing, InvocationMissing: see `invocation_at`.
+        BadInput: see `invocation_at`; or the session is an eval attempt.
+    """
+    refuse_kept(session)
+    first = invocation_at(session, invocation_id=invocation_id, event_id=event_id)
+    since = _events(session).filter(seq__gte=first.seq)
+    counted = since.aggregate(events=Count("pk"), invocations=Count("invocation_id", distinct=True))
+    then = _session_keys(session, first.seq - 1)
+    now = _session_keys(session, session.last_seq)
+    user_files, session_files = _files_since(session, first)
+    return RewindPlan(
+        session_pk=session.pk,
+        revision=session.revision,
+        first=first,
+        said=_said(since),
+        events=counted["events"],
+        invocations=counted["invocations"],
+        keys=[
+            KeyPlan(key, _text(now.get(key)), _text(then.get(key)))
+            for key in sorted(then.keys() | now.keys())
+            if not _same(then.get(key), now.get(key))
+        ],
+        files=session_files,
+        shared=staying.shared_since(session, first),
+        user_files=user_files,
+        memory=staying.memory_since(session, first),
+        effects=staying.effects(since),
+        differences=_differences(then, now),
+    )
+
+
+def rewind(
+    session_pk: int, *, invocation_id: str = "", event_id: str = "", revision: int | None = None
+) -> tuple[RewindPlan, Appended, EventRecord]:
+    """Rewind a session, or change nothing at all. `revision` is that of the plan which was agreed to.
+
+    Raises:
+        SessionMissing: no such session.
+        SessionBusy: a run is active on it.
+        StaleSession: it has moved on since the plan was made.
+        EventMissing, InvocationMissing, BadInput: see `plan_rewind`.
+    """
+    with transaction.atomic():
+        # The lock also keeps a run from being queued until this is done: its row refers to the session's.
+        session = find_session(session_pk, locked=True)
+        refuse_busy(session.pk, session.session_id)
+        if revision is not None and revision != session.revision:
+            raise StaleSession(
+                f"Session {session.session_id!r} has moved on since the rewind was planned.",
+                hint="Look at what it would change now, and confirm that.",
+            )
+        plan = plan_rewind(session, invocation_id=invocation_id, event_id=event_id)
+        saved = {file.name: _save(session, file) for file in plan.files if file.fate != FileFate.ELSEWHERE}
+        record = _record(plan, saved)
+        key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+        appended = writes.append_event(key, record, cause=Cause.REWIND)
+    return plan, appended, record
+
+
+def _events(session: AgentSession) -> QuerySet[Event]:
+    return Event.objects.filter(session=session).defer("data", "private", "summary")
+
+
+def _said(since: QuerySet[Event]) -> str:
+    """Return the start of what the user said first in the events that are taken back."""
+    asked = since.filter(kind=Kind.USER).order_by("seq").values_list("summary", flat=True).first()
+    text = json.loads(asked).get("text", "") if asked else ""
+    return staying.cut(text)
+
+
+def _session_keys(session: AgentSession, position: int) -> dict[str, StateChange]:
+    return {row.key: row for row in history.kept_at(Scope.SESSION, session.pk, position)}
+
+
+def _text(row: StateChange | None) -> Text | None:
+    return None if row is None else Text.of(row)
+
+
+def _same(one: StateChange | None, other: StateChange | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return (one.value, one.private) == (other.value, other.private)
+
+
+def _differences(then: dict[str, StateChange], now: dict[str, StateChange]) -> list[Difference]:
+    """Return where ADK's rewind differs: it folds the events' deltas, in which no seed and no removal stands."""
+    found = []
+    for key in sorted(then.keys() | now.keys()):
+        before = then.get(key)
+        told = before is not None and before.seq > 0 and before.value != "null"
+        adk = _text(before) if told else NULL if key in now else None
+        here = _text(before)
+        if (adk and adk.whole) != (here and here.whole):
+            found.append(Difference(key, here, adk))
+    return found
+
+
+def _files_since(session: AgentSession, first: Event) -> tuple[list[str], list[FilePlan]]:
+    """Return the `user:` files that were saved since, and the session's files that have changed."""
+    current = files.named_versions(session, first=first.seq, last=session.last_seq)
+    own = sorted(name for name in current if not name.startswith(USER_PREFIX))
+    then = files.versions_before(session, first.seq, own)
+    plans = [
+        FilePlan(name, current[name], then.get(name), _fate(session, name, then.get(name)))
+        for name in own
+        if then.get(name) != current[name]
+    ]
+    return sorted(name for name in current if name.startswith(USER_PREFIX)), plans
+
+
+def _fate(session: AgentSession, name: str, then: int | None) -> FileFate:
+    versions = _versions(session, name)
+    if not versions.exists():
+        return FileFate.ELSEWHERE
+    if then is None:
+        return FileFate.HIDDEN
+    return FileFate.RESTORED if versions.filter(version=then).exists() else FileFate.LOST
+
+
+def _versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
+    return files.artifacts_of(session).filter(filename_id=state.key_id(name))
+
+
+def _save(session: AgentSession, file: FilePlan) -> int:
+    """Save the next version of a file: its old content, or the mark that hides it. Return the version."""
+    key = files.file_key(session, file.name)
+    if file.fate != FileFate.RESTORED or file.then is None:
+        mark = Draft(
+            Artifact.Holding.DATA,
+            json.dumps(_TOMBSTONE),
+            _UNTYPED,
+            custom_metadata="{}",
+            from_session=key.session_id,
+        )
+        return artifacts.save(key, mark, Payload(_NO_BYTES, 0, b"")).version
+    # The lock keeps the row, and so the file it refers to, until the new row refers to it as well.
+    source = _versions(session, file.name).select_for_update().defer(None).get(version=file.then)
+    content = None if source.content is None else bytes(source.content)
+    payload = Payload(source.sha256, source.size, content) if source.sha256 else None
+    draft = Draft(
+        Artifact.Holding(source.holding),
+        source.part,
+        source.mime_type,
+        source.custom_metadata,
+        key.session_id,
+    )
+    return artifacts.save(key, draft, payload).version
+
+
+def _record(plan: RewindPlan, saved: dict[str, int]) -> EventRecord:
+    """Return the event, field by field as ADK makes it."""
+    delta: dict[str, Any] = {
+        key.key: None if key.then is None else json.loads(key.then.whole) for key in plan.keys
+    }
+    event = {
+        "invocationId": f"e-{uuid.uuid4()}",
+        "author": "user",
+        "actions": {
+            "artifactDelta": saved,
+            "requestedAuthConfigs": {},
+            "requestedToolConfirmations": {},
+            "rewindBeforeInvocationId": plan.invocation_id,
+        },
+        "nodeInfo": {"path": ""},
+        "id": str(uuid.uuid4()),
+        "timestamp": time.time(),
+    }
+    writers = dict.fromkeys(delta, Writer("user", inferred=False))
+    record = wire.record(event, delta=delta, writers=writers)
+    gone = {key.key for key in plan.keys if key.then is None}
+    notes = {key.key: key.then.note for key in plan.keys if key.then is not None}
+    restored = [
+        replace(write, value=replace(write.value, note=notes.get(write.key, write.value.note)))
+        for write in record.writes
+    ]
+    return wire.removing(replace(record, writes=restored), gone)

@@ -1,0 +1,238 @@
+"""Drift: where the stored state is not what the session's events add up to, key by key, and why.
+
+That is normal for shared keys, which other sessions write, and for state that no event explains: seeds, imports,
+forks, removals. It is a warning when a row was changed by something else than DevUI, and a bug of the agent when it
+changed its own copy of the state without an event.
+
+The sum of the events is read off the ledger: the last write of each key by an event of this session, a few seeks a
+key. `from_events=True` folds the events themselves instead, page by page; that takes as long as the session is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, models
+
+from sessions_app import history, state
+from sessions_app.models import (
+    AgentSession,
+    AppState,
+    Cause,
+    Event,
+    Scope,
+    SessionState,
+    StateChange,
+    StateRow,
+    UntrackedKey,
+    UserState,
+)
+
+REACH = 500
+"""Writes of a key that are searched for the last one by this session; busier shared keys say "not known"."""
+
+PAGE = 500
+MOST_UNTRACKED = 200
+
+
+class Why(models.TextChoices):
+    """Why a stored value is not what the events add up to."""
+
+    SEED = "seed", "initial state"
+    OTHER_SESSION = "other_session", "written by another session"
+    IMPORT = "import", "came with an import"
+    FORK = "fork", "taken over by a fork"
+    REMOVED = "removed", "removed by hand"
+    REWIND = "rewind", "taken back by a rewind"
+    FOREIGN = "foreign", "changed by something else than DevUI"
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A key whose stored value is not what the session's events add up to.
+
+    Attributes:
+        stored, folded: JSON with credentials left out; None: no value.
+        is_known: `folded` is; else the session's last write lies too far back.
+        change: the ledger's last write of the key, by whomever; None when the ledger has none.
+    """
+
+    scope: Scope
+    key: str
+    stored: str | None
+    folded: str | None
+    is_known: bool
+    why: Why
+    change: StateChange | None
+
+    @property
+    def name(self) -> str:
+        """The key with its scope's prefix."""
+        return state.PREFIX[self.scope] + self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What drifted, in the order session, user, app, and what agents changed without events, newest first."""
+
+    keys: list[Drift]
+    untracked: list[UntrackedKey]
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A value twice: as it is shown and whole. No value has neither."""
+
+    public: str | None = None
+    whole: str | None = None
+
+
+_NOTHING = _Text()
+
+_OWN_WRITES = """
+SELECT last.id,
+    (SELECT id FROM (SELECT id, position, session_id, seq FROM sessions_app_statechange
+                     WHERE scope = last.scope AND owner_id = last.owner_id AND key_id = last.key_id
+                     ORDER BY position DESC, id DESC LIMIT %s) AS recent
+     WHERE session_id = %s AND seq > 0 ORDER BY position DESC, id DESC LIMIT 1),
+    (SELECT count(*) FROM (SELECT 1 FROM sessions_app_statechange
+                           WHERE scope = last.scope AND owner_id = last.owner_id AND key_id = last.key_id
+                           LIMIT %s) AS counted)
+FROM sessions_app_statechange AS last WHERE last.id IN ({places})
+"""
+"""For the last writes of keys: this session's last one by an event among the `REACH` newest, and how many there are."""
+
+_ANYWHERE = 2**62
+"""Above every position."""
+
+_STATE_ROWS: dict[Scope, type[StateRow]] = {
+    Scope.SESSION: SessionState,
+    Scope.USER: UserState,
+    Scope.APP: AppState,
+}
+
+
+def drift(session: AgentSession, *, from_events: bool = False) -> Report:
+    """Compare the stored state with what the session's events add up to, in every scope.
+
+    Args:
+        session: whose state it is.
+        from_events: fold the events' own deltas instead of asking the ledger; what the ledger tells otherwise is
+            foreign. Takes as long as the session is.
+    """
+    folded = fold(session) if from_events else None
+    owners = history.owners_at(session)
+    keys: list[Drift] = []
+    for scope in (Scope.SESSION, Scope.USER, Scope.APP):
+        if scope in owners.ids:
+            keys += _drift_of(session, scope, owners.ids[scope], folded)
+    noticed = UntrackedKey.objects.filter(session=session).order_by("-pk")
+    return Report(keys, list(noticed[:MOST_UNTRACKED]))
+
+
+def fold(session: AgentSession) -> dict[str, Any]:
+    """Return what the deltas of a session's events add up to: prefixed keys and values. Reads every event, in pages."""
+    folded: dict[str, Any] = {}
+    seq = 0
+    events = Event.objects.filter(session=session).order_by("seq").values_list("seq", "data", "private")
+    while page := list(events.filter(seq__gt=seq)[:PAGE]):
+        for _, data, private in page:
+            folded.update((json.loads(private or data).get("actions") or {}).get("stateDelta") or {})
+        seq = page[-1][0]
+    return folded
+
+
+def _drift_of(
+    session: AgentSession, scope: Scope, owner_id: int, folded: Mapping[str, Any] | None
+) -> list[Drift]:
+    last = _rows(history.newest_writes(scope, owner_id, _ANYWHERE))
+    own = _own_writes(session, last)
+    table: models.Manager[Any] = _STATE_ROWS[scope]._default_manager
+    stored: dict[str, StateRow] = {row.key: row for row in table.filter(owner_id=owner_id)}
+    written = {row.key: row for row in last.values()}
+    drifted = []
+    for key in sorted(stored.keys() | written.keys()):
+        write = written.get(key)
+        mine, is_known = own[write.pk] if write else (None, True)
+        drifted.append(_compare(scope, key, _Seen(session, stored.get(key), write, mine, is_known), folded))
+    return [entry for entry in drifted if entry is not None]
+
+
+def _own_writes(
+    session: AgentSession, last: Mapping[int, StateChange]
+) -> dict[int, tuple[StateChange | None, bool]]:
+    """Return, by the last write of each key, this session's last write by an event and whether that is known."""
+    own = {pk: row for pk, row in last.items() if row.session_id == session.pk and row.seq}
+    others = [pk for pk in last if pk not in own]
+    found: list[tuple[int, int | None, int]] = []
+    with connection.cursor() as cursor:
+        for batch in (others[start : start + PAGE] for start in range(0, len(others), PAGE)):
+            places = ", ".join(["%s"] * len(batch))
+            cursor.execute(_OWN_WRITES.format(places=places), [REACH, session.pk, REACH, *batch])
+            found += cursor.fetchall()
+    earlier = _rows([mine for _, mine, _ in found if mine])
+    searched = {pk: (earlier.get(mine or 0), mine is not None or count < REACH) for pk, mine, count in found}
+    return {**{pk: (row, True) for pk, row in own.items()}, **searched}
+
+
+def _rows(pks: Sequence[int]) -> dict[int, StateChange]:
+    return StateChange.objects.select_related("session").in_bulk(pks) if pks else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is known of a key: its row, the last write, and the session's own last write by an event."""
+
+    session: AgentSession
+    row: StateRow | None
+    last: StateChange | None
+    own: StateChange | None
+    is_known: bool
+
+
+def _compare(scope: Scope, key: str, seen: _Seen, folded: Mapping[str, Any] | None) -> Drift | None:
+    row, last, is_known = seen.row, seen.last, seen.is_known
+    now = _Text(row.value, row.private or row.value) if row else _NOTHING
+    says = _said_by(seen.own)
+    disagrees = False
+    if folded is not None:
+        name = state.PREFIX[scope] + key
+        exact = _canonical(folded[name], key) if name in folded else _NOTHING
+        disagrees = is_known and exact != says
+        says, is_known = exact, True
+    ledger = _NOTHING if last is None or last.removed else _Text(last.value, last.private or last.value)
+    if ledger != now or disagrees:
+        why = Why.FOREIGN
+    elif is_known and says == now:
+        return None
+    else:
+        why = _why(seen.session, last)
+    return Drift(scope, key, now.public, says.public, is_known, why, last)
+
+
+def _said_by(own: StateChange | None) -> _Text:
+    """Return what the session's last event for a key says; a removal says null, as ADK's deltas cannot remove."""
+    if own is None:
+        return _NOTHING
+    return _Text("null", "null") if own.removed else _Text(own.value, own.private or own.value)
+
+
+def _why(session: AgentSession, last: StateChange | None) -> Why:
+    if last is None:
+        return Why.FOREIGN
+    is_own = last.session_id == session.pk
+    if is_own and last.removed and last.seq:
+        return Why.REWIND if last.cause == Cause.REWIND else Why.REMOVED
+    if last.cause == Cause.FORK:
+        return Why.FORK
+    if last.cause == Cause.IMPORT and not last.seq:
+        return Why.IMPORT
+    return Why.SEED if is_own else Why.OTHER_SESSION
+
+
+def _canonical(value: Any, key: str) -> _Text:
+    text = state.canonical(value, key)
+    return _Text(text.public, text.private or text.public)

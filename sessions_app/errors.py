@@ -1,0 +1,142 @@
+"""Errors that say what happened, which rule was broken and what to do. Each carries its HTTP status."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class DevUIError(Exception):
+    """An error meant for a person: a message that names the object and the rule, and a hint that names the way out."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class BadInput(DevUIError):
+    """What the caller sent cannot be meant."""
+
+    status = 400
+    code = "bad_input"
+
+
+class InvalidBody(BadInput):
+    """A request body does not have the shape that is asked for. `errors` lists the faults as pydantic does."""
+
+    status = 422
+    code = "invalid"
+
+    def __init__(self, errors: list[dict[str, Any]]) -> None:
+        super().__init__(
+            f"The body has {len(errors)} fault(s).", hint="Send what `detail` asks for; `loc` says where."
+        )
+        self.errors = errors
+
+
+class NotFound(DevUIError):
+    """The object named does not exist."""
+
+    status = 404
+    code = "not_found"
+
+
+class SessionMissing(NotFound):
+    """No session has this app, user and id."""
+
+    code = "session_not_found"
+
+
+class EventMissing(NotFound):
+    """The session has no such event."""
+
+    code = "event_not_found"
+
+
+class InvocationMissing(NotFound):
+    """The session has no event of this invocation."""
+
+    code = "invocation_not_found"
+
+
+class AlreadyExists(DevUIError):
+    """The id is taken."""
+
+    status = 409
+    code = "already_exists"
+
+
+class StaleSession(DevUIError):
+    """The caller's copy of a session is older than the stored one; nothing was written."""
+
+    status = 409
+    code = "stale_session"
+
+
+class StaleKey(StaleSession):
+    """Somebody wrote the key since the caller read it; nothing was written."""
+
+    code = "stale_key"
+
+
+class DuplicateEvent(DevUIError):
+    """Another event of this session has the same id and a different body; nothing was written."""
+
+    status = 409
+    code = "duplicate_event"
+
+
+class SessionBusy(DevUIError):
+    """A run is active on the session."""
+
+    status = 409
+    code = "session_busy"
+
+
+class RuntimeUnavailable(DevUIError):
+    """The process that runs the agent cannot answer."""
+
+    status = 503
+    code = "runtime_unavailable"
+
+
+class SchemaTooNew(DevUIError):
+    """The store was written by a newer DevUI."""
+
+    status = 500
+    code = "schema_too_new"
+
+
+class ContentMissing(DevUIError):
+    """The file beside the store that holds an artifact's content is gone."""
+
+    code = "content_missing"
+
+
+class StoreFault(DevUIError):
+    """The store failed, whatever was asked of it."""
+
+    status = 503
+    code = "store_fault"
+
+
+class StoreFull(StoreFault):
+    """The store has no room left; nothing was written."""
+
+    status = 507
+    code = "store_full"
+
+
+class StoreReadOnly(StoreFault):
+    """The store can be read but not written; nothing was written."""
+
+    code = "store_read_only"
+
+
+class StoreUnavailable(StoreFault):
+    """The store cannot be reached or read. An append that was under way may have been stored, or not."""
+
+    code = "store_unavailable"

@@ -1,0 +1,114 @@
+"""What a database or a disk says when it cannot keep something, in words that name the store and the way out."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+
+from sessions_app.errors import StoreFault, StoreFull, StoreReadOnly, StoreUnavailable
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+_STATES = {
+    "53100": StoreFull,
+    "25006": StoreReadOnly,
+    "57P01": StoreUnavailable,
+    "57P02": StoreUnavailable,
+    "57P03": StoreUnavailable,
+    "53300": StoreUnavailable,
+}
+"""SQLSTATE of PostgreSQL -> what it means for who asked."""
+
+_SQLITE = {
+    "SQLITE_FULL": StoreFull,
+    "SQLITE_READONLY": StoreReadOnly,
+    "SQLITE_CANTOPEN": StoreUnavailable,
+    "SQLITE_IOERR": StoreUnavailable,
+    "SQLITE_CORRUPT": StoreUnavailable,
+    "SQLITE_NOTADB": StoreUnavailable,
+}
+"""Start of SQLite's error name -> what it means for who asked."""
+
+_HINTS = {
+    StoreFull: "Nothing was written. Make room on its disk, then do it again: nothing needs to be restarted.",
+    StoreReadOnly: "Nothing was written. Let this process write there, or name another store by DATABASE_URL.",
+    StoreUnavailable: "See that it is there and answers, then do it again: DevUI connects anew by itself.",
+}
+_RULES = {
+    StoreFull: "has no room left",
+    StoreReadOnly: "can be read but not written",
+    StoreUnavailable: "cannot be reached",
+}
+
+
+def explain(error: BaseException) -> StoreFault | None:
+    """Return what a database's error means, or None when the store is not at fault: a bug, or a broken rule."""
+    if not isinstance(error, DatabaseError | InterfaceError):
+        return None
+    kind = _kind_of(error)
+    return _fault(kind, error) if kind else None
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Raise what the database reports inside the block as what it means.
+
+    Raises:
+        StoreFull, StoreReadOnly, StoreUnavailable: see `explain`.
+    """
+    try:
+        yield
+    except (DatabaseError, InterfaceError) as error:
+        fault = explain(error)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+@contextmanager
+def explained_files() -> Iterator[None]:
+    """Raise what the disk reports inside the block, which writes files beside the store, as what it means.
+
+    Raises:
+        StoreFull, StoreReadOnly: the disk is full, a limit is reached, or the folder cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        kind = StoreFull if error.errno in _FULL else StoreReadOnly if error.errno in _READ_ONLY else None
+        if kind is None:
+            raise
+        raise _fault(kind, error) from error
+
+
+def name_of(database: Mapping[str, Any], vendor: str) -> str:
+    """Return how a store is called in messages: its file, or database and server; never a password."""
+    if vendor == "sqlite":
+        return str(database["NAME"])
+    host, port = database.get("HOST") or "localhost", database.get("PORT") or "5432"
+    return f"{database['NAME']} on {host}:{port}"
+
+
+def _fault(kind: type[StoreFault], error: BaseException) -> StoreFault:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    return kind(
+        f"The store {name_of(connection.settings_dict, connection.vendor)!r} {_RULES[kind]}: {reason}.",
+        hint=_HINTS[kind],
+    )
+
+
+def _kind_of(error: BaseException) -> type[StoreFault] | None:
+    cause = error.__cause__
+    if state := getattr(cause, "sqlstate", None):
+        return _STATES.get(state, StoreUnavailable if state.startswith("08") else None)
+    if code := getattr(cause, "sqlite_errorname", None):
+        return next((kind for start, kind in _SQLITE.items() if code.startswith(start)), None)
+    lost = isinstance(error, InterfaceError) or (
+        isinstance(error, OperationalError) and connection.vendor == "postgresql"
+    )
+    return StoreUnavailable if lost else None

@@ -1,0 +1,263 @@
+"""What people send: filters in the query string, and forms of sessions, keys, forks and settings."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+
+from sessions_app import durations, state
+from sessions_app.branches import fork
+from sessions_app.errors import BadInput
+from sessions_app.listing import Wanted
+from sessions_app.models import Run, Scope
+from sessions_app.writes import ID_BYTES
+
+
+class QueryForm(forms.Form):
+    """A form over the query string."""
+
+    def read(self) -> dict[str, Any]:
+        """Return the cleaned values.
+
+        Raises:
+            BadInput: a parameter cannot be meant.
+        """
+        if self.is_valid():
+            return self.cleaned_data
+        name, faults = next(iter(self.errors.items()))
+        raise BadInput(
+            f"The parameter {name!r} cannot be used: {faults[0]}", hint="Open the page without it."
+        )
+
+
+class Pager(QueryForm):
+    """The cursor of a list."""
+
+    before = forms.CharField(required=False, max_length=600)
+
+
+class SessionQuery(Pager):
+    """Filters of the session list."""
+
+    q = forms.CharField(required=False, max_length=500)
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    errors_only = forms.BooleanField(required=False)
+    realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    age = forms.ChoiceField(required=False, choices=[("idle", "idle"), ("expired", "expired")])
+
+    def wanted(self) -> Wanted:
+        """Return which sessions are meant.
+
+        Raises:
+            BadInput: a parameter cannot be meant.
+        """
+        values = self.read()
+        return Wanted(
+            values["app"], values["user"], values["q"], values["errors_only"], values["realm"], values["age"]
+        )
+
+
+class Watch(QueryForm):
+    """What a list on screen shows and knows of (see `sessions_app.watching`)."""
+
+    shown = forms.CharField(required=False)
+    since = forms.FloatField(required=False)
+    told = forms.IntegerField(required=False, min_value=0)
+
+
+class SessionWatch(SessionQuery, Watch):
+    """A session list on screen."""
+
+
+class RunQuery(Pager):
+    """Filters of the list of runs."""
+
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    status = forms.ChoiceField(required=False, choices=[("", "any"), *Run.Status.choices])
+
+
+class RunWatch(RunQuery, Watch):
+    """A list of runs on screen."""
+
+
+class StateQuery(QueryForm):
+    """Whose state a page shows, and behind which keys."""
+
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    after_app = forms.CharField(required=False, strip=False, max_length=255)
+    after_user = forms.CharField(required=False, strip=False, max_length=255)
+
+
+class HistoryQuery(QueryForm):
+    """Which page of a key's history: writes before a position, all or only those of the session `here`."""
+
+    before = forms.IntegerField(required=False, min_value=0)
+    here = forms.IntegerField(required=False, min_value=0)
+
+
+class PieceQuery(QueryForm):
+    """Which piece of a JSON value is wanted."""
+
+    pointer = forms.CharField(required=False, strip=False)
+    offset = forms.IntegerField(required=False, min_value=0)
+
+
+class NewSession(forms.Form):
+    """A new session. Ids may hold any character, so nothing is stripped."""
+
+    app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
+    user = forms.CharField(label="User", strip=False, max_length=ID_BYTES, initial="user")
+    session_id = forms.CharField(label="Session id", required=False, strip=False, max_length=ID_BYTES)
+    state = forms.CharField(label="Initial state", required=False, widget=forms.Textarea)
+
+    def clean_state(self) -> dict[str, Any]:
+        """Read the state as a JSON object."""
+        text = self.cleaned_data["state"].strip()
+        if not text:
+            return {}
+        try:
+            initial = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise forms.ValidationError(
+                f"Line {error.lineno}, column {error.colno}: {error.msg}. The state is a JSON object."
+            ) from error
+        except RecursionError as error:
+            raise forms.ValidationError("The state is nested too deeply.") from error
+        if not isinstance(initial, dict):
+            raise forms.ValidationError('The state is a JSON object, such as {"user:name": "Ada"}.')
+        return initial
+
+
+class SessionTtl(forms.Form):
+    """How long an app keeps its sessions: a span, or nothing for ever."""
+
+    ttl = forms.CharField(label="Sessions expire after", required=False, max_length=40)
+
+    def clean_ttl(self) -> float | None:
+        """Read the span as seconds."""
+        text = self.cleaned_data["ttl"]
+        try:
+            return durations.parse(text) if text else None
+        except BadInput as error:
+            raise forms.ValidationError(f"{error.message} {error.hint}") from error
+
+
+class KeyQuery(QueryForm):
+    """Which key a form is about, whole and with its prefix; without one, a new key."""
+
+    key = forms.CharField(required=False, strip=False)
+
+
+class KeyEdit(forms.Form):
+    """A key and the value it is to have. `seen` is the position of the key's last write when the form was made."""
+
+    scope = forms.ChoiceField(choices=[(str(scope), str(scope)) for scope in Scope])
+    key = forms.CharField(label="Key", required=False, strip=False)
+    kind = forms.ChoiceField(choices=[("text", "Text"), ("json", "JSON")])
+    value = forms.CharField(label="Value", required=False, strip=False, widget=forms.Textarea)
+    seen = forms.IntegerField(min_value=0)
+    step = forms.ChoiceField(choices=[("preview", "preview"), ("save", "save")])
+
+    def clean(self) -> dict[str, Any]:
+        """Read the value, and hold the key to the scope it is to go to."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        cleaned["value"] = self._value(cleaned.get("kind"), cleaned.get("value", ""))
+        if cleaned.get("scope") == str(Scope.SESSION):
+            self._refuse_prefix(cleaned.get("key", ""))
+        return cleaned
+
+    @property
+    def name(self) -> str:
+        """The key with its prefix."""
+        return state.PREFIX[Scope(self.cleaned_data["scope"])] + str(self.cleaned_data["key"])
+
+    def _value(self, kind: str | None, text: str) -> Any:
+        if kind != "json":
+            return text.replace("\r\n", "\n")
+        try:
+            return json.loads(text, parse_constant=_refuse_constant)
+        except json.JSONDecodeError as error:
+            self.add_error(
+                "value",
+                f"Line {error.lineno}, column {error.colno}: {error.msg}. For plain text choose Text.",
+            )
+        except (ValueError, RecursionError) as error:
+            self.add_error("value", f"This is not JSON: {error}.")
+        return None
+
+    def _refuse_prefix(self, key: str) -> None:
+        for scope, prefix in state.PREFIX.items():
+            if prefix and key.startswith(prefix):
+                self.add_error(
+                    "key", f"{prefix} names the {scope} scope: choose it and leave the prefix out."
+                )
+        if key.startswith(state.TEMP_PREFIX):
+            self.add_error("key", "temp: keys live in one invocation and are never stored.")
+
+
+class KeyRemoval(forms.Form):
+    """The removal of a key, as `KeyEdit`."""
+
+    seen = forms.IntegerField(min_value=0)
+
+
+class RewindQuery(QueryForm):
+    """Which invocation a rewind goes to before: that of an event. `revision` is that of the plan agreed to."""
+
+    event = forms.CharField(strip=False)
+    revision = forms.IntegerField(required=False)
+
+
+class ForkQuery(QueryForm):
+    """At which event a session is forked; without one, at the newest."""
+
+    seq = forms.IntegerField(required=False)
+
+
+class ForkForm(forms.Form):
+    """What a fork should be. Ids may hold any character, so nothing is stripped."""
+
+    seq = forms.IntegerField(widget=forms.HiddenInput)
+    app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
+    user = forms.CharField(label="User", strip=False, max_length=ID_BYTES)
+    session_id = forms.CharField(label="Session id", required=False, strip=False, max_length=ID_BYTES)
+    title = forms.CharField(label="Title", required=False)
+    shared = forms.ChoiceField(
+        label="Shared state",
+        choices=[
+            ("live", "Live: what user: and app: hold now, shared with other sessions"),
+            ("own", "Its own: as user: and app: were at this event, in a private world"),
+        ],
+        initial="live",
+    )
+
+    def wanted(self) -> fork.Wanted:
+        """Return what is wanted. Only of a form that is valid."""
+        values = self.cleaned_data
+        return fork.Wanted(
+            seq=values["seq"],
+            app_name=values["app"],
+            user_id=values["user"],
+            session_id=values["session_id"],
+            title=values["title"],
+            own_realm=values["shared"] == "own",
+        )
+
+
+class CompareQuery(QueryForm):
+    """Which sessions are compared, at which events their states, and where the page begins."""
+
+    left = forms.IntegerField()
+    right = forms.IntegerField(required=False)
+    left_at = forms.IntegerField(required=False, min_value=1)
+    right_at = forms.IntegerField(required=False, min_value=1)
+    left_after = forms.IntegerField(required=False, min_value=0)
+    right_after = forms.IntegerField(required=False, min_value=0)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")

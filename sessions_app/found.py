@@ -1,0 +1,43 @@
+"""Sessions and events by what names them in an address, or a refusal that says what is not there."""
+
+from __future__ import annotations
+
+from sessions_app.errors import EventMissing, SessionMissing
+from sessions_app.models import AgentSession, Event
+
+
+def find_session(pk: int, *, locked: bool = False) -> AgentSession:
+    """Return a session by its surrogate key; `locked`, inside a transaction, keeps its row until the end of that.
+
+    Raises:
+        SessionMissing: there is none.
+    """
+    rows = AgentSession.objects.select_for_update() if locked else AgentSession.objects
+    session = rows.filter(pk=pk).first()
+    if session is None:
+        raise session_missing(pk)
+    return session
+
+
+def session_missing(pk: int) -> SessionMissing:
+    """Return the refusal of a key that no session has."""
+    return SessionMissing(
+        f"Session not found: {pk}",
+        hint="It may have been deleted: the list of sessions, or GET /api/v1/sessions, tells which there are.",
+    )
+
+
+def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event:
+    """Return a session's event without its body, by ADK's id or else by `seq`.
+
+    Raises:
+        EventMissing: it has no such event.
+    """
+    which = {"event_id": event_id} if event_id else {"seq": seq}
+    event = Event.objects.filter(session=session, **which).defer("data", "private").first()
+    if event is None:
+        raise EventMissing(
+            f"Session {session.session_id!r} has no event {event_id or seq!r}.",
+            hint=f"It has {session.last_seq} events: GET /api/v1/sessions/{session.pk}/events lists them.",
+        )
+    return event

@@ -1,0 +1,259 @@
+"""Time travel and blame: what the state was at any event, and who wrote it. Reads of the ledger only.
+
+A state at an event is one index seek a key, whatever the length of the session: keys are found by skipping along
+the ledger's index, so that removed keys and deleted sessions answer too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.db.models import OuterRef, QuerySet
+
+from sessions_app import state
+from sessions_app.ids import can_exist
+from sessions_app.models import AgentSession, AppScope, Event, Scope, StateChange, UserScope
+
+CHUNK = 500
+"""Rows read by their keys at a time."""
+
+_KEYS = """
+WITH RECURSIVE keys(key_id) AS (
+    SELECT min(key_id) FROM sessions_app_statechange WHERE scope = %(scope)s AND owner_id = %(owner)s
+    UNION ALL
+    SELECT (SELECT min(key_id) FROM sessions_app_statechange
+            WHERE scope = %(scope)s AND owner_id = %(owner)s AND key_id > keys.key_id)
+    FROM keys WHERE keys.key_id IS NOT NULL
+)
+SELECT {columns} FROM keys WHERE keys.key_id IS NOT NULL
+"""
+
+_LAST_WRITE = """
+    (SELECT id FROM sessions_app_statechange
+     WHERE scope = %(scope)s AND owner_id = %(owner)s AND key_id = keys.key_id AND position <= %({until})s
+     ORDER BY position DESC, id DESC LIMIT 1)
+"""
+
+WRITES_AT = _KEYS.format(columns=_LAST_WRITE.format(until="position"))
+"""The ledger row that last wrote each key of an owner up to a position, null for a key that came later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """The owners of the three scopes that a session reads, each with the position to look at."""
+
+    ids: dict[Scope, int]
+    positions: dict[Scope, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StateAt:
+    """The state of each scope at a moment: the ledger row that last wrote each key, removed keys left out."""
+
+    session: list[StateChange]
+    user: list[StateChange]
+    app: list[StateChange]
+
+    def scopes(self) -> Iterable[tuple[Scope, list[StateChange]]]:
+        """Yield each scope with its rows, in the order pages show them."""
+        return ((Scope.SESSION, self.session), (Scope.USER, self.user), (Scope.APP, self.app))
+
+    def values(self, scope: Scope) -> dict[str, Any]:
+        """Return one scope's state, without prefixes."""
+        rows = dict(self.scopes())[scope]
+        return {row.key: json.loads(row.value or "null") for row in rows}
+
+    def merged(self) -> dict[str, Any]:
+        """Return what an agent would have read."""
+        return state.merged(self.values(Scope.SESSION), self.values(Scope.USER), self.values(Scope.APP))
+
+
+def state_at(session: AgentSession, event: Event | None = None) -> StateAt:
+    """Return the state at an event as it was then, in every scope; without an event, the state now.
+
+    At an event, session keys count up to its `seq`, and user and app keys up to the versions its commit saw.
+    """
+    owners = owners_at(session, event)
+    return StateAt(*(_rows_at(owners, scope) for scope in (Scope.SESSION, Scope.USER, Scope.APP)))
+
+
+def owners_at(session: AgentSession, event: Event | None = None) -> Owners:
+    """Return the owners of a session's scopes and the positions that an event (or now) saw."""
+    user = UserScope.objects.filter(
+        realm=session.realm, app_name=session.app_name, user_id=session.user_id
+    ).first()
+    app = AppScope.objects.filter(realm=session.realm, app_name=session.app_name).first()
+    ids, positions = {Scope.SESSION: session.pk}, {Scope.SESSION: event.seq if event else session.last_seq}
+    if user:
+        ids[Scope.USER], positions[Scope.USER] = user.pk, event.user_version if event else user.version
+    if app:
+        ids[Scope.APP], positions[Scope.APP] = app.pk, event.app_version if event else app.version
+    return Owners(ids, positions)
+
+
+def owner_state(app_name: str, user_id: str | None, realm: str = "") -> tuple[int, list[StateChange]] | None:
+    """Return (version, last write of each key) of an app, or of a user in it; None when nothing was ever written."""
+    whose = {"realm": realm, "app_name": app_name}
+    owner: AppScope | UserScope | None
+    if not can_exist(app_name, user_id or ""):
+        return None
+    if user_id is None:
+        scope, owner = Scope.APP, AppScope.objects.filter(**whose).first()
+    else:
+        scope, owner = Scope.USER, UserScope.objects.filter(**whose, user_id=user_id).first()
+    if owner is None:
+        return None
+    return owner.version, _rows_at(Owners({scope: owner.pk}, {scope: owner.version}), scope)
+
+
+def _rows_at(owners: Owners, scope: Scope) -> list[StateChange]:
+    if scope not in owners.ids:
+        return []
+    newest = newest_writes(scope, owners.ids[scope], owners.positions[scope])
+    rows = StateChange.objects.filter(pk__in=newest, removed=False).defer("private")
+    return sorted(rows, key=lambda row: row.key)
+
+
+def newest_writes(scope: Scope, owner_id: int, position: int) -> list[int]:
+    """Return the primary keys of the rows that last wrote each key up to a position, removals too."""
+    with connection.cursor() as cursor:
+        cursor.execute(WRITES_AT, {"scope": str(scope), "owner": owner_id, "position": position})
+        return [row[0] for row in cursor.fetchall() if row[0] is not None]
+
+
+def kept_at(scope: Scope, owner_id: int, position: int) -> Iterator[StateChange]:
+    """Yield the rows that last wrote each key up to a position, removed keys left out, credentials with them."""
+    pks = newest_writes(scope, owner_id, position)
+    for start in range(0, len(pks), CHUNK):
+        yield from StateChange.objects.filter(pk__in=pks[start : start + CHUNK], removed=False)
+
+
+def history_of_key(scope: Scope, owner_id: int, key: str) -> QuerySet[StateChange]:
+    """Return every write of a key, newest first; for user and app keys across all sessions."""
+    return (
+        StateChange.objects.filter(scope=scope, owner_id=owner_id, key_id=state.key_id(key))
+        .defer("private")
+        .order_by("-position", "-id")
+    )
+
+
+def before_each() -> QuerySet[StateChange]:
+    """Return the earlier writes of a row's key, newest first: a subquery for a query of the ledger's rows."""
+    same_key = {name: OuterRef(name) for name in ("scope", "owner_id", "key_id")}
+    return StateChange.objects.filter(**same_key, position__lt=OuterRef("position")).order_by(
+        "-position", "-id"
+    )
+
+
+def last_change(session: AgentSession, scope: Scope, key: str) -> StateChange | None:
+    """Return the last write of a key that a session reads, a removal too; None when it was never written."""
+    owner_id = owners_at(session).ids.get(scope)
+    return None if owner_id is None else history_of_key(scope, owner_id, key).first()
+
+
+def change_at(session: AgentSession, event: Event | None, scope: Scope, key: str) -> StateChange | None:
+    """Return the last write of a key up to an event (None: up to now). One seek, whatever the state's size."""
+    owners = owners_at(session, event)
+    if scope not in owners.ids:
+        return None
+    writes = history_of_key(scope, owners.ids[scope], key)
+    return writes.filter(position__lte=owners.positions[scope]).first()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDiff:
+    """A key whose value differs between two moments. `old` or `new` is None where it has no value.
+
+    `write` is the last write of the later moment, a removal too.
+    """
+
+    scope: Scope
+    key: str
+    old: StateChange | None
+    new: StateChange | None
+    write: StateChange
+
+    @property
+    def name(self) -> str:
+        """The key with its scope's prefix."""
+        return state.PREFIX[self.scope] + self.key
+
+    @property
+    def change(self) -> str:
+        """What became of it: added, changed or removed."""
+        return "added" if self.old is None else "removed" if self.new is None else "changed"
+
+    @property
+    def is_hidden(self) -> bool:
+        """Tell whether only credentials differ, which are not shown."""
+        return self.old is not None and self.new is not None and self.old.value == self.new.value
+
+
+def diff(session: AgentSession, before: Event | None, after: Event | None = None) -> list[KeyDiff]:
+    """Return the keys that differ between two events, in every scope: session, user, app, each sorted.
+
+    Two seeks a key, whatever the length of the session. Keys written again as they were are left out.
+
+    Args:
+        session: whose state it is.
+        before: the earlier event; None: the start, that is what the first event found.
+        after: the later event; None: now.
+    """
+    first = owners_at(session, before) if before else owners_at_start(session)
+    last = owners_at(session, after)
+    found: list[KeyDiff] = []
+    for scope in (Scope.SESSION, Scope.USER, Scope.APP):
+        found += _diff_of(scope, first, last)
+    return found
+
+
+def owners_at_start(session: AgentSession) -> Owners:
+    """Return the owners of a session's scopes and the positions its first event found; now, when it has none."""
+    first = Event.objects.filter(session=session, seq=1).defer("data", "private", "summary").first()
+    owners = owners_at(session, first)
+    positions = {**owners.positions, Scope.SESSION: 0}
+    if first is not None:
+        own = StateChange.objects.filter(session=session, seq=1).exclude(scope=Scope.SESSION)
+        for scope in own.order_by().values_list("scope", flat=True).distinct():
+            positions[Scope(scope)] -= 1
+    return Owners(owners.ids, positions)
+
+
+_DIFFERENT_KEYS = _KEYS.format(
+    columns=f"{_LAST_WRITE.format(until='before')}, {_LAST_WRITE.format(until='after')}"
+)
+"""The ledger rows that last wrote each key of an owner up to an earlier and up to a later position."""
+
+
+def _diff_of(scope: Scope, first: Owners, last: Owners) -> list[KeyDiff]:
+    if scope not in last.ids:
+        return []
+    where: dict[str, str | int] = {
+        "scope": str(scope),
+        "owner": last.ids[scope],
+        "before": first.positions.get(scope, 0),
+        "after": last.positions[scope],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_DIFFERENT_KEYS, where)
+        pairs = [(old, new) for old, new in cursor.fetchall() if old != new and new is not None]
+    rows = StateChange.objects.in_bulk([pk for pair in pairs for pk in pair if pk is not None])
+    found = [
+        KeyDiff(scope, rows[new].key, _kept(rows.get(old)), _kept(rows.get(new)), rows[new])
+        for old, new in pairs
+    ]
+    return sorted(
+        (entry for entry in found if _whole(entry.old) != _whole(entry.new)), key=lambda entry: entry.key
+    )
+
+
+def _kept(row: StateChange | None) -> StateChange | None:
+    return None if row is None or row.removed else row
+
+
+def _whole(row: StateChange | None) -> str | None:
+    return None if row is None else row.private or row.value

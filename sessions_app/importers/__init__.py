@@ -1,0 +1,39 @@
+"""Reading the stores of other programs: ADK in its languages, `adk web`'s files, session JSON.
+
+Everything here only reads, and never imports ADK: rows are untrusted, so they are not unpickled and not validated
+by its models. `sessions_app.imports` writes what is read.
+"""
+
+from sessions_app.importers.artifact_files import ArtifactFolder, StoredArtifact
+from sessions_app.importers.documents import session_events
+from sessions_app.importers.records import (
+    Choice,
+    Format,
+    Owner,
+    SharedState,
+    Source,
+    StoredEvent,
+    StoredSession,
+    StoredState,
+    Unread,
+)
+from sessions_app.importers.sniff import artifacts_beside, fingerprint, holds_sessions, open_source
+
+__all__ = [
+    "ArtifactFolder",
+    "Choice",
+    "Format",
+    "Owner",
+    "SharedState",
+    "Source",
+    "StoredArtifact",
+    "StoredEvent",
+    "StoredSession",
+    "StoredState",
+    "Unread",
+    "artifacts_beside",
+    "fingerprint",
+    "holds_sessions",
+    "open_source",
+    "session_events",
+]

@@ -1,0 +1,274 @@
+"""Databases of other programs, opened so that they cannot be changed and are not held up.
+
+An SQLite file is copied first, by SQLite itself, into a private file: a long read of a live store would make its
+writer fail with "database is locked". Servers give a snapshot transaction that is read-only.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from sessions_app.errors import BadInput
+
+Row = dict[str, Any]
+
+SQLITE_MAGIC = b"SQLite format 3\x00"
+PAGE = 500
+CONNECT_S = 15
+LOCK_S = 30
+
+
+class Database(Protocol):
+    """A database that is only read. SQL is written with `%s` for values."""
+
+    append_order: str
+    """What orders rows of equal time: the row number, where there is one."""
+
+    def fingerprint(self) -> str:
+        """Return a text that changes when the database does; empty: it cannot tell cheaply."""
+        ...
+
+    def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns; empty: there is no such table."""
+        ...
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        """Yield the rows of a query as they are needed. One query at a time."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class SqliteDatabase:
+    """A private copy of an SQLite file."""
+
+    append_order = "rowid"
+
+    def __init__(self, path: Path) -> None:
+        """Copy the file.
+
+        Raises:
+            BadInput: it is no SQLite database, is damaged, or cannot be read.
+        """
+        self._fingerprint = file_fingerprint(path)
+        self._folder = tempfile.TemporaryDirectory(prefix="devui-import-")
+        copy = Path(self._folder.name) / "copy.sqlite3"
+        try:
+            _copy_sqlite(path, copy)
+            self._connection = sqlite3.connect(f"{copy.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+            self._connection.execute("PRAGMA query_only = ON")
+            self._connection.execute("PRAGMA trusted_schema = OFF")
+            self._connection.text_factory = lambda text: text.decode("utf-8", "replace")
+            self._connection.row_factory = sqlite3.Row
+        except (sqlite3.Error, OSError) as error:
+            self._folder.cleanup()
+            raise BadInput(
+                f"{str(path)!r} cannot be read as an SQLite database: {error}.",
+                hint="Check that the file is whole and that you may read it.",
+            ) from error
+
+    def fingerprint(self) -> str:
+        """Return the time and size that the file had when it was copied."""
+        return self._fingerprint
+
+    def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns; a view is no table."""
+        known = self._connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [table]
+        ).fetchone()
+        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", [table]) if known else ()
+        return {row["name"] for row in rows}
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        """Yield the rows of a query."""
+        with closing(self._connection.execute(sql.replace("%s", "?"), values)) as cursor:
+            yield from map(dict, cursor)
+
+    def close(self) -> None:
+        """Remove the copy."""
+        self._connection.close()
+        self._folder.cleanup()
+
+
+def file_fingerprint(path: Path) -> str:
+    """Return a text that changes with a file or with its write-ahead log."""
+    found = []
+    for each in (path, path.with_name(path.name + "-wal")):
+        if each.exists():
+            status = each.stat()
+            found.append(f"{status.st_mtime_ns}-{status.st_size}")
+    return " ".join(found)
+
+
+def _copy_sqlite(path: Path, copy: Path) -> None:
+    try:
+        read_only = f"{path.absolute().as_uri()}?mode=ro"
+        with (
+            closing(sqlite3.connect(read_only, uri=True, timeout=LOCK_S)) as source,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target, pages=-1)
+    except sqlite3.OperationalError:
+        # A store in WAL mode on a read-only medium cannot be opened: nobody writes it, so copy its files.
+        shutil.copyfile(path, copy)
+        wal = path.with_name(path.name + "-wal")
+        if wal.exists():
+            shutil.copyfile(wal, copy.with_name(copy.name + "-wal"))
+        with closing(sqlite3.connect(copy)) as target:
+            target.execute("PRAGMA journal_mode = DELETE")
+
+
+class PostgresDatabase:
+    """A PostgreSQL database in one read-only snapshot."""
+
+    append_order = "id"
+
+    def __init__(self, url: str) -> None:
+        """Connect.
+
+        Raises:
+            BadInput: psycopg is missing, or the server cannot be reached.
+        """
+        psycopg = _driver("psycopg", "postgres")
+        try:
+            self._connection = psycopg.connect(_plain_scheme(url, "postgresql"), connect_timeout=CONNECT_S)
+            self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            self._connection.read_only = True
+        except psycopg.Error as error:
+            raise _unreachable(url, error) from error
+        self._named_cursors = 0
+
+    def fingerprint(self) -> str:
+        """A server cannot tell cheaply."""
+        return ""
+
+    def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns, in the schema that the connection sees."""
+        sql = (
+            "SELECT column_name FROM information_schema.columns"
+            " WHERE table_name = %s AND table_schema = ANY (current_schemas(false))"
+        )
+        return {row["column_name"] for row in self.rows(sql, [table])}
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        """Yield the rows of a query through a cursor of the server."""
+        self._named_cursors += 1
+        with self._connection.cursor(name=f"devui_{self._named_cursors}") as cursor:
+            cursor.itersize = PAGE
+            cursor.execute(sql, values)
+            names: list[str] | None = None
+            for row in cursor:
+                names = names or [column.name for column in cursor.description]
+                yield dict(zip(names, row, strict=True))
+
+    def close(self) -> None:
+        """End the snapshot."""
+        self._connection.close()
+
+
+class MySqlDatabase:
+    """A MySQL or MariaDB database in one read-only snapshot."""
+
+    append_order = "id"
+
+    def __init__(self, url: str) -> None:
+        """Connect.
+
+        Raises:
+            BadInput: PyMySQL is missing, or the server cannot be reached.
+        """
+        pymysql = _driver("pymysql", "mysql")
+        parts = urlsplit(url)
+        try:
+            self._connection = pymysql.connect(
+                host=parts.hostname or "127.0.0.1",
+                port=parts.port or 3306,
+                user=unquote(parts.username or ""),
+                password=unquote(parts.password or ""),
+                database=unquote(parts.path.removeprefix("/")) or None,
+                charset=dict(parse_qsl(parts.query)).get("charset", "utf8mb4"),
+                connect_timeout=CONNECT_S,
+                cursorclass=pymysql.cursors.SSDictCursor,
+            )
+            with self._connection.cursor() as cursor:
+                cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        except (pymysql.Error, ValueError) as error:
+            raise _unreachable(url, error) from error
+
+    def fingerprint(self) -> str:
+        """A server cannot tell cheaply."""
+        return ""
+
+    def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns."""
+        sql = (
+            "SELECT column_name AS name FROM information_schema.columns"
+            " WHERE table_name = %s AND table_schema = database()"
+        )
+        return {row["name"] for row in self.rows(sql, [table])}
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        """Yield the rows of a query as the server sends them."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql, values)
+            yield from cursor
+
+    def close(self) -> None:
+        """End the snapshot."""
+        self._connection.close()
+
+
+def open_url(url: str) -> Database:
+    """Open a database server named by URL; drivers of SQLAlchemy (`postgresql+asyncpg://`) are left out.
+
+    Raises:
+        BadInput: no such kind of server is known, or it cannot be reached.
+    """
+    scheme = urlsplit(url).scheme.partition("+")[0]
+    if scheme in {"postgresql", "postgres"}:
+        return PostgresDatabase(url)
+    if scheme in {"mysql", "mariadb"}:
+        return MySqlDatabase(url)
+    raise BadInput(
+        f"{without_password(url)!r} names no store that can be read.",
+        hint="Name a file, a folder, sqlite:///file, postgresql://… or mysql://….",
+    )
+
+
+def without_password(url: str) -> str:
+    """Return a URL without its password and query, fit to be shown and kept."""
+    parts = urlsplit(url)
+    account, at, host = parts.netloc.rpartition("@")
+    user = account.partition(":")[0]
+    return parts._replace(netloc=f"{user}{at}{host}", query="", fragment="").geturl()
+
+
+def _plain_scheme(url: str, scheme: str) -> str:
+    return scheme + url[url.index(":") :]
+
+
+def _driver(module: str, extra: str) -> Any:
+    try:
+        return __import__(module)
+    except ImportError as error:
+        raise BadInput(
+            f"Reading this store needs the package {module}, which is not installed.",
+            hint=f"Install it with: pip install 'devui[{extra}]'",
+        ) from error
+
+
+def _unreachable(url: str, error: Exception) -> BadInput:
+    return BadInput(
+        f"{without_password(url)} cannot be read: {str(error).splitlines()[0] if str(error) else error!r}.",
+        hint="Check the address, the account and that the database exists.",
+    )

@@ -1,0 +1,356 @@
+"""Pickled `EventActions` (schema v0), read without unpickling.
+
+`pickle.loads` imports and calls what the bytes name. Here `pickletools.genops` lists the opcodes and a small
+machine of our own plays them: nothing is imported, model objects become dicts, and the only things ever called
+are the constructors of plain values (`_PLAIN`). What is named must be on ADK's own list of harmless classes
+(`google/adk/sessions/_restricted_pickle.py`); a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import pickletools
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import UUID
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_NODES = 1_000_000
+MAX_DEPTH = 200
+MAX_LITERAL = 10_000
+"""Longest text that a number is made of."""
+
+MODEL_MODULES = frozenset(
+    {
+        "fastapi.openapi.models",
+        "google.adk.auth.auth_credential",
+        "google.adk.auth.auth_schemes",
+        "google.adk.auth.auth_tool",
+        "google.adk.events.event_actions",
+        "google.adk.events.ui_widget",
+        "google.adk.tools.tool_confirmation",
+        "google.genai.types",
+    }
+)
+"""Modules whose classes are data models or enums. Their objects are read as dicts and values."""
+
+
+class Refused(Exception):
+    """The bytes are no pickle of plain data; the message says why."""
+
+
+def read(blob: bytes) -> Any:
+    """Return the value of a pickle as plain data: model objects become dicts of their fields.
+
+    Raises:
+        Refused: it names something that is no data, or is broken, too large or too deep.
+    """
+    if len(blob) > MAX_BYTES:
+        raise Refused(f"the pickle has {len(blob)} bytes, more than {MAX_BYTES}")
+    machine = _Machine()
+    try:
+        for opcode, argument, _ in pickletools.genops(blob):
+            machine.play(opcode.name, argument)
+        return _Plainer().plain(machine.result())
+    except Refused:
+        raise
+    except Exception as error:  # any fault of hostile bytes is one answer
+        raise Refused(f"the pickle is broken ({type(error).__name__})") from error
+
+
+class _Name:
+    """A global that a pickle names. It is never looked up."""
+
+    def __init__(self, module: str, name: str) -> None:
+        module = _RENAMED.get(module, module)
+        self.full = f"{module}.{name}"
+        self.has_fields = module in MODEL_MODULES or self.full == _UUID
+        self.make = _PLAIN.get(self.full)
+        if not (self.has_fields or self.make or self.full in _HELPERS):
+            raise Refused(f"it names {self.full[:100]}, which is no data")
+
+
+class _Object:
+    """An object of a model class: its fields."""
+
+    def __init__(self, of: _Name) -> None:
+        self.of = of
+        self.fields: dict[Any, Any] = {}
+
+
+_MARK = object()
+
+
+class _Machine:
+    """Plays the opcodes of `pickle` that data needs; any other one is refused."""
+
+    def __init__(self) -> None:
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def result(self) -> Any:
+        if len(self._stack) != 1:
+            raise Refused("the pickle is broken: it leaves no single value")
+        return self._stack[0]
+
+    def play(self, name: str, argument: Any) -> None:
+        if name in _LITERALS:
+            self.put(argument)
+        elif name in _NOTHING:
+            return
+        elif name in _EMPTY:
+            self.put(_EMPTY[name]())
+        elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            self._memo[argument] = self._stack[-1]
+        elif name in ("GET", "BINGET", "LONG_BINGET"):
+            self.put(self._memo[argument])
+        elif step := _STEPS.get(name):
+            step(self, argument)
+        else:
+            raise Refused(f"it uses {name}, which no data needs")
+
+    def put(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def drop(self) -> Any:
+        return self._stack.pop()
+
+    def again(self) -> None:
+        self.put(self._stack[-1])
+
+    def marked(self) -> list[Any]:
+        """Take what lies above the topmost mark, and the mark."""
+        place = len(self._stack) - 1
+        while self._stack[place] is not _MARK:
+            place -= 1
+            if place < 0:
+                raise Refused("the pickle is broken: a mark is missing")
+        items = self._stack[place + 1 :]
+        del self._stack[place:]
+        return items
+
+    def drop_marked(self) -> None:
+        self.marked()
+
+    def pair(self) -> list[Any]:
+        value, key = self.drop(), self.drop()
+        return [key, value]
+
+    def put_tuple(self, size: int) -> None:
+        items = self._stack[-size:]
+        del self._stack[-size:]
+        self.put(tuple(items))
+
+    def put_dict(self, items: list[Any]) -> None:
+        self.put({})
+        self.set_items(items)
+
+    def memoize(self, _: Any) -> None:
+        self._memo[len(self._memo)] = self._stack[-1]
+
+    def set_items(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if not isinstance(target, dict):
+            raise Refused("the pickle is broken: it sets an item of no dict")
+        target.update(zip(items[::2], items[1::2], strict=True))
+
+    def append(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if isinstance(target, list):
+            target.extend(items)
+        elif isinstance(target, set):
+            target.update(items)
+        else:
+            raise Refused("the pickle is broken: it appends to no list")
+
+    def name(self, module: Any, name: Any) -> None:
+        self.put(_Name(str(module), str(name)))
+
+    def stack_name(self, _: Any) -> None:
+        name, module = self.drop(), self.drop()
+        self.name(module, name)
+
+    def reduce(self, _: Any) -> None:
+        arguments, target = self.drop(), self.drop()
+        if not isinstance(target, _Name) or not isinstance(arguments, tuple):
+            raise Refused("the pickle is broken: it calls what is no name")
+        self.put(_call(target, arguments))
+
+    def new(self, _: Any) -> None:
+        self.drop()
+        target = self.drop()
+        if not isinstance(target, _Name) or not target.has_fields:
+            raise Refused("it makes an object of a class that is no model")
+        self.put(_Object(target))
+
+    def new_with_keywords(self, _: Any) -> None:
+        self.drop()
+        self.new(None)
+
+    def build(self, _: Any) -> None:
+        """Fill an object. Pydantic pickles its fields as `__dict__`, other models their own dict."""
+        fields, target = self.drop(), self._stack[-1]
+        if isinstance(fields, tuple) and len(fields) == 2:
+            fields = {**(fields[0] or {}), **(fields[1] or {})}
+        if not isinstance(target, _Object) or not isinstance(fields, dict):
+            raise Refused("the pickle is broken: it fills what is no object")
+        extra = fields.get("__pydantic_extra__") or {}
+        target.fields.update({**fields.get("__dict__", fields), **extra})
+
+
+def _call(target: _Name, arguments: tuple[Any, ...]) -> Any:
+    """Return what a pickled call means: an enum's value, a plain value, or an empty object."""
+    if target.make:
+        return target.make(*arguments)
+    if target.full in _HELPERS:
+        if arguments and isinstance(arguments[0], _Name) and arguments[0].has_fields:
+            return _Object(arguments[0])
+        raise Refused(f"it calls {target.full} for no model")
+    if len(arguments) == 1 and isinstance(arguments[0], str | int):
+        return arguments[0]
+    raise Refused(f"it calls {target.full}")
+
+
+def _literal(make: Callable[[str], Any]) -> Callable[[str], Any]:
+    def limited(text: str) -> Any:
+        if not isinstance(text, str) or len(text) > MAX_LITERAL:
+            raise Refused("it makes a number of no short text")
+        return make(text)
+
+    return limited
+
+
+def _collect(make: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a constructor that takes collections alone: `bytes(10**10)` would take the memory."""
+
+    def collected(items: Any = (), *encoding: Any) -> Any:
+        if encoding and not isinstance(items, str):
+            raise Refused("it gives an encoding to no text")
+        if isinstance(items, str) and encoding:
+            return items.encode("latin-1")
+        if not isinstance(items, list | tuple | dict | set | frozenset | bytes | bytearray):
+            raise Refused("it makes a collection of what is none")
+        return make(items)
+
+    return collected
+
+
+def _path(*parts: str) -> str:
+    return str(PurePosixPath(*parts))
+
+
+_PLAIN: dict[str, Callable[..., Any]] = {
+    "builtins.dict": _collect(dict),
+    "builtins.list": _collect(list),
+    "builtins.set": _collect(set),
+    "builtins.frozenset": _collect(frozenset),
+    "builtins.tuple": _collect(tuple),
+    "builtins.bytes": _collect(bytes),
+    "builtins.bytearray": _collect(bytes),
+    "_codecs.encode": _collect(bytes),
+    "builtins.str": _literal(str),
+    "builtins.int": _literal(int),
+    "builtins.float": _literal(float),
+    "builtins.bool": bool,
+    "builtins.complex": complex,
+    "collections.OrderedDict": _collect(OrderedDict),
+    "collections.defaultdict": lambda factory=None: {},
+    "datetime.date": date,
+    "datetime.datetime": datetime,
+    "datetime.time": time,
+    "datetime.timedelta": timedelta,
+    "datetime.timezone": timezone,
+    "decimal.Decimal": _literal(Decimal),
+    **{
+        f"{module}.{name}": _path
+        for module in ("pathlib", "pathlib._local")
+        for name in ("PurePosixPath", "PureWindowsPath", "PosixPath", "WindowsPath")
+    },
+}
+"""What may be called: constructors of plain values, each with its arguments limited."""
+
+_RENAMED = {"__builtin__": "builtins", "copy_reg": "copyreg"}
+"""Protocols up to 2 spell modules as Python 2 did."""
+
+_UUID = "uuid.UUID"
+_HELPERS = frozenset({"copyreg._reconstructor", "copyreg.__newobj__", "builtins.object"})
+
+_LITERALS = frozenset(
+    {
+        *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING"),
+        *("UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
+        *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
+    }
+)
+_NOTHING = frozenset({"PROTO", "FRAME", "STOP"})
+_EMPTY: dict[str, Callable[[], Any]] = {
+    "NONE": lambda: None,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
+    "EMPTY_LIST": list,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_DICT": dict,
+    "EMPTY_SET": set,
+    "MARK": lambda: _MARK,
+}
+_STEPS: dict[str, Callable[[_Machine, Any], None]] = {
+    "POP": lambda machine, _: machine.drop(),
+    "POP_MARK": lambda machine, _: machine.drop_marked(),
+    "DUP": lambda machine, _: machine.again(),
+    "MEMOIZE": _Machine.memoize,
+    "TUPLE": lambda machine, _: machine.put(tuple(machine.marked())),
+    "TUPLE1": lambda machine, _: machine.put_tuple(1),
+    "TUPLE2": lambda machine, _: machine.put_tuple(2),
+    "TUPLE3": lambda machine, _: machine.put_tuple(3),
+    "LIST": lambda machine, _: machine.put(machine.marked()),
+    "DICT": lambda machine, _: machine.put_dict(machine.marked()),
+    "FROZENSET": lambda machine, _: machine.put(frozenset(machine.marked())),
+    "APPEND": lambda machine, _: machine.append([machine.drop()]),
+    "APPENDS": lambda machine, _: machine.append(machine.marked()),
+    "ADDITEMS": lambda machine, _: machine.append(machine.marked()),
+    "SETITEM": lambda machine, _: machine.set_items(machine.pair()),
+    "SETITEMS": lambda machine, _: machine.set_items(machine.marked()),
+    "GLOBAL": lambda machine, argument: machine.name(*argument.split(" ", 1)),
+    "STACK_GLOBAL": _Machine.stack_name,
+    "REDUCE": _Machine.reduce,
+    "NEWOBJ": _Machine.new,
+    "NEWOBJ_EX": _Machine.new_with_keywords,
+    "BUILD": _Machine.build,
+}
+
+
+class _Plainer:
+    """Turns what the machine made into plain data, within limits: shared parts can grow without end."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        self._nodes += 1
+        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
+            raise Refused("it is too large or nested too deeply")
+        if isinstance(value, _Object):
+            return self._fields(value, depth)
+        if isinstance(value, _Name):
+            return value.full
+        if isinstance(value, dict):
+            return {self._key(key): self.plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.plain(item, depth + 1) for item in value]
+        if isinstance(value, set | frozenset):
+            return sorted((self.plain(item, depth + 1) for item in value), key=repr)
+        return value
+
+    def _fields(self, thing: _Object, depth: int) -> Any:
+        if thing.of.full == _UUID:
+            return str(UUID(int=thing.fields["int"]))
+        return self.plain(thing.fields, depth)
+
+    def _key(self, key: Any) -> str:
+        if not isinstance(key, str | int | float | bool | None):
+            raise Refused("it has a key that is neither text nor a number")
+        return str(key)

@@ -1,0 +1,253 @@
+"""The replay: sessions find their place here, events are compared or appended, state is settled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TypeVar
+
+from django.db import transaction
+
+from sessions_app import bell, wire
+from sessions_app.errors import BadInput
+from sessions_app.ids import SessionKey, check_event_ids, check_ids
+from sessions_app.importers import Owner, Source, StoredEvent, StoredSession, Unread
+from sessions_app.imports import rows, settle
+from sessions_app.imports.owners import Owners
+from sessions_app.imports.report import Report
+from sessions_app.imports.rows import Arrival, Write
+from sessions_app.imports.seats import Seat, take_seat
+from sessions_app.imports.twins import Twins
+from sessions_app.models import AgentSession, Event, ImportedSession, ImportSource
+from sessions_app.wire import EventRecord
+
+BATCH = 200
+FEW_SESSIONS = 50
+"""Up to so many sessions are read on their own; for more of them the whole source is read once."""
+
+Progress = Callable[[int, int | None], None]
+"""Called with how many events were read, and of how many, where that is known."""
+
+T = TypeVar("T")
+
+
+def import_sessions(
+    source: Source, *, into_app: str | None = None, dry_run: bool = False, progress: Progress | None = None
+) -> Report:
+    """Import everything a source yields and return what became of it.
+
+    Args:
+        source: an opened source.
+        into_app: the app to import into, whatever the source calls it.
+        dry_run: only say what would happen.
+        progress: hears how far it is.
+
+    Raises:
+        BadInput: `into_app` is given for a source of several apps.
+    """
+    if into_app is not None:
+        _check_one_app(source)
+    return _Import(source, into_app, dry_run, progress or (lambda done, total: None)).run()
+
+
+def _check_one_app(source: Source) -> None:
+    apps = {found.owner.app_name for found in source.sessions() if isinstance(found, StoredSession)}
+    if len(apps) > 1:
+        raise BadInput(
+            f"{source.location} holds sessions of several apps: {', '.join(sorted(apps)[:10])}.",
+            hint="Say with --app which of them to import into the other app.",
+        )
+
+
+class _Import:
+    def __init__(self, source: Source, into_app: str | None, dry_run: bool, progress: Progress) -> None:
+        self._source = source
+        self._into_app = into_app
+        self._progress = progress
+        self._report = Report(str(source.format), source.location, dry_run)
+        self._row = None if dry_run else _source_row(source)
+        self._seats: dict[Owner, Seat] = {}
+
+    def run(self) -> Report:
+        for remark in self._source.remarks:
+            self._report.remarks.add(remark)
+        for sessions in _batches(self._readable(self._source.sessions())):
+            self._seat(sessions)
+        names = [name for name, seat in self._seats.items() if not seat.closed]
+        if names:
+            self._replay(names)
+        self._count()
+        if self._row and names:
+            settle.settle(self._row, self._source, self._seats, self._into_app, self._report)
+        if self._row:
+            self._row.fingerprint, self._row.read_at = self._source.fingerprint(), time.time()
+            self._row.save()
+        return self._report
+
+    def _readable(self, items: Iterable[T | Unread]) -> Iterator[T]:
+        """Yield what could be read; report the rest."""
+        for item in items:
+            if isinstance(item, Unread):
+                self._report.unread.add(f"{item.where}: {item.why}")
+            else:
+                yield item
+
+    def _seat(self, sessions: list[StoredSession]) -> None:
+        with transaction.atomic():
+            for stored in sessions:
+                name = stored.owner
+                key = SessionKey("", self._into_app or name.app_name, name.user_id, name.session_id)
+                try:
+                    check_ids(key)
+                except BadInput as error:
+                    self._report.unread.add(f"session {name}: {error.message}")
+                    continue
+                if name in self._seats:
+                    self._report.conflicts.add(f"{name}: the source has two sessions of this name")
+                    continue
+                seat = take_seat(stored, key, self._source.location, self._row)
+                self._seats[name] = seat
+                if seat.closed and not seat.is_unchanged:
+                    self._report.conflicts.add(f"{name}: {seat.closed}")
+            bell.ring_after_commit()
+
+    def _refuse(self, seat: Seat, why: str) -> None:
+        seat.closed = why
+        self._report.conflicts.add(f"{seat.stored.owner}: {why}")
+
+    def _replay(self, names: list[Owner]) -> None:
+        only = names if len(names) <= FEW_SESSIONS < len(self._seats) else None
+        total, read = (self._source.count_events() if only is None else None), 0
+        for batch in _batches(self._source.events(only)):
+            self._take(list(self._readable(batch)))
+            read += len(batch)
+            self._progress(read, total)
+
+    def _take(self, events: list[StoredEvent]) -> None:
+        """Compare what is here already and append the rest, in one transaction."""
+        with transaction.atomic():
+            seated = [(self._seat_of(event), event) for event in events]
+            sessions = self._lock([seat for seat, _ in seated if seat])
+            keys = {seat.pk: seat.key for seat, _ in seated if seat and seat.pk}
+            twins = Twins(keys, (event.wire["id"] for event in events))
+            arrivals = []
+            for seat, event in seated:
+                if seat is None or seat.closed or not (record := self._admit(seat, event, twins)):
+                    continue
+                self._report.events += 1
+                if seat.pk:
+                    arrivals.append(Arrival(sessions[seat.pk], seat.came, record))
+            if self._row and arrivals:
+                _append(self._row, arrivals)
+
+    def _seat_of(self, event: StoredEvent) -> Seat | None:
+        seat = self._seats.get(event.owner)
+        if seat is None:
+            self._report.unread.add(f"event {event.wire['id']}: its session {event.owner} is missing")
+        return seat
+
+    def _lock(self, seats: list[Seat]) -> dict[int, AgentSession]:
+        """Lock the sessions of a batch. Those that somebody else wrote to, or deleted, are left alone."""
+        pks = {seat.pk for seat in seats if seat.pk}
+        found = AgentSession.objects.select_for_update().filter(pk__in=pks).order_by("pk")
+        sessions = {row.pk: row for row in found}
+        for seat in seats:
+            if seat.pk and not seat.closed:
+                row = sessions.get(seat.pk)
+                if row is None or row.last_seq != seat.last_seq:
+                    self._refuse(seat, "somebody wrote to it, or deleted it, during the import")
+        return sessions
+
+    def _admit(self, seat: Seat, event: StoredEvent, twins: Twins) -> EventRecord | None:
+        """Return the record of an event that is to be appended; None for one that is here, or is not to come."""
+        record = _record(event)
+        try:
+            check_event_ids(record.event_id, record.invocation_id)
+        except BadInput as error:
+            self._report.unread.add(f"event {record.event_id[:40]!r} of {event.owner}: {error.message}")
+            return None
+        place = seat.came + 1
+        twin = twins.find(seat, record.event_id)
+        if twin and twin.seq < place:
+            if twin.says(record):
+                self._report.changed.add(
+                    f"event {record.event_id} of {event.owner}: stored twice, taken once"
+                )
+                return None
+            event = _renamed(event, place)
+            record, twin = _record(event), twins.find(seat, event.wire["id"])
+        if twin and twin.seq == place and twin.says(record):
+            seat.came = place
+            return None
+        if why := (f"its event {place} is here with other content" if twin else seat.why_not_append(place)):
+            self._refuse(seat, why)
+            return None
+        seat.came = place
+        twins.add(seat, record)
+        self._tell(event)
+        return record
+
+    def _tell(self, event: StoredEvent) -> None:
+        where = f"event {event.wire['id']} of {event.owner}"
+        if event.unread:
+            self._report.unread.add(f"{where}: {event.unread}. The event came without them")
+        for change in event.changes:
+            self._report.changed.add(f"{where}: {change}")
+
+    def _count(self) -> None:
+        for seat in self._seats.values():
+            if seat.is_new:
+                self._report.created += 1
+            elif not seat.closed and seat.came > seat.here:
+                self._report.extended += 1
+            elif seat.is_unchanged or not seat.closed:
+                self._report.unchanged += 1
+
+
+def _append(source: ImportSource, arrivals: list[Arrival]) -> None:
+    owners = Owners(source, arrivals)
+    events: list[Event] = []
+    writes: list[Write] = []
+    for arrival in arrivals:
+        writes += owners.writes(arrival)
+        app, user = owners.seen(arrival.session)
+        events.append(rows.event_row(arrival, app, user))
+        rows.advance(arrival)
+    Event.objects.bulk_create(events)
+    rows.store(writes)
+    sessions = {arrival.session.pk: arrival.session for arrival in arrivals}
+    rows.save_sessions(sessions.values())
+    for session in sessions.values():
+        ImportedSession.objects.filter(session=session).update(last_seq=session.last_seq, is_settled=False)
+    owners.release()
+    bell.ring_after_commit()
+
+
+def _record(event: StoredEvent) -> EventRecord:
+    record = wire.record(dict(event.wire))
+    return wire.removing(record, event.removed) if event.removed else record
+
+
+def _renamed(event: StoredEvent, place: int) -> StoredEvent:
+    """Give an event another id than an earlier one of its session has."""
+    change = f"id: {event.wire['id']} is that of an earlier event"
+    return replace(
+        event,
+        wire={**event.wire, "id": f"{event.wire['id']}~{place}"},
+        changes=(*event.changes, change),
+    )
+
+
+def _source_row(source: Source) -> ImportSource:
+    row, _ = ImportSource.objects.update_or_create(
+        location=source.location, defaults={"format": str(source.format)}
+    )
+    return row
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    stream = iter(items)
+    while batch := list(islice(stream, BATCH)):
+        yield batch

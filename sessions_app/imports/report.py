@@ -1,0 +1,77 @@
+"""What became of an import, for a person to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+MOST_LINES = 1000
+"""Longest list of a kind that a report keeps; the rest is only counted."""
+
+
+@dataclass(slots=True)
+class Lines:
+    """Lines of a report: the first `MOST_LINES` are kept, all are counted."""
+
+    kept: list[str] = field(default_factory=list)
+    total: int = 0
+
+    def add(self, line: str) -> None:
+        """Count a line, and keep it if there is room."""
+        self.total += 1
+        if len(self.kept) < MOST_LINES:
+            self.kept.append(line)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kept)
+
+    def __bool__(self) -> bool:
+        return self.total > 0
+
+
+@dataclass(slots=True)
+class Report:
+    """What came, what was changed on the way, what was left alone and what could not be read.
+
+    Attributes:
+        created: sessions that are new here.
+        extended: sessions of an earlier import that got more events.
+        unchanged: sessions that were here already.
+        events: events written.
+        artifacts: versions of artifacts written.
+        eval_runs: runs of evalsets written.
+        remarks: what to know about the source as a whole.
+        changed: what is other than in the source, and why.
+        conflicts: what is here with other content and was left as it is.
+        unread: rows that could not be read.
+    """
+
+    format: str
+    location: str
+    dry_run: bool = False
+    created: int = 0
+    extended: int = 0
+    unchanged: int = 0
+    events: int = 0
+    artifacts: int = 0
+    eval_runs: int = 0
+    remarks: Lines = field(default_factory=Lines)
+    changed: Lines = field(default_factory=Lines)
+    conflicts: Lines = field(default_factory=Lines)
+    unread: Lines = field(default_factory=Lines)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything came."""
+        return not (self.conflicts or self.unread)
+
+    def sections(self) -> Iterator[tuple[str, Lines]]:
+        """Yield the lists that are not empty, with their heading."""
+        for heading, lines in (
+            ("Good to know", self.remarks),
+            ("Changed on the way", self.changed),
+            ("Left as it is here", self.conflicts),
+            ("Could not be read", self.unread),
+        ):
+            if lines:
+                yield heading, lines

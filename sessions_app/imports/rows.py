@@ -1,0 +1,240 @@
+"""The rows of an import: events with their ledger, and the owners of state they write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import models
+
+from sessions_app import state
+from sessions_app.attribution import Writer
+from sessions_app.ids import SessionKey
+from sessions_app.models import (
+    AgentSession,
+    AppScope,
+    AppState,
+    Cause,
+    Event,
+    ImportedScope,
+    ImportSource,
+    Scope,
+    SessionState,
+    StateChange,
+    UserScope,
+    UserState,
+)
+from sessions_app.wire import EventRecord
+from sessions_app.writes import PREVIEW_LIMIT
+
+NOBODY = SessionKey("", "", "", "")
+SEED = Writer("seed", inferred=False)
+STATE_ROWS: dict[Scope, type[SessionState] | type[UserState] | type[AppState]] = {
+    Scope.SESSION: SessionState,
+    Scope.USER: UserState,
+    Scope.APP: AppState,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An event on its way into a session, with the place it gets."""
+
+    session: AgentSession
+    seq: int
+    record: EventRecord
+
+
+@dataclass(slots=True)
+class Owner:
+    """Who owns state, under its row's lock.
+
+    Attributes:
+        row: the scope's row; for session keys the session.
+        version: position that the source's last write has here.
+        is_kept: somebody else wrote since: the values here stay, the source's go into the history before them.
+    """
+
+    scope: Scope
+    row: Any
+    version: int
+    is_kept: bool = False
+
+    @property
+    def session(self) -> AgentSession | None:
+        """The session, when it is the owner."""
+        return self.row if self.scope is Scope.SESSION else None
+
+    def take_version(self) -> None:
+        """Take a position for one more write."""
+        if not self.is_kept:
+            self.version += 1
+
+
+def own_session(session: AgentSession, position: int) -> Owner:
+    """Return a session as the owner of its own keys."""
+    return Owner(Scope.SESSION, session, position)
+
+
+def own_shared(source: ImportSource, key: SessionKey, scope: Scope, *, make: bool) -> Owner | None:
+    """Return the user or app of a key, locked; None when there is none and none is to be made."""
+    names = {"realm": key.realm, "app_name": key.app_name}
+    manager: Any = AppScope.objects
+    if scope is Scope.USER:
+        names["user_id"], manager = key.user_id, UserScope.objects
+    row = manager.select_for_update().filter(**names).first()
+    if row is None and make:
+        row = manager.create(**names)
+    if row is None:
+        return None
+    mark = ImportedScope.objects.filter(source=source, scope=scope, owner_id=row.pk).first()
+    version = mark.version if mark else 0
+    return Owner(scope, row, version, is_kept=row.version != version)
+
+
+def release(source: ImportSource, owner: Owner) -> None:
+    """Write down how far an owner's versions got, and that this source alone has written it."""
+    if owner.is_kept:
+        return
+    owner.row.version = owner.version
+    owner.row.save(update_fields=["version"])
+    ImportedScope.objects.update_or_create(
+        scope=owner.scope, owner_id=owner.row.pk, defaults={"source": source, "version": owner.version}
+    )
+
+
+def event_row(arrival: Arrival, app: Owner | None, user: Owner | None) -> Event:
+    """Return the row of an event; `app` and `user` stand at the versions its commit would have seen."""
+    record = arrival.record
+    return Event(
+        session=arrival.session,
+        seq=arrival.seq,
+        event_id=record.event_id,
+        invocation_id=record.invocation_id,
+        author=record.author,
+        kind=record.kind,
+        timestamp=record.timestamp,
+        branch=record.branch,
+        app_version=app.version if app else 0,
+        user_version=user.version if user else 0,
+        is_final=record.is_final,
+        total_tokens=record.total_tokens,
+        summary=record.summary,
+        data=record.data,
+        private=record.private,
+    )
+
+
+def advance(arrival: Arrival) -> None:
+    """Count an event into its session's row, as `writes.append_event` does."""
+    session, record = arrival.session, arrival.record
+    preview = " ".join(record.text.split())[:PREVIEW_LIMIT]
+    if record.author == "user":
+        session.first_text = session.first_text or preview
+    session.last_text = preview or session.last_text
+    session.error_count += record.is_error
+    session.total_tokens += record.total_tokens
+    session.updated_at = record.timestamp
+    session.last_seq = arrival.seq
+    session.revision += 1
+
+
+def save_sessions(sessions: Iterable[AgentSession]) -> None:
+    """Save what `advance` changed."""
+    fields = ["first_text", "last_text", "error_count", "total_tokens", "updated_at", "last_seq", "revision"]
+    for session in sessions:
+        session.save(update_fields=fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One key on its way into the state and the ledger."""
+
+    owner: Owner
+    position: int
+    key: str
+    value: state.Value
+    timestamp: float
+    writer: Writer = SEED
+    removed: bool = False
+    arrival: Arrival | None = None
+    for_key: SessionKey = NOBODY
+
+
+def store(writes: Sequence[Write]) -> None:
+    """Write keys to the ledger, and to the state where nothing newer stands there."""
+    StateChange.objects.bulk_create([_change(write) for write in writes])
+    for scope in STATE_ROWS:
+        newest = {
+            (write.owner.row.pk, state.key_id(write.key)): write
+            for write in writes
+            if write.owner.scope is scope
+        }
+        newer = _newer_keys(scope, [write.owner for write in newest.values() if write.owner.is_kept])
+        _store_state(scope, [write for place, write in newest.items() if place not in newer])
+
+
+def _newer_keys(scope: Scope, kept: Iterable[Owner]) -> set[tuple[int, str]]:
+    """Return the keys that somebody else has written since the source did: (owner, key_id)."""
+    owners = {owner.row.pk: owner.version for owner in kept}
+    found: set[tuple[int, str]] = set()
+    for owner_id, version in owners.items():
+        rows = StateChange.objects.filter(scope=scope, owner_id=owner_id, position__gt=version)
+        found.update((owner_id, key_id) for key_id in rows.values_list("key_id", flat=True).distinct())
+    return found
+
+
+def _store_state(scope: Scope, writes: Sequence[Write]) -> None:
+    model = STATE_ROWS[scope]
+    rows = [
+        model(
+            owner=write.owner.row,
+            key=write.key,
+            key_id=state.key_id(write.key),
+            value=write.value.public,
+            private=write.value.private,
+            note=write.value.note,
+            position=write.position,
+        )
+        for write in writes
+        if not write.removed
+    ]
+    manager: models.Manager[Any] = model._default_manager
+    manager.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["owner", "key_id"],
+        update_fields=["value", "private", "note", "position"],
+    )
+    for write in writes:
+        if write.removed:
+            manager.filter(owner=write.owner.row, key_id=state.key_id(write.key)).delete()
+
+
+def _change(write: Write) -> StateChange:
+    arrival = write.arrival
+    return StateChange(
+        scope=write.owner.scope,
+        owner_id=write.owner.row.pk,
+        key=write.key,
+        key_id=state.key_id(write.key),
+        position=write.position,
+        value=None if write.removed else write.value.public,
+        private=None if write.removed else write.value.private,
+        note=write.value.note,
+        removed=write.removed,
+        cause=Cause.IMPORT,
+        timestamp=write.timestamp,
+        session=arrival.session if arrival else write.owner.session,
+        from_user=arrival.session.user_id if arrival else write.for_key.user_id,
+        from_session=arrival.session.session_id if arrival else write.for_key.session_id,
+        seq=arrival.seq if arrival else 0,
+        event_id=arrival.record.event_id if arrival else "",
+        invocation_id=arrival.record.invocation_id if arrival else "",
+        author=arrival.record.author if arrival else "",
+        writer=write.writer.kind,
+        writer_name=state.clean_text(write.writer.name),
+        call_id=state.clean_text(write.writer.call_id),
+        inferred=write.writer.inferred,
+    )

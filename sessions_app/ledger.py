@@ -1,0 +1,212 @@
+"""The keys an append writes: to the state of their scopes and, one row each, to the ledger. Plain SQL.
+
+Part of `sessions_app.writes`, which is the only door to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+
+from sessions_app import state
+from sessions_app.ids import SessionKey
+from sessions_app.models import Cause, Scope
+from sessions_app.wire import KeyWrite, TempKey
+
+
+class Provenance(NamedTuple):
+    """What every ledger row of one write shares."""
+
+    key: SessionKey
+    session_pk: int
+    seq: int
+    timestamp: float
+    cause: Cause
+    event_id: str = ""
+    invocation_id: str = ""
+    author: str = ""
+
+
+class Owners(NamedTuple):
+    """The rows that own state, each with the position of this write; a scope not written has its current version."""
+
+    ids: dict[Scope, int]
+    positions: dict[Scope, int]
+
+
+_TAKE_USER = (
+    "INSERT INTO sessions_app_userscope (realm, app_name, user_id, version) VALUES (%s, %s, %s, 1)"
+    " ON CONFLICT (realm, app_name, user_id) DO UPDATE SET version = sessions_app_userscope.version + 1"
+    " RETURNING id, version"
+)
+_TAKE_APP = (
+    "INSERT INTO sessions_app_appscope (realm, app_name, version) VALUES (%s, %s, 1)"
+    " ON CONFLICT (realm, app_name) DO UPDATE SET version = sessions_app_appscope.version + 1"
+    " RETURNING id, version"
+)
+_SEE_USER = (
+    "SELECT id, version FROM sessions_app_userscope WHERE realm = %s AND app_name = %s AND user_id = %s"
+)
+_SEE_APP = "SELECT id, version FROM sessions_app_appscope WHERE realm = %s AND app_name = %s"
+
+
+@contextmanager
+def pipelined() -> Iterator[None]:
+    """On PostgreSQL, send statements without waiting for answers until one is read, or the block ends.
+
+    A statement that fails raises there, and those sent after it are not carried out.
+    """
+    raw = connection.connection
+    if connection.vendor != "postgresql" or not _can_pipeline():
+        yield
+        return
+    with connection.wrap_database_errors, raw.pipeline():
+        yield
+
+
+def first_rows(cursor: CursorWrapper, *statements: tuple[str, Sequence[Any]]) -> list[Any]:
+    """Execute statements in order and return the first row of each, or None; in a pipeline, in one round trip."""
+    if connection.vendor != "postgresql":
+        rows = []
+        for sql, values in statements:
+            cursor.execute(sql, values)
+            rows.append(cursor.fetchone())
+        return rows
+    with ExitStack() as open_cursors:
+        cursors = [open_cursors.enter_context(connection.cursor()) for _ in statements]
+        for asking, (sql, values) in zip(cursors, statements, strict=True):
+            asking.execute(sql, values)
+        return [asking.fetchone() for asking in cursors]
+
+
+@cache
+def _can_pipeline() -> bool:
+    """Tell whether the client library is new enough (libpq 14)."""
+    from psycopg import Pipeline
+
+    return Pipeline.is_supported()
+
+
+def take_owners(
+    cursor: CursorWrapper, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
+) -> Owners:
+    """Take a version of each shared scope that is written (under its row's lock) and see that of the other."""
+    written = {write.scope for write in writes}
+    ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: position}
+    rows = first_rows(
+        cursor,
+        (_TAKE_USER if Scope.USER in written else _SEE_USER, key[:3]),
+        (_TAKE_APP if Scope.APP in written else _SEE_APP, key[:2]),
+    )
+    for scope, row in zip((Scope.USER, Scope.APP), rows, strict=True):
+        if row is not None:
+            ids[scope], positions[scope] = row
+    return Owners(ids, positions)
+
+
+_STATE_TABLE = {
+    Scope.SESSION: "sessions_app_sessionstate",
+    Scope.USER: "sessions_app_userstate",
+    Scope.APP: "sessions_app_appstate",
+}
+
+
+_UPSERT_KEY = {
+    scope: f"INSERT INTO {table} (owner_id, key, key_id, value, private, note, position)"  # noqa: S608 - our own tables
+    " VALUES (%s, %s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT (owner_id, key_id) DO UPDATE SET value = excluded.value, private = excluded.private,"
+    " note = excluded.note, position = excluded.position"
+    for scope, table in _STATE_TABLE.items()
+}
+_REMOVE_KEY = {
+    scope: f"DELETE FROM {table} WHERE owner_id = %s AND key_id = %s"  # noqa: S608 - our own tables
+    for scope, table in _STATE_TABLE.items()
+}
+_INSERT_CHANGE = (
+    "INSERT INTO sessions_app_statechange (scope, owner_id, key, key_id, position, value, private, note, removed,"
+    " cause, timestamp, session_id, from_user, from_session, seq, event_id, invocation_id, author, writer,"
+    " writer_name, call_id, inferred)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+)
+
+
+def write_keys(
+    cursor: CursorWrapper, owners: Owners, writes: Iterable[KeyWrite], provenance: Provenance
+) -> None:
+    """Write each key to its scope's state and to the ledger."""
+    changes = []
+    for write in writes:
+        owner, position = owners.ids[write.scope], owners.positions[write.scope]
+        key_id = state.key_id(write.key)
+        value = write.value
+        if write.removed:
+            cursor.execute(_REMOVE_KEY[write.scope], [owner, key_id])
+        else:
+            row: list[str | int | None] = [
+                owner,
+                write.key,
+                key_id,
+                value.public,
+                value.private,
+                value.note,
+                position,
+            ]
+            cursor.execute(_UPSERT_KEY[write.scope], row)
+        changes.append(
+            (
+                str(write.scope),
+                owner,
+                write.key,
+                key_id,
+                position,
+                None if write.removed else value.public,
+                None if write.removed else value.private,
+                value.note,
+                write.removed,
+                str(provenance.cause),
+                provenance.timestamp,
+                provenance.session_pk,
+                provenance.key.user_id,
+                provenance.key.session_id,
+                provenance.seq,
+                provenance.event_id,
+                provenance.invocation_id,
+                provenance.author,
+                write.writer.kind,
+                state.clean_text(write.writer.name),
+                state.clean_text(write.writer.call_id),
+                write.writer.inferred,
+            )
+        )
+    if changes:
+        cursor.executemany(_INSERT_CHANGE, changes)
+
+
+def insert_temp(cursor: CursorWrapper, temp: Iterable[TempKey], provenance: Provenance) -> None:
+    """Keep the `temp:` keys of an event beside it, as ghosts: they are part of no state and of no ledger."""
+    rows = [
+        (
+            provenance.session_pk,
+            provenance.seq,
+            provenance.invocation_id,
+            ghost.key,
+            ghost.value.public,
+            ghost.value.note,
+            provenance.author,
+            ghost.writer.kind,
+            state.clean_text(ghost.writer.name),
+            state.clean_text(ghost.writer.call_id),
+        )
+        for ghost in temp
+    ]
+    if rows:
+        cursor.executemany(
+            "INSERT INTO sessions_app_tempwrite (session_id, seq, invocation_id, key, value, note, author, writer,"
+            " writer_name, call_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            rows,
+        )

@@ -1,0 +1,114 @@
+"""What lists of sessions show. Only columns that were derived when events were written; no event is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.db import connection
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+
+from sessions_app import expiry
+from sessions_app.models import AgentSession, Run
+
+NEWEST_PER_APP = 3
+MOST_ARRIVED = 99
+"""Sessions counted as new; there may be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which sessions a list shows. Empty entries do not filter.
+
+    Attributes:
+        realm: start of the realm; empty: real life only.
+        age: `idle` or `expired` by the app's TTL.
+    """
+
+    app: str = ""
+    user: str = ""
+    text: str = ""
+    errors: bool = False
+    realm: str = ""
+    age: str = ""
+
+
+def sessions(wanted: Wanted) -> QuerySet[AgentSession]:
+    """Return the sessions wanted, each with `run_status`: how its newest run stands, or None; and with its TTL."""
+    rows = described(AgentSession.objects.all())
+    rows = rows.filter(realm__startswith=wanted.realm) if wanted.realm else rows.filter(realm="")
+    if wanted.app:
+        rows = rows.filter(app_name=wanted.app)
+    if wanted.user:
+        rows = rows.filter(user_id=wanted.user)
+    if wanted.errors:
+        rows = rows.filter(error_count__gt=0)
+    if wanted.text:
+        rows = rows.filter(_mentions(wanted.text))
+    if wanted.age:
+        rows = expiry.aged(rows, expiry.Age(wanted.age))
+    return rows
+
+
+def arrived(wanted: Wanted, since: float, shown: Collection[int]) -> int:
+    """Return how many sessions wanted were written to after `since` and are not shown, at most `MOST_ARRIVED`."""
+    rows = sessions(wanted).filter(updated_at__gt=since).exclude(pk__in=shown).order_by("-updated_at")
+    return rows[:MOST_ARRIVED].count()
+
+
+def described(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
+    """Add what a row of the list shows besides its columns."""
+    return expiry.with_ttl(with_run_status(rows))
+
+
+def with_run_status(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
+    """Add `run_status` to sessions: one index seek a row."""
+    newest = Run.objects.filter(session=OuterRef("pk")).order_by("-created_at", "-pk")
+    return rows.annotate(run_status=Subquery(newest.values("status")[:1]))
+
+
+def _mentions(text: str) -> Q:
+    """Match the title, the first and the last text, and the id."""
+    return (
+        Q(title__icontains=text)
+        | Q(first_text__icontains=text)
+        | Q(last_text__icontains=text)
+        | Q(session_id__icontains=text)
+    )
+
+
+_APPS = """
+WITH RECURSIVE apps(app_name) AS (
+    SELECT min(app_name) FROM sessions_app_agentsession WHERE realm = ''
+    UNION ALL
+    SELECT (SELECT min(app_name) FROM sessions_app_agentsession WHERE realm = '' AND app_name > apps.app_name)
+    FROM apps WHERE apps.app_name IS NOT NULL
+)
+SELECT app_name{columns} FROM apps WHERE app_name IS NOT NULL
+"""
+"""The apps that have sessions, by skipping along the index: one seek an app, however many sessions it has."""
+
+_NTH_NEWEST = """,
+    (SELECT id FROM sessions_app_agentsession s WHERE s.realm = '' AND s.app_name = apps.app_name
+     ORDER BY updated_at DESC, id DESC LIMIT 1 OFFSET {n})"""
+
+
+def apps_with_sessions() -> list[str]:
+    """Return the names of the apps that have sessions, sorted."""
+    return sorted(row[0] for row in _apps())
+
+
+def newest_sessions() -> dict[str, list[AgentSession]]:
+    """Return the newest sessions of every app that has any. Two queries."""
+    columns = "".join(_NTH_NEWEST.format(n=n) for n in range(NEWEST_PER_APP))
+    keys = [row[1:] for row in _apps(columns)]
+    rows = with_run_status(AgentSession.objects.filter(pk__in=[pk for pks in keys for pk in pks if pk]))
+    by_pk = rows.in_bulk()
+    found = [[by_pk[pk] for pk in pks if pk in by_pk] for pks in keys]
+    return {rows[0].app_name: rows for rows in found if rows}
+
+
+def _apps(columns: str = "") -> list[tuple[str, *tuple[int | None, ...]]]:
+    with connection.cursor() as cursor:
+        cursor.execute(_APPS.format(columns=columns))
+        return list(cursor.fetchall())

@@ -1,0 +1,1 @@
+"""Live pages: the bell, and the sockets that send what is new."""

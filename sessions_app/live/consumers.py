@@ -1,0 +1,80 @@
+"""The socket of a session page."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from urllib.parse import parse_qs
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from sessions_app import db
+from sessions_app.live import page
+from sessions_app.live.look import look_at
+from sessions_app.live.tail import Message, Tail
+
+BAD_CURSOR = 4400
+NO_SESSION = 4404
+TRY_AGAIN = 1011
+
+CURSOR_DIGITS = 15
+"""A page's script keeps whole numbers of this many digits exact."""
+
+log = logging.getLogger(__name__)
+
+
+class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
+    """Sends what happens to a session after `?after=<seq>`; hears nothing. `?rows=0` asks for counts alone.
+
+    Refusals come after the handshake, by close codes of their own: a handshake that is refused looks to a browser
+    like a server that is down, and it would try for ever. 1011 says: try again.
+    """
+
+    channel_layer_alias = None
+    task: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        """Accept, and start following."""
+        await self.accept()
+        query = parse_qs(self.scope["query_string"].decode("latin-1"))
+        cursor = cursor_of(query.get("after", [""])[0])
+        if cursor is None:
+            await self.close(code=BAD_CURSOR, reason="after= must be the seq of an event, or 0")
+            return
+        session_pk = self.scope["url_route"]["kwargs"]["pk"]
+        if await db.read(look_at, session_pk) is None:
+            await self.close(code=NO_SESSION, reason="no such session")
+            return
+        tail = Tail(session_pk, cursor, self.send_message, rows=query.get("rows") != ["0"])
+        self.task = asyncio.create_task(self._follow(tail), name=f"devui-tail-{session_pk}")
+
+    async def disconnect(self, code: int) -> None:
+        """Stop following."""
+        if self.task:
+            self.task.cancel()
+            await asyncio.wait([self.task])
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Ignore what a page says: it acts by ordinary requests."""
+
+    async def send_message(self, message: Message) -> None:
+        """Send one message."""
+        await page.send(self, message)
+
+    async def _follow(self, tail: Tail) -> None:
+        try:
+            await tail.run()
+        except page.PageGone:
+            return
+        except Exception:
+            log.exception("Session %s: its socket failed after event %s", tail.session_pk, tail.cursor)
+            await self.close(code=TRY_AGAIN)
+        else:
+            await self.close(code=NO_SESSION)
+
+
+def cursor_of(text: str) -> int | None:
+    """Return the cursor that a query names, None when it is no number of an event."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > CURSOR_DIGITS:
+        return None
+    return int(text)

@@ -1,0 +1,24 @@
+"""Saying something to a page that may be gone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+
+class PageGone(Exception):
+    """The browser closed the page: nobody is left to tell, and nothing is wrong."""
+
+
+async def send(socket: AsyncWebsocketConsumer, message: dict[str, Any]) -> None:
+    """Send a message as JSON.
+
+    Raises:
+        PageGone: the line is closed, which ASGI servers say by an `OSError` before the disconnect is read.
+    """
+    try:
+        await socket.send(text_data=json.dumps(message, ensure_ascii=False))
+    except OSError as error:
+        raise PageGone from error

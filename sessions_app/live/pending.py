@@ -1,0 +1,90 @@
+"""Text that streams: shown as it comes, and gone when the event that holds it is on the page.
+
+Chunks come from the run's stream, events from the table, and either may be ahead of the other. A stream of text is
+taken away when the event that superseded it has been sent to the page, so that nothing is shown twice or missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sessions_app.models import Event
+from sessions_app.runs.client import Frame
+
+
+@dataclass(slots=True)
+class Stream:
+    """What an author says at the moment, in a branch. `superseded_by` is the seq of the event that holds it."""
+
+    author: str
+    branch: str
+    text: str = ""
+    thought: str = ""
+    superseded_by: int = 0
+
+
+class Pending:
+    """The streams of one run."""
+
+    def __init__(self) -> None:
+        self.streams: list[Stream] = []
+        self._last_stored = 0
+        self._last_shown = 0
+
+    def take(self, frame: Frame) -> bool:
+        """Take a frame of the run's stream; tell whether what is pending changed."""
+        if frame["type"] == "chunk":
+            self._add(frame)
+            return True
+        if frame["type"] == "stored":
+            return self._supersede(frame)
+        if frame["type"] == "end":
+            return self._keep([])
+        return False
+
+    def shown(self, events: Iterable[Event]) -> bool:
+        """Take note of events that are on the page now; tell whether what is pending changed."""
+        changed = False
+        for event in events:
+            self._last_shown = event.seq
+            changed |= self._keep([stream for stream in self.streams if not self._is_held(stream, event)])
+        return changed
+
+    def _add(self, frame: Frame) -> None:
+        stream = self._open(frame)
+        if stream is None:
+            stream = Stream(frame.get("author") or "", frame.get("branch") or "")
+            self.streams.append(stream)
+        if frame.get("thought"):
+            stream.thought += frame["text"]
+        else:
+            stream.text += frame["text"]
+
+    def _supersede(self, frame: Frame) -> bool:
+        self._last_stored = frame["seq"]
+        stream = self._open(frame)
+        if stream is None:
+            return False
+        if frame["seq"] > self._last_shown:
+            stream.superseded_by = frame["seq"]
+            return False
+        return self._keep([other for other in self.streams if other is not stream])
+
+    def _open(self, frame: Frame) -> Stream | None:
+        """Return what the frame's author says in its branch and no event holds yet."""
+        speaker = (frame.get("author") or "", frame.get("branch") or "")
+        streams = (stream for stream in self.streams if not stream.superseded_by)
+        return next((stream for stream in streams if (stream.author, stream.branch) == speaker), None)
+
+    def _is_held(self, stream: Stream, event: Event) -> bool:
+        """Tell whether an event on the page holds a stream: by its number, or ahead of the stream's own word."""
+        if stream.superseded_by:
+            return stream.superseded_by <= event.seq
+        is_news = event.seq > self._last_stored
+        return is_news and (stream.author, stream.branch) == (event.author, event.branch)
+
+    def _keep(self, streams: list[Stream]) -> bool:
+        changed = len(streams) < len(self.streams)
+        self.streams = streams
+        return changed

@@ -1,0 +1,9 @@
+"""Socket routes of the sessions room."""
+
+from django.urls import URLPattern, path
+
+from sessions_app.live.consumers import SessionSocket
+
+websocket_urlpatterns: list[URLPattern] = [
+    path("ws/sessions/<int:pk>/", SessionSocket.as_asgi(), name="session-socket"),
+]

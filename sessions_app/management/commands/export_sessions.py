@@ -1,0 +1,56 @@
+"""`manage.py export_sessions`: sessions for another store, another machine or `adk web`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from sessions_app.errors import DevUIError
+from sessions_app.exports import Wanted, export_adk_sqlite, export_json
+from sessions_app.schema import ensure_schema
+
+FORMATS = {"json": export_json, "adk-sqlite": export_adk_sqlite}
+
+
+class Command(BaseCommand):
+    """Writes a new file; an existing one is never overwritten."""
+
+    help = "Write sessions with their events and state to a file."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the arguments; underscores work for hyphens, as in ADK's own commands."""
+        add = parser.add_argument
+        add("--app", default="", help="sessions of this app")
+        add("--user", default="", help="sessions of this user")
+        add("--session", default="", help="the session of this id")
+        add(
+            "--format",
+            choices=FORMATS,
+            default="json",
+            help="json: lossless, for import_sessions; adk-sqlite: a store that `adk web` opens",
+        )
+        add("--output", type=Path, required=True, metavar="PATH", help="the file to write")
+        add(
+            "--with-credentials",
+            "--with_credentials",
+            action="store_true",
+            help="keep the credentials that agents stored; without it they are left out",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Export.
+
+        Raises:
+            CommandError: nothing matches, or the file cannot be written.
+        """
+        wanted = Wanted(options["app"], options["user"], options["session"])
+        try:
+            ensure_schema()
+            export = FORMATS[options["format"]]
+            done = export(wanted, options["output"], credentials=options["with_credentials"])
+        except DevUIError as error:
+            raise CommandError(f"{error.message} {error.hint}", returncode=2) from error
+        self.stdout.write(f"{done.sessions} session(s), {done.events} event(s) in {options['output']}")

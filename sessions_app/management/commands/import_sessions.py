@@ -1,0 +1,130 @@
+"""`manage.py import_sessions SOURCE`: sessions, with their artifacts, that ADK or DevUI stored elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentTypeError
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from sessions_app.errors import DevUIError
+from sessions_app.importers import Choice, fingerprint
+from sessions_app.imports import Report, import_location
+from sessions_app.schema import ensure_schema
+
+INCOMPLETE, COULD_NOT_READ = 1, 2
+PROGRESS_S = 0.5
+FOLLOW_S = 2.0
+MOST_LINES = 50
+
+
+class Command(BaseCommand):
+    """Exits 0 when everything came, 1 when something was left alone or unreadable, 2 when it could not read."""
+
+    help = "Import sessions from an ADK store (file, folder or URL), session JSON or a DevUI export. Only reads it."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the arguments; underscores work for hyphens, as in ADK's own commands."""
+        add = parser.add_argument
+        add(
+            "source",
+            metavar="SOURCE",
+            help="a file, an agent's folder, sqlite:///, postgresql:// or mysql:// URL",
+        )
+        add("--app", help="only sessions of this app")
+        add("--user", help="only sessions of this user")
+        add("--into-app", "--into_app", help="the app to import into, whatever the source calls it")
+        add("--dry-run", "--dry_run", action="store_true", help="only say what would come")
+        add("--follow", action="store_true", help="keep up with a live store until Ctrl-C")
+        add(
+            "--timezone",
+            type=_zone,
+            default=ZoneInfo("UTC"),
+            metavar="ZONE",
+            help="zone of event times in an old (v0) store, such as Europe/Berlin",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Import, once or again and again.
+
+        Raises:
+            CommandError: the source cannot be read.
+            SystemExit: something did not come.
+        """
+        self._told = 0.0
+        try:
+            ensure_schema()
+            report = self._import(options)
+            self._tell(report)
+            if options["follow"]:
+                self._follow(options)
+        except DevUIError as error:
+            raise CommandError(f"{error.message}\n{error.hint}", returncode=COULD_NOT_READ) from error
+        except KeyboardInterrupt:
+            self.stderr.write("Stopped. Run the command again to go on where it was.")
+            sys.exit(130)
+        if not report.is_complete:
+            sys.exit(INCOMPLETE)
+
+    def _import(self, options: dict[str, Any]) -> Report:
+        choice = Choice(options["app"], options["user"])
+        return import_location(
+            options["source"],
+            choice=choice,
+            zone=options["timezone"],
+            into_app=options["into_app"],
+            dry_run=options["dry_run"],
+            progress=self._progress,
+        )
+
+    def _follow(self, options: dict[str, Any]) -> None:
+        self.stdout.write("Following. Ctrl-C ends it.")
+        seen = ""
+        while True:
+            time.sleep(FOLLOW_S)
+            now = fingerprint(options["source"])
+            if now and now == seen:
+                continue
+            report, seen = self._import(options), now
+            if report.events or report.created or report.artifacts or report.eval_runs:
+                self._tell(report)
+
+    def _progress(self, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if self.stderr.isatty() and now - self._told > PROGRESS_S:
+            self._told = now
+            self.stderr.write(f"\r{done:,} of {total:,} events" if total else f"\r{done:,} events", ending="")
+
+    def _tell(self, report: Report) -> None:
+        write = self.stdout.write
+        counts = [f"{report.events} event(s)"]
+        counts += [f"{report.artifacts} artifact version(s)"] if report.artifacts else []
+        counts += [f"{report.eval_runs} eval run(s)"] if report.eval_runs else []
+        verb = "would come" if report.dry_run else "came"
+        write(f"{report.location}: {report.format}")
+        write(
+            f"{report.created} new session(s), {report.extended} extended, {report.unchanged} unchanged;"
+            f" {' and '.join(counts)} {verb}."
+        )
+        for heading, lines in report.sections():
+            write(f"{heading} ({lines.total}):")
+            for line in lines.kept[:MOST_LINES]:
+                write(f"  {_printable(line)}")
+            if lines.total > MOST_LINES:
+                write(f"  … and {lines.total - MOST_LINES} more")
+
+
+def _printable(line: str) -> str:
+    """Return a line without what would steer a terminal: ids are whatever a source says."""
+    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in line)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ArgumentTypeError(f"{name!r} is no time zone; one is Europe/Berlin") from None

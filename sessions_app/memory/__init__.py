@@ -1,0 +1,1 @@
+"""Memory: what agents recall of a user in later sessions, found by full-text search."""

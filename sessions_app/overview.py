@@ -1,0 +1,114 @@
+"""The apps at a glance: those of the agents folder, and those that only have sessions left."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count
+
+from sessions_app import agents, listing
+from sessions_app.errors import BadInput
+from sessions_app.models import AgentCard, AgentSession, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One app.
+
+    Attributes:
+        in_folder: the agents folder has it, so it can be run.
+        status: one of `AgentCard.Status`; unknown also when the code has changed since it was loaded.
+        tree: the description of its root agent (see `AgentCard.description`), empty when not known.
+        error: why it could not be loaded: type, message, file, line, traceback; empty when it could.
+    """
+
+    name: str
+    in_folder: bool
+    status: str
+    tree: dict[str, Any] = field(default_factory=dict)
+    error: dict[str, Any] = field(default_factory=dict)
+    sessions: list[AgentSession] = field(default_factory=list)
+    session_count: int = 0
+    active_runs: int = 0
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Tell whether loading the agent would tell something new."""
+        return self.in_folder and self.status == AgentCard.Status.UNKNOWN
+
+
+def folder() -> agents.AgentsFolder | None:
+    """Return the agents folder this server was given, or None when there is none."""
+    path = getattr(settings, "DEVUI_AGENTS_DIR", "")
+    try:
+        return agents.open_folder(path) if path else None
+    except BadInput:
+        return None
+
+
+def app_names() -> list[str]:
+    """Return every app a page can be about, sorted."""
+    found = folder()
+    return sorted({*(found.names() if found else []), *listing.apps_with_sessions()})
+
+
+def overview() -> list[Agent]:
+    """Return every app: those of the agents folder first. The number of queries does not grow with them."""
+    found = folder()
+    names = found.names() if found else []
+    sessions = listing.newest_sessions()
+    counts = _session_counts()
+    active = _active_runs()
+    cards = {card.app_name: card for card in AgentCard.objects.all()}
+    return [
+        _agent(
+            name,
+            cards.get(name),
+            found if name in names else None,
+            sessions=sessions.get(name, []),
+            session_count=counts.get(name, 0),
+            active_runs=active.get(name, 0),
+        )
+        for name in [*names, *sorted(sessions.keys() - set(names))]
+    ]
+
+
+def agent(app_name: str) -> Agent | None:
+    """Return one app without its sessions, or None when nothing is known of it."""
+    found = folder()
+    in_folder = found is not None and app_name in found.names()
+    card = AgentCard.objects.filter(app_name=app_name).first()
+    if card is None and not in_folder and app_name not in listing.apps_with_sessions():
+        return None
+    return _agent(app_name, card, found if in_folder else None)
+
+
+def _agent(name: str, card: AgentCard | None, found: agents.AgentsFolder | None, **facts: Any) -> Agent:
+    if card is None:
+        return Agent(name, found is not None, AgentCard.Status.UNKNOWN, **facts)
+    is_outdated = found is not None and card.code_version != found.code_version(name)
+    status = AgentCard.Status.UNKNOWN if is_outdated else card.status
+    error = json.loads(card.error) if status == AgentCard.Status.FAILED else {}
+    return Agent(name, found is not None, status, json.loads(card.description), error, **facts)
+
+
+def _session_counts() -> dict[str, int]:
+    rows = AgentSession.objects.filter(realm="").order_by().values_list("app_name")
+    return dict(rows.annotate(Count("pk")))
+
+
+def _active_runs() -> dict[str, int]:
+    rows = Run.objects.filter(status__in=Run.ACTIVE, session__realm="").order_by()
+    return dict(rows.values_list("session__app_name").annotate(Count("pk")))
+
+
+def next_to_load(after: str) -> str:
+    """Return the first agent of the folder behind `after` of which nothing current is known, or nothing."""
+    found = folder()
+    later = [name for name in found.names() if name > after] if found else []
+    cards = AgentCard.objects.filter(app_name__in=later).exclude(status=AgentCard.Status.UNKNOWN)
+    versions = dict(cards.values_list("app_name", "code_version"))
+    return next((name for name in later if found and versions.get(name) != found.code_version(name)), "")

@@ -1,0 +1,72 @@
+"""Ids in paths. They may hold any character, so a path part is percent-encoded and kept apart from the slashes.
+
+ASGI servers decode `%2F` into `path`, where it can no longer be told from a separator. `RawPathSegments` rebuilds
+`path` from `raw_path` with `%2F` and `%25` still encoded, and the `seg` converter decodes them. Plain `reverse()`
+and `{% url %}` quote the percent sign once more; use `seg_reverse` and `{% seg_url %}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from django.urls import register_converter, reverse
+
+if TYPE_CHECKING:  # servers load this module before Django is set up
+    from sessions_app.models import AgentSession
+
+Scope = dict[str, Any]
+BY_KEY = "id"
+"""First part of the addresses that name a session by its key."""
+
+AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
+
+
+class RawPathSegments:
+    """ASGI wrapper that keeps `%2F` and `%25` of the raw path encoded in `path`."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Pass the scope on, with a rebuilt path where it matters."""
+        raw: bytes | None = scope.get("raw_path")
+        if raw and (b"%2f" in raw.lower() or b"%25" in raw):
+            escaped = raw.split(b"?")[0].decode("latin-1").replace("%2f", "%2F").replace("%25", "%2525")
+            scope = {**scope, "path": unquote(escaped.replace("%2F", "%252F"))}
+        await self.app(scope, receive, send)
+
+
+class Segment:
+    """Path converter of one id: any characters, empty too (ADK allows an empty user id)."""
+
+    regex = "[^/]*"
+
+    def to_python(self, value: str) -> str:
+        """Decode what `RawPathSegments` kept encoded."""
+        return value.replace("%2F", "/").replace("%2f", "/").replace("%25", "%")
+
+    def to_url(self, value: str) -> str:
+        """Encode the percent sign and the slash; `reverse` encodes the rest."""
+        return value.replace("%", "%25").replace("/", "%2F")
+
+
+register_converter(Segment, "seg")
+
+
+def seg_reverse(name: str, **kwargs: Any) -> str:
+    """Return the URL of a route with `seg` parts. `reverse` quotes the percent signs again; that is undone here."""
+    return reverse(name, kwargs=kwargs).replace("%25", "%")
+
+
+def session_url(session: AgentSession) -> str:
+    """Return a session's page.
+
+    A session of a realm is named by its key. So are those whose ids have no address of their own: `.` and `..` cannot
+    stand in a URL path, and an app called `id` would share its addresses with those by key.
+    """
+    ids = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}
+    if session.realm or session.app_name == BY_KEY or any(part in {".", ".."} for part in ids.values()):
+        return reverse("session-by-pk", kwargs={"pk": session.pk})
+    return seg_reverse("session", **ids)

@@ -1,0 +1,1 @@
+"""What agents, models and clients wrote, made fit to show. Pure."""

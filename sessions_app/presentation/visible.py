@@ -1,0 +1,139 @@
+"""Characters that nobody sees, made visible: a key `\\u202eevil` must not read as another.
+
+Control characters, direction marks and overrides, zero-width characters, tags, variation selectors, fillers and lone
+surrogates are shown as the escapes that Python and JSON write (`\\u202e`), so what is copied says what stands there.
+Names (keys, ids, authors, tools) show every one of them, line breaks and tabs too. Text keeps its lines, and what
+writing needs: joiners and selectors inside emoji and between letters of scripts that join.
+
+Pure. Templates use it by the filters `name`, `shown` and `plain` (see `templatetags/devui.py`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+
+from django.utils.html import escape
+from django.utils.safestring import SafeString
+
+_UNSEEN = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""What Unicode calls default-ignorable, control, surrogate, or a line or paragraph separator."""
+
+_PICTURE = (
+    r"[©®‼⁉™ℹ〰〽㊗㊙\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    r"\U0001f000-\U0001faff]"
+)
+_EMOJI = rf"{_PICTURE}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?"
+_FLAG = "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"
+_KEYCAP = r"[0-9#*]\ufe0f\u20e3"
+_IDEOGRAPH = r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]"
+_JOINING = r"[\u0600-\u06ff\u0700-\u08ff\u0900-\u109f\u1780-\u18af\u1a20-\u1aad\u1b00-\u1bff\ua840-\uaaff\ufb50-\ufefc]"
+_VIRAMA = r"[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]"
+_WRITING = "|".join(
+    (
+        r"\r\n",
+        _FLAG,
+        rf"{_EMOJI}(?:\u200d{_EMOJI})*",
+        _KEYCAP,
+        rf"{_IDEOGRAPH}[\ufe00-\ufe02\U000e0100-\U000e01ef]",
+        rf"(?<={_JOINING})[\u200c\u200d](?={_JOINING})",
+        rf"(?<={_VIRAMA})\u200d",
+    )
+)
+"""Where an unseen character is part of writing: emoji, variants of ideographs, joiners between letters that join."""
+
+_IN_NAMES = re.compile(rf"[\t\n{_UNSEEN}]")
+_IN_TEXT = re.compile(rf"(?P<writing>{_WRITING})|[{_UNSEEN}]")
+_ANY = re.compile(rf"[{_UNSEEN}]")
+_ANY_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_TAGS = re.compile(r"(<[^>]*>)")
+
+_SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r"}
+
+
+def name(text: str) -> str:
+    """Return a name with every unseen character escaped, as plain text: for titles, labels, attributes."""
+    return _IN_NAMES.sub(_plainly, text) if _may_hide(text) else text
+
+
+def text(text: str) -> str:
+    """Return text with its unseen characters escaped, as plain text; lines and what writing needs stay."""
+    return _IN_TEXT.sub(_keeping(_plainly), text) if _hides(text) else text
+
+
+def json_text(text: str) -> str:
+    """Return JSON text with its unseen characters escaped: other letters for the same JSON."""
+    return _IN_TEXT.sub(_keeping(_as_json), text) if _hides(text) else text
+
+
+def name_html(text: str) -> SafeString:
+    """Return a name as HTML, its unseen characters as marked escapes."""
+    return _html(text, _IN_NAMES, _marked) if _may_hide(text) else escape(text)
+
+
+def text_html(text: str) -> SafeString:
+    """Return text as HTML, its unseen characters as marked escapes; lines and what writing needs stay."""
+    return _html(text, _IN_TEXT, _keeping(_marked)) if _hides(text) else escape(text)
+
+
+def in_html(html: str) -> str:
+    """Return HTML whose unseen characters are marked escapes in text, and plain ones in attributes."""
+    if not _hides(html):
+        return html
+    pieces = _TAGS.split(html)
+    pieces[::2] = [_IN_TEXT.sub(_keeping(_marked), piece) for piece in pieces[::2]]
+    pieces[1::2] = [text(piece) for piece in pieces[1::2]]
+    return "".join(pieces)
+
+
+def _may_hide(text: str) -> bool:
+    return not (text.isascii() and text.isprintable())
+
+
+def _hides(text: str) -> bool:
+    """Tell whether text has an unseen character. The small pattern is four times as quick as the whole one."""
+    return (_ANY_ASCII if text.isascii() else _ANY).search(text) is not None
+
+
+def _html(text: str, pattern: re.Pattern[str], shown: Callable[[re.Match[str]], str]) -> SafeString:
+    """Mark what a pattern finds. Nothing it finds is markup, and none of it takes part in an entity."""
+    return SafeString(pattern.sub(shown, escape(text)))
+
+
+def _keeping(shown: Callable[[re.Match[str]], str]) -> Callable[[re.Match[str]], str]:
+    def replace(match: re.Match[str]) -> str:
+        writing = match["writing"]
+        return shown(match) if writing is None else "\n" if writing == "\r\n" else writing
+
+    return replace
+
+
+def _plainly(match: re.Match[str]) -> str:
+    return _escape(match[0])
+
+
+def _marked(match: re.Match[str]) -> str:
+    sign = match[0]
+    return f'<span class="escape" title="U+{ord(sign):04X} {_title(sign)}">{_escape(sign)}</span>'
+
+
+def _as_json(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))
+
+
+def _escape(sign: str) -> str:
+    code = ord(sign)
+    return _SHORT.get(sign) or (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+
+
+def _title(sign: str) -> str:
+    """Return Unicode's name of a character; control characters and surrogates have none."""
+    category = unicodedata.category(sign)
+    other = {"Cc": "control character", "Cs": "lone surrogate"}.get(category, "unassigned")
+    return unicodedata.name(sign, other)

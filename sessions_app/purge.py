@@ -1,0 +1,251 @@
+"""Removing sessions for good, many and large ones, while agents run.
+
+A session is first set aside: one short transaction gives it and its artifacts a realm of their own, and from then on
+it is gone for everybody. Its rows are then deleted in small batches, each a transaction of its own, so that no
+append waits long. What a killed purge has set aside, the next one removes.
+
+User and app state survive with their ledger, and so does memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import CASCADE, QuerySet
+
+from sessions_app import bell, expiry, fulltext, realms
+from sessions_app.artifacts import rows as artifacts
+from sessions_app.errors import BadInput
+from sessions_app.models import (
+    AgentSession,
+    AppScope,
+    Artifact,
+    ImportedScope,
+    MemoryEntry,
+    Scope,
+    StateChange,
+    UserScope,
+)
+from sessions_app.runs import rows as runs
+
+BATCH = 500
+"""Rows deleted in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which sessions are to go: those for which everything given is true.
+
+    Attributes:
+        older_than_s: seconds since the last event.
+        expired: only sessions that have outlived their app's TTL.
+        app: only sessions of this app; None: of all.
+    """
+
+    older_than_s: float | None = None
+    expired: bool = False
+    app: str | None = None
+
+    def due(self, now: float) -> QuerySet[AgentSession]:
+        """Return the sessions that are to go."""
+        rows = AgentSession.objects.filter(realm="")
+        if self.app is not None:
+            rows = rows.filter(app_name=self.app)
+        if self.older_than_s is not None:
+            rows = rows.filter(updated_at__lt=now - self.older_than_s)
+        return expiry.aged(rows, expiry.Age.EXPIRED, now) if self.expired else rows
+
+
+@dataclass(slots=True)
+class Report:
+    """What a purge has done, or with `dry_run` would do.
+
+    Attributes:
+        memories: what was handed over to memory.
+        files: content of artifacts that was removed from beside the store.
+        finished: sessions that an earlier purge had set aside.
+        left: sessions left alone, each with the reason.
+    """
+
+    dry_run: bool = False
+    sessions: int = 0
+    events: int = 0
+    artifacts: int = 0
+    memories: int = 0
+    files: int = 0
+    finished: int = 0
+    named: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+def purge(
+    wanted: Wanted,
+    *,
+    remember: Callable[[AgentSession], int] | None = None,
+    dry_run: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    now: float | None = None,
+) -> Report:
+    """Remove sessions; one on which a run is active, or that goes on meanwhile, is left alone and named.
+
+    Args:
+        remember: hands a session over to memory before it goes, and returns how many memories that made.
+        progress: told how many sessions are done, of how many.
+    """
+    moment = time.time() if now is None else now
+    report = Report(dry_run)
+    if not dry_run:
+        for pk in _set_aside_before():
+            _remove_rows(pk, report)
+            report.finished += 1
+    pks = list(wanted.due(moment).order_by("updated_at", "pk").values_list("pk", flat=True))
+    for done, pk in enumerate(pks, start=1):
+        _purge_one(pk, wanted, moment, remember, report)
+        progress(done, len(pks))
+    return report
+
+
+def delete_realm(realm: str) -> Report:
+    """Remove a private world: its sessions, the state that they share with its ledger, artifacts and memory.
+
+    Nothing of it may be running. What is killed half-way is gone on with by calling again.
+
+    Raises:
+        BadInput: the realm is empty: that is real life.
+    """
+    if not realm:
+        raise BadInput(
+            "The empty realm is real life and cannot be deleted.",
+            hint="Name an attempt's, a fork's or a replay's.",
+        )
+    report = Report()
+    for pk in list(AgentSession.objects.filter(realm=realm).values_list("pk", flat=True)):
+        _remove_rows(pk, report)
+    for scope, owners in ((Scope.USER, UserScope), (Scope.APP, AppScope)):
+        for pk in list(owners.objects.filter(realm=realm).values_list("pk", flat=True)):
+            _remove_scope(scope, owners, pk)
+    _remove_artifacts(Artifact.objects.filter(realm=realm), report)
+    for pks in _batches(MemoryEntry.objects.filter(realm=realm)):
+        with _unit():
+            fulltext.forget(MemoryEntry, pks)
+            MemoryEntry.objects.filter(pk__in=pks).delete()
+    return report
+
+
+def _purge_one(
+    pk: int,
+    wanted: Wanted,
+    now: float,
+    remember: Callable[[AgentSession], int] | None,
+    report: Report,
+) -> None:
+    session = wanted.due(now).filter(pk=pk).first()
+    if session is None:
+        return
+    name = f"{session.app_name} / {session.user_id} / {session.session_id}"
+    if run := runs.active_run(pk):
+        report.left.append(f"{name}: run {run.pk} is {run.status}")
+        return
+    if not report.dry_run:
+        if remember is not None:
+            report.memories += remember(session)
+        if not _set_aside(pk, wanted, now):
+            report.left.append(f"{name}: it went on meanwhile")
+            return
+        _remove_rows(pk, report)
+    report.sessions += 1
+    report.events += session.last_seq
+    report.named.append(name)
+
+
+def _set_aside(pk: int, wanted: Wanted, now: float) -> bool:
+    """Let a session be gone for everybody, if it is still to go. Return whether it is."""
+    with transaction.atomic():
+        session = wanted.due(now).select_for_update().filter(pk=pk).first()
+        if session is None or runs.active_run(pk):
+            return False
+        aside = f"{realms.PURGED}{pk}"
+        Artifact.objects.filter(
+            realm="", app_name=session.app_name, user_id=session.user_id, session_id=session.session_id
+        ).update(realm=aside)
+        AgentSession.objects.filter(pk=pk).update(realm=aside)
+        bell.ring_after_commit()
+    return True
+
+
+def _set_aside_before() -> list[int]:
+    rows = AgentSession.objects.filter(realm__startswith=realms.PURGED)
+    return list(rows.values_list("pk", flat=True))
+
+
+def _remove_rows(pk: int, report: Report) -> None:
+    """Delete a session that nobody uses any more, in small batches; its own row comes last."""
+    session = AgentSession.objects.get(pk=pk)
+    if session.realm.startswith(realms.PURGED):
+        _remove_artifacts(Artifact.objects.filter(realm=session.realm), report)
+    _delete(StateChange.objects.filter(scope=Scope.SESSION, owner_id=pk))
+    for relation in AgentSession._meta.related_objects:
+        column = relation.field.name
+        rows: QuerySet[Any] = relation.related_model._base_manager.filter(**{column: pk})
+        if relation.on_delete is CASCADE:
+            _delete(rows)
+        else:
+            _detach(rows, column)
+    with _unit():
+        session.delete()
+        bell.ring_after_commit()
+
+
+def _remove_scope(scope: Scope, owners: type[UserScope | AppScope], pk: int) -> None:
+    owner = owners.objects.get(pk=pk)
+    _delete(StateChange.objects.filter(scope=scope, owner_id=pk))
+    _delete(owner.state_rows.all())
+    with _unit():
+        ImportedScope.objects.filter(scope=scope, owner_id=pk).delete()
+        owner.delete()
+
+
+def _remove_artifacts(rows: QuerySet[Artifact], report: Report) -> None:
+    """Delete artifacts, and the files that no row needs any more: after the commit, which a crash may prevent."""
+    for pks in _batches(rows):
+        batch = Artifact.objects.filter(pk__in=pks)
+        with _unit():
+            beside = batch.filter(content=None).exclude(sha256="")
+            hashes = set(beside.values_list("sha256", flat=True))
+            batch.delete()
+        report.artifacts += len(pks)
+        if hashes:
+            report.files += artifacts.remove_unused(hashes)
+
+
+def _delete(rows: QuerySet[Any]) -> None:
+    for pks in _batches(rows):
+        with _unit():
+            rows.model._base_manager.filter(pk__in=pks).delete()
+
+
+def _detach(rows: QuerySet[Any], column: str) -> None:
+    for pks in _batches(rows):
+        with _unit():
+            rows.model._base_manager.filter(pk__in=pks).update(**{column: None})
+
+
+def _batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
+    """Yield the primary keys of what is left, until nothing is left."""
+    while pks := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
+        yield pks
+
+
+@contextmanager
+def _unit() -> Iterator[None]:
+    """Run one transaction. Afterwards SQLite's one write lock is left to others for as long as it was held."""
+    began = time.monotonic()
+    with transaction.atomic():
+        yield
+    if connection.vendor == "sqlite":
+        time.sleep(time.monotonic() - began)

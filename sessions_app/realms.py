@@ -1,0 +1,38 @@
+"""Private worlds beside real life, whose realm is empty: what a realm is for is told by how its name begins."""
+
+from __future__ import annotations
+
+from sessions_app.errors import BadInput
+from sessions_app.models import AgentSession
+
+ATTEMPT = "eval/"
+"""Of eval attempts, which are kept as they ran."""
+
+FORK = "fork/"
+"""Of forks that were given state of their own; what follows is made."""
+
+PURGED = "purged/"
+"""Of sessions that are being removed; the session's key follows."""
+
+
+def is_kept(session: AgentSession) -> bool:
+    """Tell whether a session is kept as it ran: an eval attempt's."""
+    return session.realm.startswith(ATTEMPT)
+
+
+def refuse_kept(session: AgentSession) -> None:
+    """Refuse to change a session that is kept as it ran.
+
+    Raises:
+        BadInput: it is an eval attempt's.
+    """
+    if is_kept(session):
+        raise BadInput(
+            f"Session {session.session_id!r} is an eval attempt and is kept as it ran.",
+            hint="Do this in a session of its own.",
+        )
+
+
+def in_own_realm(session: AgentSession) -> bool:
+    """Tell whether a session is a fork with a private world, which is nobody's result and may go on."""
+    return session.realm.startswith(FORK)

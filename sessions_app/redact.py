@@ -1,0 +1,95 @@
+"""Credentials left out of everything that leaves the store.
+
+The rule is ADK's `_redact_credential_secrets` (`google/adk/auth/auth_credential.py`), restated here because the
+web process must not import ADK; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SECRET_KEYS = frozenset(
+    {
+        "password",
+        "token",
+        "additionalHeaders",
+        "additional_headers",
+        "clientSecret",
+        "client_secret",
+        "authResponseUri",
+        "auth_response_uri",
+        "authCode",
+        "auth_code",
+        "accessToken",
+        "access_token",
+        "refreshToken",
+        "refresh_token",
+        "idToken",
+        "id_token",
+        "codeVerifier",
+        "code_verifier",
+        "privateKeyId",
+        "private_key_id",
+        "privateKey",
+        "private_key",
+        "apiKey",
+        "api_key",
+    }
+)
+AUTH_TYPES = frozenset(
+    {
+        name
+        for value, member in (
+            ("apiKey", "API_KEY"),
+            ("http", "HTTP"),
+            ("oauth2", "OAUTH2"),
+            ("openIdConnect", "OPEN_ID_CONNECT"),
+            ("serviceAccount", "SERVICE_ACCOUNT"),
+        )
+        for name in (value, member, member.lower())
+    }
+)
+REQUEST_CREDENTIAL = "adk_request_credential"
+_CONFIG_KEYS = ("authConfig", "auth_config")
+_REQUESTED_KEYS = ("requestedAuthConfigs", "requested_auth_configs")
+_CREDENTIAL_KEYS = (
+    "rawAuthCredential",
+    "raw_auth_credential",
+    "exchangedAuthCredential",
+    "exchanged_auth_credential",
+)
+_MARKS = frozenset({"authType", "auth_type", "name", *_REQUESTED_KEYS, *_CREDENTIAL_KEYS})
+"""A dict without any of these holds no credential of its own; nearly all are told by that alone."""
+
+
+def redact(value: Any) -> Any:
+    """Return a JSON value without the secrets of the credentials in it. Values outside credentials are untouched."""
+    if isinstance(value, list):
+        return [redact(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _MARKS.isdisjoint(value):
+        return {key: redact(item) for key, item in value.items()}
+    auth_types = (value.get("authType"), value.get("auth_type"))
+    if any(isinstance(name, str) and name in AUTH_TYPES for name in auth_types):
+        return _strip(value)
+    if value.get("name") == REQUEST_CREDENTIAL:
+        return {key: _redact_credential_request(key, item) for key, item in value.items()}
+    for carriers in (_REQUESTED_KEYS, _CREDENTIAL_KEYS):
+        if any(key in value for key in carriers):
+            return {key: _strip(item) if key in carriers else redact(item) for key, item in value.items()}
+    return {key: redact(item) for key, item in value.items()}
+
+
+def _redact_credential_request(key: str, item: Any) -> Any:
+    if key == "args" and isinstance(item, dict):
+        return {name: _strip(arg) if name in _CONFIG_KEYS else arg for name, arg in item.items()}
+    return _strip(item) if key == "response" else redact(item)
+
+
+def _strip(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _strip(item) for key, item in value.items() if key not in SECRET_KEYS}
+    if isinstance(value, list):
+        return [_strip(item) for item in value]
+    return value

@@ -1,0 +1,41 @@
+"""Asking for what is not known of an agent yet: its process is started, loads it and writes its `AgentCard`."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.runs.client import RuntimeClient, provider
+
+POLL_S = 0.1
+LOAD_S = 60.0
+"""Longest time an agent may take to load before the page stops waiting for it."""
+
+_queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+
+
+async def load(app_name: str) -> None:
+    """Start the app's process, if need be, and return when its card is written. One app at a time.
+
+    Raises:
+        NotFound: no such app.
+        RuntimeUnavailable: the process could not be started, or does not finish loading.
+    """
+    async with _queues.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        runtime = await provider().client(app_name)
+        try:
+            await asyncio.wait_for(_loaded(runtime), LOAD_S)
+        except TimeoutError as error:
+            raise RuntimeUnavailable(
+                f"Agent {app_name!r} has not finished loading within {LOAD_S:.0f} s.",
+                hint="What does its module do when it is imported? The server's log has its output.",
+            ) from error
+
+
+async def _loaded(runtime: RuntimeClient) -> None:
+    while True:
+        health = await runtime.call("GET", "/devui/health")
+        if health["state"] != "loading":
+            return
+        await asyncio.sleep(POLL_S)

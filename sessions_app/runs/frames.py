@@ -1,0 +1,91 @@
+"""The frames of one run, kept while they are of use, for any number of readers at any pace.
+
+A reader holds no queue: it reads the log from where it is. Chunks are dropped once the event they belong to
+is stored, and the oldest ones when there are too many, so a log stays small however long its run lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from itertools import takewhile
+from typing import Any
+
+from sessions_app.runs.client import Frame
+
+MAX_FRAMES = 10_000
+
+CHUNK_KEYS = ("author", "branch", "invocation_id", "event_id", "thought")
+
+
+class FrameLog:
+    """Frames with growing `n`; see `Frame` for what they say."""
+
+    def __init__(self) -> None:
+        self._frames: deque[Frame] = deque(maxlen=MAX_FRAMES)
+        self._changed = asyncio.Event()
+        self.last = 0
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether nothing will follow."""
+        return bool(self._frames) and self._frames[-1]["type"] == "end"
+
+    def publish(self, kind: str, **fields: Any) -> None:
+        """Add a frame of a run that runs in this process."""
+        self.add({"n": self.last + 1, "type": kind, **fields})
+
+    def add(self, frame: Frame) -> None:
+        """Add a frame and wake the readers. Frames that are known, and those behind the end, are left out."""
+        if frame["n"] <= self.last or self.ended:
+            return
+        if frame["type"] == "stored":
+            kept = [known for known in self._frames if not _is_superseded(known, frame)]
+            self._frames = deque(kept, maxlen=MAX_FRAMES)
+        self._frames.append(frame)
+        self.last = frame["n"]
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def follow(self, after: int = 0) -> AsyncIterator[Frame]:
+        """Yield the frames with n > `after`, then those that come, until the end.
+
+        Chunks that wait are joined to one, so a reader that is late catches up at once.
+        """
+        while True:
+            changed = self._changed
+            for frame in _joined(self._behind(after)):
+                yield frame
+                after = frame["n"]
+                if frame["type"] == "end":
+                    return
+            await changed.wait()
+
+    def _behind(self, after: int) -> list[Frame]:
+        newest_first = takewhile(lambda frame: frame["n"] > after, reversed(self._frames))
+        return list(newest_first)[::-1]
+
+
+def _is_superseded(frame: Frame, stored: Frame) -> bool:
+    same = all(frame.get(key) == stored[key] for key in ("author", "branch"))
+    return same and frame["type"] == "chunk"
+
+
+def _joined(frames: Iterable[Frame]) -> Iterable[Frame]:
+    held: Frame | None = None
+    for frame in frames:
+        if held is not None and _continues(held, frame):
+            held = {**frame, "text": held["text"] + frame["text"]}
+            continue
+        if held is not None:
+            yield held
+        held = frame
+    if held is not None:
+        yield held
+
+
+def _continues(held: Frame, frame: Frame) -> bool:
+    return held["type"] == frame["type"] == "chunk" and all(
+        held.get(key) == frame.get(key) for key in CHUNK_KEYS
+    )

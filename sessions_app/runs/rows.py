@@ -1,0 +1,229 @@
+"""The rows of runs: one message sent to an agent, and what became of it.
+
+A run is queued, claimed by a runtime process, and ends once. Runs on one session are claimed in the order
+they were created, whichever process asks: the rule stands in `claim`, so two processes cannot break it.
+Every function is one transaction and rings the bell.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
+from django.db.models.functions import Coalesce
+
+from sessions_app import bell
+from sessions_app.errors import SessionBusy
+from sessions_app.found import session_missing
+from sessions_app.models import AgentSession, Event, Run, RuntimeProcess
+from sessions_app.runs import processes
+from sessions_app.state import clean_text
+
+Status = Run.Status
+ACTIVE = Run.ACTIVE
+
+UNASSIGNED_S = 60.0
+"""Seconds after which a queued run that no process was given is an orphan: who created it has died."""
+
+
+HANDED_ON_S = 10.0
+"""Seconds after a process's end in which its server hands on what it did not begin; then that server has died, too."""
+
+ADK = "adk"
+"""Source of a run that was asked for on one of ADK's own paths: its caller waits for the answer of one process."""
+
+
+def create_run(
+    session_pk: int, request: Mapping[str, Any], source: str = "console", runtime_id: str | None = None
+) -> Run:
+    """Queue a run on a session. `request` is what `sessions_app.runs` documents; `runtime_id` has taken it already.
+
+    Raises:
+        SessionMissing: no session has this key.
+    """
+    with transaction.atomic():
+        if not AgentSession.objects.filter(pk=session_pk).exists():
+            raise session_missing(session_pk)
+        run = Run.objects.create(
+            id=uuid.uuid4().hex,
+            session_id=session_pk,
+            request=json.dumps(request, default=str),
+            source=source,
+            runtime_id=runtime_id,
+            created_at=time.time(),
+        )
+        bell.ring_after_commit()
+    return run
+
+
+def assign(run_id: str, runtime_id: str) -> bool:
+    """Note which process a queued run was given to: they crash together. Return whether it still waits."""
+    return _change(Run.objects.filter(pk=run_id, status=Status.QUEUED), runtime_id=runtime_id)
+
+
+def claim(run_id: str, runtime_id: str, code_version: str) -> Run | None:
+    """Turn a queued run into a running one, once, when no earlier run on its session is active.
+
+    Returns None otherwise: the caller looks at the row to see whether to wait or to give up.
+    """
+    earlier = Run.objects.filter(session=OuterRef("session"), status__in=ACTIVE).filter(
+        Q(created_at__lt=OuterRef("created_at")) | Q(created_at=OuterRef("created_at"), pk__lt=OuterRef("pk"))
+    )
+    claimed = _change(
+        Run.objects.filter(~Exists(earlier), pk=run_id, status=Status.QUEUED),
+        status=Status.RUNNING,
+        runtime_id=runtime_id,
+        code_version=code_version,
+        started_at=time.time(),
+        first_seq=_session_seq(),
+    )
+    return Run.objects.select_related("session").get(pk=run_id) if claimed else None
+
+
+def note_invocation(run_id: str, invocation_id: str) -> None:
+    """Note the invocation of an active run as soon as it is known."""
+    _change(Run.objects.filter(pk=run_id, status__in=ACTIVE), invocation_id=invocation_id)
+
+
+def finish(
+    run_id: str,
+    status: str,
+    *,
+    error_type: str = "",
+    error: str = "",
+    traceback: str = "",
+    invocation_id: str = "",
+) -> bool:
+    """End an active run. Return False when it had ended already; then nothing changes.
+
+    An invocation that nobody noted, because the process died first, is that of the run's first event.
+    """
+    return _change(
+        Run.objects.filter(pk=run_id, status__in=ACTIVE),
+        status=status,
+        finished_at=time.time(),
+        last_seq=_session_seq(),
+        error_type=clean_text(error_type),
+        error=clean_text(error),
+        traceback=clean_text(traceback),
+        invocation_id=Value(invocation_id) if invocation_id else _invocation(),
+    )
+
+
+def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") -> bool:
+    """End a run that nobody has begun. Return whether it was one."""
+    return _change(
+        Run.objects.filter(pk=run_id, status=Status.QUEUED),
+        status=status,
+        finished_at=time.time(),
+        last_seq=_session_seq(),
+        error_type=clean_text(error_type),
+        error=clean_text(error),
+    )
+
+
+def request_cancel(run_id: str) -> bool:
+    """Note that an active run is to be cancelled. Return whether it is active."""
+    return _change(Run.objects.filter(pk=run_id, status__in=ACTIVE), cancel_requested_at=time.time())
+
+
+def cancel_requests(runtime_id: str) -> list[str]:
+    """Return the active runs of a process that somebody wants cancelled, whichever process asked."""
+    asked = Run.objects.filter(runtime_id=runtime_id, status__in=ACTIVE, cancel_requested_at__isnull=False)
+    return list(asked.values_list("pk", flat=True))
+
+
+def active_run(session_pk: int) -> Run | None:
+    """Return the run that is active on a session: the one that runs, else the one that is next."""
+    return Run.objects.filter(session_id=session_pk, status__in=ACTIVE).order_by("created_at", "pk").first()
+
+
+def refuse_busy(session_pk: int, session_id: str) -> None:
+    """Refuse a change of a session while an agent works on it.
+
+    Raises:
+        SessionBusy: naming the run.
+    """
+    active = active_run(session_pk)
+    if active is not None:
+        raise SessionBusy(
+            f"Run {active.id} is active on session {session_id!r}.",
+            hint=f"Cancel the run first (POST /api/v1/runs/{active.id}/cancel), or wait for its end.",
+        )
+
+
+def status_of(run_id: str) -> str | None:
+    """Return a run's status, or None when it was deleted with its session."""
+    return Run.objects.filter(pk=run_id).values_list("status", flat=True).first()
+
+
+def open_calls(session_pk: int, invocation_id: str) -> list[str]:
+    """Return the ids of an invocation's long-running calls that the user has not answered, oldest first."""
+    events = Event.objects.filter(session_id=session_pk, invocation_id=invocation_id).order_by("seq")
+    waiting: dict[str, None] = {}
+    for author, text in events.values_list("author", "summary"):
+        summary = json.loads(text)
+        waiting.update((call["id"], None) for call in summary.get("calls", []) if call["waiting"])
+        if author == "user":
+            for result in summary.get("results", []):
+                waiting.pop(result["id"], None)
+    return list(waiting)
+
+
+def not_begun_by(runtime_id: str) -> list[str]:
+    """Return what a process was given and has not begun, oldest first, as far as another one can take it."""
+    queued = Run.objects.filter(runtime_id=runtime_id, status=Status.QUEUED).exclude(source=ADK)
+    return list(queued.order_by("created_at", "pk").values_list("pk", flat=True))
+
+
+def crash_runs_of(runtime_id: str, why: str, spared: Collection[str] = ()) -> list[str]:
+    """End the active runs of a process that is gone, but those that are handed on. Return their ids."""
+    return _crash(Run.objects.filter(runtime_id=runtime_id).exclude(pk__in=spared), why)
+
+
+def crash_orphans() -> list[str]:
+    """End the active runs that nobody will end: their process is gone, or none was ever found for them.
+
+    What a process has not begun is left, for a while, to the server that hands it on.
+    """
+    for process in RuntimeProcess.objects.filter(stopped_at__isnull=True):
+        if not processes.is_alive(process):
+            processes.stop(process.id)
+    crashed = []
+    stopped = Run.objects.filter(runtime__stopped_at__isnull=False)
+    is_late = Q(runtime__stopped_at__lt=time.time() - HANDED_ON_S)
+    is_silent = Q(runtime__heartbeat_at__lt=time.time() - UNASSIGNED_S)
+    crashed += _crash(stopped.exclude(status=Status.QUEUED), "Its process ended without a word.")
+    crashed += _crash(stopped.filter(is_late | is_silent), "Its process ended before it had begun it.")
+    unassigned = Run.objects.filter(runtime__isnull=True, created_at__lt=time.time() - UNASSIGNED_S)
+    return crashed + _crash(unassigned, "No process took it: the server that queued it has gone.")
+
+
+def _crash(runs: QuerySet[Run], why: str) -> list[str]:
+    end = partial(finish, status=Status.CRASHED, error_type="RuntimeCrashed", error=why)
+    return [run_id for run_id in runs.filter(status__in=ACTIVE).values_list("pk", flat=True) if end(run_id)]
+
+
+def _change(runs: QuerySet[Run], **values: Any) -> bool:
+    with transaction.atomic():
+        changed = bool(runs.update(**values))
+        if changed:
+            bell.ring_after_commit()
+    return changed
+
+
+def _invocation() -> Case:
+    """Return the run's invocation or, not noted, that of the first event since it began."""
+    since = Event.objects.filter(session_id=OuterRef("session_id"), seq__gt=OuterRef("first_seq"))
+    first = Coalesce(Subquery(since.order_by("seq").values("invocation_id")[:1]), Value(""))
+    return Case(When(invocation_id="", then=first), default=F("invocation_id"), output_field=TextField())
+
+
+def _session_seq() -> Subquery:
+    return Subquery(AgentSession.objects.filter(pk=OuterRef("session_id")).values("last_seq"))

@@ -1,0 +1,82 @@
+"""The state that sessions share, as it is now: the keys of an app and of a user, each with who last wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Count
+
+from sessions_app.models import AppScope, AppState, Scope, StateChange, UserScope, UserState
+
+PAGE_SIZE = 100
+MOST_USERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """A page of a scope's keys, sorted by key.
+
+    Attributes:
+        owner_id: primary key of the `AppScope` or `UserScope`, or None when nothing was ever written.
+        rows: for each key the ledger row that last wrote it.
+        more: where the next page starts; empty on the last.
+    """
+
+    scope: Scope
+    owner_id: int | None
+    rows: list[StateChange]
+    more: str = ""
+
+
+def app_keys(app_name: str, after: str = "") -> Keys:
+    """Return the keys that everyone in an app shares."""
+    owner = AppScope.objects.filter(realm="", app_name=app_name).first()
+    return _keys(Scope.APP, AppState, owner.pk if owner else None, after)
+
+
+def user_keys(app_name: str, user_id: str, after: str = "") -> Keys:
+    """Return the keys that all sessions of a user in an app share."""
+    owner = UserScope.objects.filter(realm="", app_name=app_name, user_id=user_id).first()
+    return _keys(Scope.USER, UserState, owner.pk if owner else None, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An app that has shared state: how many keys of its own, how many users with keys of theirs."""
+
+    app_name: str
+    key_count: int
+    user_count: int
+
+
+def apps_with_state() -> list[Owner]:
+    """Return the apps in which anything was ever shared, sorted."""
+    keys = AppScope.objects.filter(realm="").values_list("app_name").annotate(Count("state_rows"))
+    users = UserScope.objects.filter(realm="").values_list("app_name").annotate(Count("pk"))
+    key_counts, user_counts = dict(keys), dict(users)
+    names = sorted(key_counts.keys() | user_counts.keys())
+    return [Owner(name, key_counts.get(name, 0), user_counts.get(name, 0)) for name in names]
+
+
+def users_with_state(app_name: str) -> list[UserScope]:
+    """Return users of an app that have state of their own, sorted, each with `key_count`; at most `MOST_USERS`."""
+    owners = UserScope.objects.filter(realm="", app_name=app_name).annotate(key_count=Count("state_rows"))
+    return list(owners.order_by("user_id")[:MOST_USERS])
+
+
+def _keys(scope: Scope, table: type[AppState | UserState], owner_id: int | None, after: str) -> Keys:
+    if owner_id is None:
+        return Keys(scope, None, [])
+    rows = table.objects.filter(owner_id=owner_id, key_id__gt=after).order_by("key_id")
+    found = list(rows.values_list("key_id", "position")[: PAGE_SIZE + 1])
+    shown = dict(found[:PAGE_SIZE])
+    changes = StateChange.objects.filter(
+        scope=scope, owner_id=owner_id, key_id__in=shown, position__in=set(shown.values())
+    )
+    writers = {
+        change.key_id: change
+        for change in changes.select_related("session").defer("private")
+        if change.position == shown[change.key_id]
+    }
+    more = found[PAGE_SIZE - 1][0] if len(found) > PAGE_SIZE else ""
+    return Keys(scope, owner_id, [writers[key_id] for key_id in shown if key_id in writers], more)

@@ -1,0 +1,160 @@
+"""Words of a text and of a query, for full-text search in any script. Pure.
+
+Text is compared in NFKC, casefolded. Scripts with spaces give words: runs of letters, digits and marks. Scripts
+without (Japanese, Chinese, Thai …), and Korean, whose particles cling to its words, give overlapping pairs: 東京都
+is 東京 京都 都. So every character starts exactly one token, and a query of one character is a prefix, one of two a
+token, a longer one a phrase of tokens side by side.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain, groupby, islice, pairwise
+
+MAX_TOKENS = 10_000
+"""Tokens of a text that are indexed; what comes later in it is not found. A tsvector holds 16,383 positions."""
+
+MAX_TERMS = 100
+"""Terms of a query that are looked for. An agent may search with the whole of a long message."""
+
+TOKEN_BYTES = 64
+"""Longest token in UTF-8 bytes; a longer word is found by its start."""
+
+
+class _Kind(Enum):
+    GAP = 0
+    WORD = 1
+    PAIRS = 2
+
+
+_PAIRED = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1100, 0x11FF),  # Hangul letters
+    (0x1780, 0x17FF),  # Khmer
+    (0x2E80, 0x2FDF),  # radicals
+    (0x3005, 0x3007),  # 々 〆 〇
+    (0x3021, 0x31FF),  # kana, Bopomofo, Hangul letters
+    (0x3400, 0x4DBF),  # Han
+    (0x4E00, 0xA4CF),  # Han, Yi
+    (0xA960, 0xA97F),  # Hangul letters
+    (0xAC00, 0xD7FF),  # Hangul
+    (0xF900, 0xFAFF),  # Han
+    (0x20000, 0x3FFFF),  # Han
+)
+_INVISIBLE = dict.fromkeys(
+    chain((0x00AD, 0x200C, 0x200D, 0x2060, 0xFEFF), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+)
+"""Marks inside words that change only how they look: soft hyphens, joiners, variation selectors."""
+
+
+class _Kinds(dict[str, _Kind]):
+    """The kind of each character, worked out once."""
+
+    def __missing__(self, char: str) -> _Kind:
+        kind = self[char] = _kind(char)
+        return kind
+
+
+def _kind(char: str) -> _Kind:
+    code = ord(char)
+    if unicodedata.category(char)[0] not in "LMN" and not 0x20000 <= code <= 0x3FFFF:
+        return _Kind.GAP
+    return _Kind.PAIRS if any(first <= code <= last for first, last in _PAIRED) else _Kind.WORD
+
+
+_kinds = _Kinds()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Tokens that must stand side by side. `prefix` says that the last one is only the start of a token."""
+
+    tokens: tuple[str, ...]
+    prefix: bool = False
+
+
+def tokens(text: str) -> list[str]:
+    """Return what a text is indexed by, in its order."""
+    return list(islice(_tokens(text), MAX_TOKENS))
+
+
+def terms(query: str) -> list[Term]:
+    """Return what a query asks for: one term for each piece of it between spaces."""
+    found = (_term(piece) for piece in normal(query).split())
+    return list(islice(dict.fromkeys(term for term in found if term), MAX_TERMS))
+
+
+def loose(wanted: Iterable[Term]) -> list[Term]:
+    """Return each token of the terms on its own, to find what is only partly the same, as recall needs.
+
+    Lone characters of scripts without spaces are left out beside longer tokens: nearly every text has them.
+    """
+    single = dict.fromkeys(
+        Term((token,), term.prefix and token is term.tokens[-1]) for term in wanted for token in term.tokens
+    )
+    telling = [term for term in single if not _is_lone(term.tokens[0])]
+    return (telling or list(single))[:MAX_TERMS]
+
+
+def normal(text: str) -> str:
+    """Return a text in the one form in which texts and queries are compared."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFKC", folded).translate(_INVISIBLE)
+
+
+def fts5(wanted: Iterable[Term], *, every: bool = True) -> str:
+    """Return SQLite's match expression for every term, or for any of them. Tokens hold no quotes."""
+    phrases = (f'"{" ".join(term.tokens)}"{" *" if term.prefix else ""}' for term in wanted)
+    return (" AND " if every else " OR ").join(phrases)
+
+
+def tsquery(wanted: Iterable[Term], *, every: bool = True) -> str:
+    """Return PostgreSQL's tsquery for every term, or for any of them. Tokens hold no quotes."""
+    return (" & " if every else " | ").join(f"({_ts_phrase(term)})" for term in wanted)
+
+
+def tsvector(words: Iterable[str]) -> str:
+    """Return PostgreSQL's tsvector of a text's tokens, in the `simple` configuration: as they are."""
+    return " ".join(f"'{word}':{position}" for position, word in enumerate(words, 1))
+
+
+def _ts_phrase(term: Term) -> str:
+    return " <-> ".join(f"'{token}'" for token in term.tokens) + (":*" if term.prefix else "")
+
+
+def _tokens(text: str) -> Iterator[str]:
+    for kind, chars in groupby(normal(text), _kinds.__getitem__):
+        if kind is not _Kind.GAP:
+            yield from _run(kind, "".join(chars))
+
+
+def _run(kind: _Kind, run: str) -> Iterator[str]:
+    if kind is _Kind.WORD:
+        yield run if len(run) * 4 <= TOKEN_BYTES else run.encode()[:TOKEN_BYTES].decode(errors="ignore")
+    else:
+        yield from (first + second for first, second in pairwise(run))
+        yield run[-1]
+
+
+def _term(piece: str) -> Term | None:
+    """Return the term of a piece of a query. What it ends with may go on in the text."""
+    words = list(islice(_tokens(piece), MAX_TERMS))
+    if not words:
+        return None
+    if not _is_lone(words[-1]):
+        return Term(tuple(words))
+    if len(words) > 1 and len(words[-2]) == 2 and words[-2][1] == words[-1] and _is_paired(words[-2][0]):
+        return Term(tuple(words[:-1]))
+    return Term(tuple(words), prefix=True)
+
+
+def _is_lone(token: str) -> bool:
+    return len(token) == 1 and _is_paired(token)
+
+
+def _is_paired(char: str) -> bool:
+    return _kinds[char] is _Kind.PAIRS

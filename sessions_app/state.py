@@ -1,0 +1,285 @@
+"""State by scope: prefixes, canonical values and merging. Pure: no database, no agent runtime.
+
+The rules are ADK's (`google/adk/sessions/state.py`, `_session_util.py`): a key's prefix names its scope, only the
+first prefix is stripped, prefixes are case-sensitive, a dict replaces and never merges, None is a value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from sessions_app.models import Scope
+from sessions_app.redact import redact
+
+APP_PREFIX = "app:"
+USER_PREFIX = "user:"
+TEMP_PREFIX = "temp:"
+PREFIX = {Scope.SESSION: "", Scope.USER: USER_PREFIX, Scope.APP: APP_PREFIX}
+
+KEY_ID_BYTES = 200
+"""Longest key, in UTF-8 bytes, that is indexed as it is; a longer one is indexed by its hash."""
+
+INT_BITS = 14_000
+"""Longest integer, in bits, that stays one: some 4,200 decimal digits."""
+
+MAX_DEPTH = 100
+"""Deepest nesting that is kept: every reader parses it."""
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A state value in the one spelling that the event, the state row and the ledger share.
+
+    Attributes:
+        data: the JSON value itself.
+        public: its JSON text with credentials left out.
+        private: its whole JSON text, when `public` leaves something out; else None.
+        note: why `data` is not what the agent wrote (`bytes`, `NaN`, `Infinity`, …); empty when it is.
+    """
+
+    data: Any
+    public: str
+    private: str | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedDelta:
+    """A state delta split by scope; the prefixes are stripped."""
+
+    session: dict[str, Any]
+    user: dict[str, Any]
+    app: dict[str, Any]
+    temp: dict[str, Any]
+
+    def stored(self) -> Iterable[tuple[Scope, str, Any]]:
+        """Yield (scope, key, value) of what is kept, in the order rows are locked: session, user, app; keys sorted."""
+        for scope, part in ((Scope.SESSION, self.session), (Scope.USER, self.user), (Scope.APP, self.app)):
+            for key in sorted(part):
+                yield scope, key, part[key]
+
+
+def split(delta: Mapping[str, Any]) -> ScopedDelta:
+    """Split a state delta, or an initial state, by the scopes its prefixes name."""
+    scoped = ScopedDelta({}, {}, {}, {})
+    for raw, value in delta.items():
+        key = canonical_key(raw)
+        if key.startswith(APP_PREFIX):
+            scoped.app[key.removeprefix(APP_PREFIX)] = value
+        elif key.startswith(USER_PREFIX):
+            scoped.user[key.removeprefix(USER_PREFIX)] = value
+        elif key.startswith(TEMP_PREFIX):
+            scoped.temp[key.removeprefix(TEMP_PREFIX)] = value
+        else:
+            scoped.session[key] = value
+    return scoped
+
+
+def scope_of(key: str) -> tuple[Scope, str]:
+    """Return the stored scope of a prefixed key and its bare name.
+
+    Raises:
+        ValueError: the key is `temp:`, which no scope stores.
+    """
+    if key.startswith(TEMP_PREFIX):
+        raise ValueError(f"{key!r} is temporary: it lives in one invocation and no scope stores it.")
+    if key.startswith(APP_PREFIX):
+        return Scope.APP, key.removeprefix(APP_PREFIX)
+    if key.startswith(USER_PREFIX):
+        return Scope.USER, key.removeprefix(USER_PREFIX)
+    return Scope.SESSION, key
+
+
+def merged(session: Mapping[str, Any], user: Mapping[str, Any], app: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an agent reads: session ∪ `app:` + app ∪ `user:` + user, in ADK's order."""
+    state = dict(session)
+    state.update((APP_PREFIX + key, value) for key, value in app.items())
+    state.update((USER_PREFIX + key, value) for key, value in user.items())
+    return state
+
+
+def key_id(key: str) -> str:
+    """Return what a key is indexed by: itself, or a hash when it is longer than a btree entry should be."""
+    if len(key.encode()) <= KEY_ID_BYTES:
+        return key
+    return "\x1f" + sha256(key.encode()).hexdigest()
+
+
+def canonical_key(key: Any) -> str:
+    """Return a state key every store can hold: text, without NUL and lone surrogates."""
+    return clean_text(key if isinstance(key, str) else _text(key, str))
+
+
+def is_clean(text: str) -> bool:
+    """Tell whether a text column can hold a text as it is."""
+    return clean_text(text) == text
+
+
+def clean_text(text: str) -> str:
+    """Replace what no UTF-8 text column can hold (NUL, lone surrogates) by U+FFFD."""
+    if "\x00" in text:
+        text = text.replace("\x00", _REPLACEMENT)
+    return without_surrogates(text)
+
+
+def without_surrogates(text: str) -> str:
+    """Replace lone surrogates by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def canonical(value: Any, key: str = "") -> Value:
+    """Return the one JSON form of a state value. Never raises: what is not JSON becomes text and is noted.
+
+    Some keys say that their value is a credential (`sessions_app.redact`).
+    """
+    notes: set[str] = set()
+    data, text = _canonical(value, notes.add)
+    public = redact({key: data})[key]
+    note = ",".join(sorted(notes))[:32]
+    if public == data:
+        return Value(data, text, None, note)
+    return Value(data, dumps(public), text, note)
+
+
+def jsonable(value: Any) -> Any:
+    """Return the JSON form of anything, as `canonical` has it."""
+    return _canonical(value, lambda note: None)[0]
+
+
+def dumps(data: Any) -> str:
+    """Return compact JSON text of a canonical value."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def storable(data: Any) -> str:
+    """Return compact JSON text that every store holds and every reader parses.
+
+    Raises:
+        ValueError: something in `data` has no such form (`jsonable` has one for it): NaN, a lone surrogate, an
+            integer of thousands of digits, a cycle.
+        RecursionError: it is nested too deeply.
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if not text.isascii():
+        text.encode()
+    return text
+
+
+def _canonical(value: Any, note: Callable[[str], None]) -> tuple[Any, str]:
+    """Return the JSON form of a value and its text."""
+    try:
+        data = _jsonable(value, note)
+    except _TooDeep:
+        data = _bounded(value, note, ())
+    return data, dumps(data)
+
+
+class _TooDeep(Exception):
+    """A value is cyclic, or nested deeper than `MAX_DEPTH`."""
+
+
+def _jsonable(value: Any, note: Callable[[str], None], depth: int = 0) -> Any:
+    if value is None or value is True or value is False:
+        return value
+    kind = type(value)
+    if kind is str:
+        clean = without_surrogates(value)
+        if clean is not value and clean != value:
+            note("surrogate")
+        return clean
+    if kind is int:
+        return value if value.bit_length() < INT_BITS else _long_int(value, note)
+    if kind is float:
+        return value if math.isfinite(value) else _not_finite(value, note)
+    if depth >= MAX_DEPTH:
+        raise _TooDeep
+    if kind is dict:
+        return {name: _jsonable(item, note, depth + 1) for name, item in _items(value, note)}
+    if kind is list:
+        return [_jsonable(item, note, depth + 1) for item in value]
+    return _from_python(value, note, depth)
+
+
+def _bounded(value: Any, note: Callable[[str], None], above: tuple[int, ...]) -> Any:
+    """Return the JSON form of a value that is cyclic or nested too deeply, cut where it is."""
+    if type(value) not in (dict, list):
+        return _leaf(value, note)
+    if id(value) in above:
+        note("cyclic")
+        return f"<the {type(value).__name__} that this is part of>"
+    if len(above) == MAX_DEPTH:
+        note("deep")
+        return f"<{type(value).__name__} nested deeper than {MAX_DEPTH} levels>"
+    inner = (*above, id(value))
+    if isinstance(value, dict):
+        return {name: _bounded(item, note, inner) for name, item in _items(value, note)}
+    return [_bounded(item, note, inner) for item in value]
+
+
+def _leaf(value: Any, note: Callable[[str], None]) -> Any:
+    try:
+        return _jsonable(value, note)
+    except _TooDeep:
+        note("deep")
+        return _text(value, repr)
+
+
+def _items(value: dict[Any, Any], note: Callable[[str], None]) -> Iterable[tuple[str, Any]]:
+    """Yield a dict's items by JSON keys."""
+    if not all(type(key) is str for key in value):
+        note("key")
+    for key, item in value.items():
+        text = key if isinstance(key, str) else _text(key, str)
+        clean = without_surrogates(text)
+        if clean != text:
+            note("surrogate")
+        yield clean, item
+
+
+def _long_int(value: int, note: Callable[[str], None]) -> str:
+    """Python writes, and most readers parse, no decimal of more than 4,300 digits."""
+    note("int")
+    return hex(value)
+
+
+def _not_finite(value: float, note: Callable[[str], None]) -> str:
+    name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    note(name)
+    return name
+
+
+def _from_python(value: Any, note: Callable[[str], None], depth: int) -> Any:
+    """Turn what is no JSON type into its JSON form as pydantic does, else into text."""
+    note("bytes" if isinstance(value, bytes | bytearray | memoryview) else type(value).__name__[:12])
+    if isinstance(value, memoryview):
+        value = bytes(value)
+    try:
+        plain = to_jsonable_python(
+            value, by_alias=True, bytes_mode="base64", inf_nan_mode="strings", fallback=repr
+        )
+    except Exception:
+        return _text(value, repr)
+    return _jsonable(plain, note, depth) if type(plain) is not type(value) else _text(value, repr)
+
+
+def _text(value: Any, form: Callable[[Any], str]) -> str:
+    """Return a value's `str` or `repr`; what raises there too is named by its type."""
+    try:
+        return without_surrogates(form(value))
+    except Exception:
+        return f"<{type(value).__name__}>"

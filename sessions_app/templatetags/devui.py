@@ -1,0 +1,315 @@
+"""Tags and filters of DevUI's templates: `{% load devui %}`."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlencode
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from sessions_app import expiry, keeping, paths, state
+from sessions_app.models import AgentSession, Cause, Kind, Scope, StateChange
+from sessions_app.presentation import jsontree, prose, visible
+
+register = template.Library()
+
+SCOPE_MARKS = {
+    "session": ("S", "session: this session only"),
+    "user": ("U", "user: every session of this user in this app"),
+    "app": ("A", "app: everyone in this app"),
+    "temp": ("T", "temp: this invocation only, never stored"),
+}
+BADGES = {
+    "queued": ("", "clock"),
+    "running": ("info", "working"),
+    "waiting": ("warn", "waiting"),
+    "done": ("ok", "ok"),
+    "passed": ("ok", "ok"),
+    "ready": ("ok", "ok"),
+    "failed": ("danger", "fail"),
+    "error": ("danger", "error"),
+    "crashed": ("danger", "error"),
+    "cancelled": ("", "stop"),
+    "pending": ("", "clock"),
+    "incomplete": ("warn", "skip"),
+    "not_evaluated": ("warn", "skip"),
+    "unknown": ("", "dot"),
+    "idle": ("", "clock"),
+    "expired": ("warn", "clock"),
+}
+"""Status -> (badge colour, icon). A status not listed gets the neutral badge."""
+
+WRITERS = {
+    "tool": ("tool_call", "tool"),
+    "callback": ("code", "callback"),
+    Cause.SEED: ("session", "initial state"),
+    "user": ("edit", "edited by hand"),
+    Cause.EDIT: ("edit", "edited by hand"),
+}
+"""Who wrote a key, or else what caused it -> (icon, its name). All others are agents."""
+
+
+@register.simple_tag
+def icon(name: str, label: str = "", css: str = "") -> SafeString:
+    """`{% icon "tool_call" %}`: an icon of the sprite; hidden from screen readers unless it has a label."""
+    href = f"{static('devui/icons.svg')}#{name}"
+    classes = f"icon {css}".strip()
+    if label:
+        return format_html(
+            '<svg class="{}" role="img" aria-label="{}"><use href="{}"></use></svg>',
+            classes,
+            visible.name(label),
+            href,
+        )
+    return format_html('<svg class="{}" aria-hidden="true"><use href="{}"></use></svg>', classes, href)
+
+
+@register.simple_tag
+def kind(name: str, text: str = "") -> SafeString:
+    """`{% kind event.kind %}`: the mark of an event's kind, with its name for screen readers or as text."""
+    label = Kind(name).label if name in Kind.values else name
+    if text:
+        return format_html('<span class="kind kind-{}">{}{}</span>', name, icon(name), text)
+    return format_html('<span class="kind kind-{}" title="{}">{}</span>', name, label, icon(name, label))
+
+
+@register.simple_tag
+def scope(name: str) -> SafeString:
+    """`{% scope "user" %}`: the mark of a scope, a letter in its colour."""
+    letter, meaning = SCOPE_MARKS[str(name)]
+    return format_html(
+        '<abbr class="scope scope-{0}" title="{1}" aria-label="{0} scope">{2}</abbr>',
+        str(name),
+        meaning,
+        letter,
+    )
+
+
+@register.simple_tag
+def writer_icon(change: StateChange) -> SafeString:
+    """`{% writer_icon change %}`: what kind of writer a row of the ledger has."""
+    name, label = WRITERS.get(change.writer) or WRITERS.get(change.cause) or ("agent", "agent")
+    return icon(name, label)
+
+
+@register.simple_tag
+def status(name: str, text: str = "") -> SafeString:
+    """`{% status run.status run.get_status_display %}`: a badge with the status's colour and icon."""
+    colour, mark = BADGES.get(str(name), ("", "dot"))
+    classes = f"badge badge-{colour}" if colour else "badge"
+    spin = "spin" if str(name) == "running" else ""
+    return format_html(
+        '<span class="{}" data-status="{}">{}{}</span>',
+        classes,
+        str(name),
+        icon(mark, css=spin),
+        visible.name_html(text or str(name)),
+    )
+
+
+@register.simple_tag
+def seg_url(name: str, **kwargs: Any) -> str:
+    """`{% seg_url "agent" app_name=app %}`: `{% url %}` for routes whose parts may hold any character."""
+    return paths.seg_reverse(name, **kwargs)
+
+
+@register.simple_tag
+def session_url(session: AgentSession) -> str:
+    """`{% session_url session %}`: a session's page."""
+    return paths.session_url(session)
+
+
+@register.filter
+def age(session: AgentSession) -> str:
+    """`{% with age=session|age %}`: `idle` or `expired` by its app's TTL, else nothing."""
+    found = expiry.age_of(session)
+    return "" if found == expiry.Age.FRESH else str(found)
+
+
+register.filter("expires_at", expiry.expires_at)
+
+
+@register.simple_tag
+def store_place() -> keeping.Place:
+    """`{% store_place as place %}`: where sessions are kept. Settings say so, not the store."""
+    return keeping.place()
+
+
+@register.filter
+def prefix(name: str) -> str:
+    """`{{ change.scope|prefix }}`: what names the scope in an agent's code: `user:`, `app:`, `temp:`."""
+    return state.TEMP_PREFIX if name == "temp" else state.PREFIX[Scope(name)]
+
+
+@register.filter
+def key_name(change: StateChange) -> str:
+    """`{{ change|key_name }}`: the key a ledger row wrote, as agents write it, with its prefix."""
+    return state.PREFIX[Scope(change.scope)] + change.key
+
+
+@register.filter(name="name")
+def name_shown(value: object) -> SafeString:
+    """`{{ session.user_id|name }}`: a name (id, key, author, tool), every unseen character as a marked escape."""
+    return visible.name_html(str(value))
+
+
+@register.filter
+def shown(value: object) -> SafeString:
+    """`{{ run.error|shown }}`: text or a value; lines stay, other unseen characters are marked escapes."""
+    return visible.text_html(str(value))
+
+
+@register.filter
+def plain(value: object, kind_of_text: str = "name") -> str:
+    """`title="{{ key|plain }}"`: the escapes of `name` without marks; `plain:"text"` has those of `shown`."""
+    return visible.text(str(value)) if kind_of_text == "text" else visible.name(str(value))
+
+
+@register.filter
+def json_escapes(text: str) -> str:
+    """`{{ raw|json_escapes }}`: JSON text, its unseen characters in JSON's own escapes."""
+    return visible.json_text(text)
+
+
+@register.filter
+def query(value: object, name: str) -> str:
+    """`?{{ app|query:"app" }}`: one parameter of a query string, encoded."""
+    return urlencode({name: str(value)})
+
+
+@register.filter
+def dom_id(value: object, kind_of_thing: str) -> str:
+    """`id="{{ app|dom_id:'agent' }}"`: an element id for what is named by any characters."""
+    return f"{kind_of_thing}-{sha256(str(value).encode()).hexdigest()[:12]}"
+
+
+@register.filter
+def moment(epoch: float | None, style: str = "short") -> SafeString:
+    """`{{ t|moment }}`: float epoch seconds as a time the page shows in the viewer's zone, exact on hover.
+
+    `{{ t|moment:"clock" }}` always shows hours, minutes and seconds.
+    """
+    if epoch is None:
+        return SafeString("")
+    try:
+        date = datetime.fromtimestamp(float(epoch), UTC)
+    except (OverflowError, OSError, ValueError):
+        return format_html("<time>{}</time>", epoch)
+    return format_html(
+        '<time datetime="{}" data-epoch="{}" data-style="{}">{}</time>',
+        date.isoformat(timespec="milliseconds"),
+        repr(float(epoch)),
+        style,
+        date.strftime("%H:%M:%S UTC" if style == "clock" else "%Y-%m-%d %H:%M UTC"),
+    )
+
+
+@register.filter
+def count(number: int | None) -> str:
+    """`{{ 12345|count }}`: 12,345."""
+    return "" if number is None else f"{number:,}"
+
+
+@register.filter
+def compact(number: float | None) -> str:
+    """`{{ 12345|compact }}`: 12.3k. Three digits at most."""
+    if number is None:
+        return ""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= limit * 0.9995:
+            return f"{_three_digits(number / limit)}{unit}"
+    return str(number)
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """`{{ 0.812|duration }}`: 812 ms, 1.24 s, 2 min 3 s, 1 h 2 min."""
+    if seconds is None:
+        return ""
+    if seconds < 0.9995:
+        return f"{max(0, seconds) * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{_three_digits(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
+
+@register.filter(name="bytes")
+def byte_size(size: int | None) -> str:
+    """`{{ 2048|bytes }}`: 2.00 kB. Powers of ten."""
+    if size is None:
+        return ""
+    return f"{size} B" if size < 1000 else f"{compact(size).rstrip('kMG')} {compact(size)[-1]}B"
+
+
+@register.filter
+def code_spans(text: str) -> SafeString:
+    """`{{ hint|code_spans }}`: text in which `backticks` mark code."""
+    spans = enumerate(str(text).split("`"))
+    shown = ((n, visible.text_html(span)) for n, span in spans)
+    return SafeString("".join(f"<code>{span}</code>" if n % 2 else span for n, span in shown))
+
+
+@register.filter
+def plural(number: int, words: str) -> str:
+    """`{{ n|plural:"event,events" }}`: 1 event, 2 events, 12,345 events."""
+    one, _, many = words.partition(",")
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+@register.filter
+def instructions(node: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return what instructs an agent's model, from its description: (name, text, function that gives the text)."""
+    named = {
+        "instruction": "Instruction",
+        "static_instruction": "Static instruction",
+        "global_instruction": "Global instruction",
+    }
+    given = [(label, node.get(name, ""), node.get(f"{name}_provider", "")) for name, label in named.items()]
+    return [(label, text, provider) for label, text, provider in given if text or provider]
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    """`{{ text|markdown }}`: Markdown as safe HTML."""
+    return prose.markdown(text)
+
+
+@register.simple_tag
+def json_tree(value: Any, url: str = "", depth: int = 2) -> SafeString:
+    """`{% json_tree value %}`: a JSON value as a tree; `url` serves the pieces that are left out at first."""
+    return jsontree.render(value, url=url, depth=depth)
+
+
+@register.simple_tag
+def json_text_tree(text: str | None, url: str = "", depth: int = 2) -> SafeString:
+    """`{% json_text_tree row.value %}`: the same for JSON text as the store keeps it."""
+    return jsontree.render(json.loads(text or "null"), url=url, depth=depth)
+
+
+@register.simple_block_tag
+def squeeze(content: str) -> SafeString:
+    """`{% squeeze %}…{% endsqueeze %}`: without the line breaks between tags, which a page of rows has thousands of.
+
+    Unlike `spaceless` it keeps plain blanks: they part words that are copied or read aloud.
+    """
+    return SafeString(_BREAKS.sub("><", content))
+
+
+_BREAKS = re.compile(r">\s*\n\s*<")
+
+
+def _three_digits(number: float) -> str:
+    if abs(number) >= 99.95:
+        return f"{number:.0f}"
+    return f"{number:.1f}" if abs(number) >= 9.995 else f"{number:.2f}"

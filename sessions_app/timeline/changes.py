@@ -1,0 +1,156 @@
+"""The state delta of each event: old and new value of every key, by scope, and who wrote it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import CharField, Q, Subquery
+from django.db.models.functions import Substr
+
+from sessions_app import history, state
+from sessions_app.attribution import Writer
+from sessions_app.lineage import ancestors
+from sessions_app.models import AgentSession, Cause, Event, Scope, StateChange, TempWrite
+
+BRIEF = 160
+"""Characters of a value's JSON that a timeline row shows."""
+
+TEMP = "temp"
+
+PREFIX = {str(scope): prefix for scope, prefix in state.PREFIX.items()} | {TEMP: state.TEMP_PREFIX}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """One key that an event wrote. Values are JSON; `old` is None for a new key, `new` for a removed one."""
+
+    scope: str
+    key: str
+    old: str | None
+    new: str | None
+    note: str
+    cause: str
+    writer: Writer
+
+    @property
+    def name(self) -> str:
+        """The key as an agent writes it, with its prefix."""
+        return PREFIX[self.scope] + self.key
+
+    @property
+    def repeated(self) -> bool:
+        """Tell whether the value was written again as it was."""
+        return self.old is not None and self.old == self.new
+
+
+def changes_of(
+    session: AgentSession, events: list[Event], *, length: int = BRIEF
+) -> dict[int, list[KeyChange]]:
+    """Return what each event wrote, by its `seq`: stored keys first, then `temp:` ghosts. Two queries.
+
+    Values are cut to `length` characters; 0 leaves them whole. What a fork has taken over wrote its `user:` and
+    `app:` keys in the session it comes from: one more query a session.
+    """
+    found: dict[int, list[KeyChange]] = defaultdict(list)
+    if not events:
+        return found
+    seqs = {event.seq for event in events}
+    for row in _ledger(session, min(seqs), max(seqs), length):
+        if row["seq"] in seqs:
+            found[row["seq"]].append(_change(row, length))
+    for row in _ghosts(session, events, length):
+        if row["seq"] in seqs:
+            found[row["seq"]].append(_ghost(row, length))
+    return found
+
+
+def _ledger(session: AgentSession, first: int, last: int, length: int) -> Any:
+    earlier = history.before_each()
+    shown = _shown(length)
+    return (
+        StateChange.objects.filter(_written_by(session, first), seq__gte=max(first, 1), seq__lte=last)
+        .annotate(shown=shown, old=Subquery(earlier.annotate(shown=shown).values("shown")[:1]))
+        .order_by("seq", "id")
+        .values("seq", "scope", "key", "shown", "old", "note", "cause", "removed", "inferred", *_WRITER)
+    )
+
+
+def _written_by(session: AgentSession, first: int) -> Q:
+    """Match the rows that a session's events wrote; a realm of its own has rows of its own for all it took over."""
+    written = Q(session=session)
+    if session.forked_seq and first <= session.forked_seq and not session.realm:
+        for each in ancestors(session):
+            written |= Q(session=each.pk, seq__lte=each.last_seq, scope__in=(Scope.USER, Scope.APP))
+    return written
+
+
+def _ghosts(session: AgentSession, events: list[Event], length: int) -> Any:
+    return (
+        TempWrite.objects.filter(
+            session=session,
+            invocation_id__in={event.invocation_id for event in events},
+            seq__gte=events[0].seq,
+            seq__lte=events[-1].seq,
+        )
+        .annotate(shown=_shown(length))
+        .order_by("seq", "id")
+        .values("seq", "key", "shown", "note", *_WRITER)
+    )
+
+
+_WRITER = ("writer", "writer_name", "call_id")
+
+
+def _shown(length: int) -> Any:
+    """Return the value, or its first characters and one more, which tells that it was cut."""
+    return Substr("value", 1, length + 1 if length else 2**30, output_field=CharField())
+
+
+def _change(row: Mapping[str, Any], length: int) -> KeyChange:
+    return KeyChange(
+        scope=row["scope"],
+        key=row["key"],
+        old=cut(row["old"], length),
+        new=None if row["removed"] else cut(row["shown"], length),
+        note=row["note"],
+        cause=row["cause"],
+        writer=writer_of(row),
+    )
+
+
+def _ghost(row: Mapping[str, Any], length: int) -> KeyChange:
+    return KeyChange(
+        scope=TEMP,
+        key=row["key"],
+        old=None,
+        new=cut(row["shown"], length),
+        note=row["note"],
+        cause=Cause.APPEND,
+        writer=writer_of(row),
+    )
+
+
+def writer_of(row: Mapping[str, Any]) -> Writer:
+    """Return who wrote a row of the ledger; who wrote a ghost is known or not recorded."""
+    inferred = bool(row.get("inferred", not row["writer"]))
+    return Writer(row["writer"], row["writer_name"], row["call_id"], inferred)
+
+
+def writer_text(writer: Writer) -> str:
+    """Return a writer in words."""
+    return f"{writer.kind.replace('_', ' ')} {writer.name}".strip() or "unknown writer"
+
+
+def cut(text: str | None, length: int) -> str | None:
+    """Return a text of at most `length` characters, an ellipsis at the end when cut; 0 leaves it whole."""
+    if text is None or not length or len(text) <= length:
+        return text
+    return text[: length - 1] + "…"
+
+
+def scope_prefix(scope: Scope | str) -> str:
+    """Return the prefix by which agents name the keys of a scope."""
+    return PREFIX[str(scope)]

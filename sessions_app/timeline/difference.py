@@ -1,0 +1,145 @@
+"""What differs between the state at two moments of a session, as a page shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from sessions_app import history
+from sessions_app.attribution import Writer
+from sessions_app.errors import BadInput
+from sessions_app.found import find_event
+from sessions_app.models import AgentSession, Event, StateChange
+from sessions_app.presentation import valuediff
+from sessions_app.presentation.valuediff import Line
+from sessions_app.timeline.board import SCOPES, state_mark_of
+
+NOW = "now"
+START = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A key that differs.
+
+    Attributes:
+        change: added, changed or removed.
+        old, new: JSON, when both are short; else the `lines` tell.
+        write: the last write of the later value, or of the removal.
+        elsewhere: another session made it.
+    """
+
+    scope: str
+    key: str
+    name: str
+    change: str
+    old: str | None
+    new: str | None
+    lines: list[Line]
+    is_hidden: bool
+    write: StateChange
+    writer: Writer
+    elsewhere: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What differs from one moment to a later one.
+
+    Attributes:
+        first: seq of the earlier event; 0: the start, what the first event found.
+        last: seq of the later event; None: now.
+        base: the moment that was asked for besides the selected one, as the address has it.
+        limit: entries that are shown; 0: all.
+    """
+
+    first: int
+    last: int | None
+    base: str
+    mark: str
+    entries: list[Difference]
+    limit: int = 0
+
+    @property
+    def shown(self) -> list[Difference]:
+        """The entries within the limit."""
+        return self.entries[: self.limit] if self.limit else self.entries
+
+    @property
+    def hidden(self) -> int:
+        """How many entries the limit hides."""
+        return len(self.entries) - len(self.shown)
+
+    def tabs(self) -> list[tuple[str, int]]:
+        """Return (name, number of keys) of each tab."""
+        counts = Counter(entry.scope for entry in self.entries)
+        return [("merged", len(self.entries)), *((str(scope), counts[scope]) for scope in SCOPES)]
+
+
+def differences(session: AgentSession, base: str, selected: Event | None, *, limit: int = 0) -> Differences:
+    """Return what differs between the selected event (None: now) and the moment `base` names, the earlier one first.
+
+    Args:
+        session: whose state it is.
+        base: an event's seq, `0` for the start, or `now`.
+        selected: the event that is open.
+        limit: most entries to show.
+
+    Raises:
+        BadInput: `base` is no moment.
+        EventMissing: the session has no such event.
+    """
+    other, is_start = _moment(session, base)
+    if is_start:
+        first, last = None, selected
+    elif other is None:
+        first, last = selected, None
+    elif selected is None or other.seq <= selected.seq:
+        first, last = other, selected
+    else:
+        first, last = selected, other
+    nothing = first is None and not is_start
+    found = [] if nothing else history.diff(session, first, last)
+    return Differences(
+        first=session.last_seq if nothing else first.seq if first else START,
+        last=last.seq if last else None,
+        base=base,
+        mark=state_mark_of(session),
+        entries=[_difference(session, entry) for entry in found],
+        limit=limit,
+    )
+
+
+def _moment(session: AgentSession, base: str) -> tuple[Event | None, bool]:
+    """Return (event, whether the start is meant); no event for now."""
+    if base == NOW:
+        return None, False
+    if not base.isdecimal() or len(base) > 18:
+        raise BadInput(
+            f"{base[:40]!r} is no moment to compare with.",
+            hint="Name an event's number, 0 for the start, or now.",
+        )
+    seq = int(base)
+    if seq == START:
+        return None, True
+    return find_event(session, seq=seq), False
+
+
+def _difference(session: AgentSession, entry: history.KeyDiff) -> Difference:
+    write = entry.write
+    old = entry.old.value if entry.old else None
+    new = entry.new.value if entry.new else None
+    brief = valuediff.is_brief(old, new)
+    return Difference(
+        scope=str(entry.scope),
+        key=entry.key,
+        name=entry.name,
+        change=entry.change,
+        old=old if brief else None,
+        new=new if brief else None,
+        lines=[] if brief else valuediff.lines(old, new),
+        is_hidden=entry.is_hidden,
+        write=write,
+        writer=Writer(write.writer, write.writer_name, write.call_id, write.inferred),
+        elsewhere=write.session_id != session.pk,
+    )

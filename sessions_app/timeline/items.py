@@ -1,0 +1,277 @@
+"""From rows to what a timeline shows. Pure: everything that needs a query is handed in.
+
+A session is a list of groups (consecutive events of one invocation), a group a list of rows, and a row an
+event with the events that answer its calls. Every event stands in exactly one place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+from sessions_app import state
+from sessions_app.models import AgentSession, Event, Kind, Run
+from sessions_app.timeline.changes import KeyChange
+from sessions_app.timeline.marks import Marks
+from sessions_app.timeline.questions import Question
+from sessions_app.timeline.runs import RunMark
+from sessions_app.timeline.window import Totals
+
+LANES = 6
+
+SHOWN_CHANGES = 8
+"""Keys of an event that its row shows; the inspector shows all."""
+
+SIGNALS = {
+    "transferToAgent": "transfer to",
+    "escalate": "escalate",
+    "skipSummarization": "result not summarised by the model",
+    "endOfAgent": "end of agent",
+    "agentState": "checkpoint",
+    "rewindBeforeInvocationId": "rewind to before",
+    "compaction": "compaction",
+    "route": "route",
+    "requestedAuthConfigs": "credentials wanted",
+    "requestedToolConfirmations": "confirmation wanted",
+    "renderUiWidgets": "UI widgets",
+    "setModelResponse": "model response set",
+}
+"""What a person calls the fields of `EventActions`; a field not named here keeps its own name."""
+
+SIGNAL_ICONS = {
+    "transferToAgent": "transfer",
+    "rewindBeforeInvocationId": "rewind",
+    "agentState": "pin",
+    "escalate": "up",
+}
+
+VALUED_SIGNALS = frozenset({"transferToAgent", "rewindBeforeInvocationId", "route"})
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A control signal of an event; `value` is empty when the signal itself says all."""
+
+    name: str
+    label: str
+    value: str
+
+    @property
+    def icon(self) -> str:
+        """The icon of its kind."""
+        return SIGNAL_ICONS.get(self.name, "control")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One event as it is shown.
+
+    Attributes:
+        event: the row; its `data` is not loaded.
+        summary: what `wire.summarise` kept of it.
+        changes: the keys it wrote, `temp:` ghosts last.
+        elapsed: seconds since the event before it in the same invocation, or since the call that it answers.
+        rewound_by, compacted_by: seq of the event that took it back or summed it up; 0: none.
+        questions: its long-running calls that wait for an answer.
+        run: the run that broke at this event.
+        forks: sessions that were forked at it.
+        ends_fork: it is the last event that this session, a fork, has taken over.
+    """
+
+    event: Event
+    summary: dict[str, Any]
+    changes: list[KeyChange] = field(default_factory=list)
+    elapsed: float | None = None
+    rewound_by: int = 0
+    compacted_by: int = 0
+    questions: list[Question] = field(default_factory=list)
+    run: Run | None = None
+    forks: list[AgentSession] = field(default_factory=list)
+    ends_fork: bool = False
+
+    @property
+    def is_user(self) -> bool:
+        """Tell whether a person, not an agent, is the author."""
+        return self.event.author == "user"
+
+    @property
+    def is_final(self) -> bool:
+        """Tell whether it is an agent's final response. (ADK counts the user's own messages too.)"""
+        return self.event.is_final and self.event.kind in {Kind.AGENT, Kind.ERROR} and not self.is_user
+
+    @property
+    def css(self) -> str:
+        """Return the classes of its row."""
+        lane = f"lane-{self.lane}" if self.lane else ""
+        mark = "is-rewound" if self.rewound_by else "is-compacted" if self.compacted_by else ""
+        return " ".join(filter(None, ("event", f"kind-{self.event.kind}", lane, mark)))
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """Return the calls it makes. One that asks for a confirmation says its arguments in its question."""
+        calls = self.summary.get("calls", [])
+        asked = {question.call_id for question in self.questions if question.is_confirmation}
+        return [{**call, "args": {}} if call["id"] in asked else call for call in calls]
+
+    @property
+    def signals(self) -> list[Signal]:
+        """Return the control signals, in words."""
+        return [
+            Signal(name, SIGNALS.get(name, name), str(value) if name in VALUED_SIGNALS else "")
+            for name, value in self.summary.get("signals", {}).items()
+        ]
+
+    @property
+    def shown_changes(self) -> list[KeyChange]:
+        """Return the changes that fit into a row."""
+        return self.changes[:SHOWN_CHANGES]
+
+    @property
+    def more_changes(self) -> int:
+        """Return how many changes do not."""
+        return len(self.changes) - len(self.shown_changes)
+
+    @property
+    def lane(self) -> int:
+        """Return 1 … `LANES` for a sub-agent's branch, always the same for a branch; 0 for the trunk."""
+        return crc32(self.event.branch.encode()) % LANES + 1 if self.event.branch else 0
+
+    @property
+    def call_ids(self) -> list[str]:
+        """Return the ids of the calls it makes."""
+        return [call["id"] for call in self.summary.get("calls", []) if call["id"]]
+
+    @property
+    def answer_ids(self) -> list[str]:
+        """Return the ids of the calls it answers."""
+        return [result["id"] for result in self.summary.get("results", []) if result["id"]]
+
+    @property
+    def call_ids_json(self) -> str:
+        """Return the ids of its calls as JSON, for scripts: an id may hold any character."""
+        return state.dumps(self.call_ids)
+
+    @property
+    def answer_ids_json(self) -> str:
+        """Return the ids of the calls it answers as JSON."""
+        return state.dumps(self.answer_ids)
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether the event has nothing to read: no content, no change, no signal."""
+        return not (self.changes or self.summary.keys() - {"tokens", "model", "node", "flags", "delta"})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An event and, beside it, the events that answer its calls."""
+
+    head: Item
+    answers: list[Item] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive events of one invocation.
+
+    Attributes:
+        continued: the invocation began before what is shown.
+        runs: its runs, unless they simply succeeded.
+        behind: runs that ended after these events and left none of their own.
+    """
+
+    invocation_id: str
+    rows: list[Row]
+    totals: Totals | None
+    continued: bool = False
+    runs: list[RunMark] = field(default_factory=list)
+    behind: list[RunMark] = field(default_factory=list)
+
+    @property
+    def items(self) -> list[Item]:
+        """Return its events as they are shown."""
+        return [item for row in self.rows for item in (row.head, *row.answers)]
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What queries found about the events of a window, by `seq` or invocation."""
+
+    changes: dict[int, list[KeyChange]]
+    marks: Marks
+    questions: dict[int, list[Question]]
+    totals: dict[str, Totals]
+    broken_runs: dict[str, Run]
+    forks: dict[int, list[AgentSession]] = field(default_factory=dict)
+    taken_over: int = 0
+
+
+def items(events: Sequence[Event], notes: Notes, before: Event | None = None) -> list[Item]:
+    """Return what to show of each event. `before`, the event before the first, gives its elapsed time."""
+    shown: list[Item] = []
+    called_at: dict[str, float] = {}
+    previous = before
+    for event in events:
+        summary = json.loads(event.summary)
+        item = Item(
+            event=event,
+            summary=summary,
+            changes=notes.changes.get(event.seq, []),
+            elapsed=_elapsed(event, summary, previous, called_at),
+            rewound_by=notes.marks.rewound_by(event),
+            compacted_by=notes.marks.compacted_by(event),
+            questions=notes.questions.get(event.seq, []),
+            run=notes.broken_runs.get(event.invocation_id) if event.kind == Kind.ERROR else None,
+            forks=notes.forks.get(event.seq, []),
+            ends_fork=event.seq == notes.taken_over,
+        )
+        called_at.update(dict.fromkeys(item.call_ids, event.timestamp))
+        shown.append(item)
+        previous = event
+    return shown
+
+
+def groups(shown: Iterable[Item], totals: dict[str, Totals]) -> list[Group]:
+    """Return the items by invocation, calls and their results as one row.
+
+    A result joins the row of its call when all its answers belong to that one event of the same group; what a
+    person answers later stays where it happened.
+    """
+    found: list[Group] = []
+    caller: dict[str, Row] = {}
+    for item in shown:
+        name = item.event.invocation_id
+        if not found or found[-1].invocation_id != name:
+            whole = totals.get(name)
+            continued = whole is not None and whole.first_seq < item.event.seq
+            found.append(Group(name, [], whole, continued))
+            caller = {}
+        row = _row_answered(item, caller)
+        if row:
+            row.answers.append(item)
+            continue
+        row = Row(item)
+        found[-1].rows.append(row)
+        caller.update(dict.fromkeys(item.call_ids, row))
+    return found
+
+
+def _row_answered(item: Item, caller: dict[str, Row]) -> Row | None:
+    if item.is_user or not item.answer_ids or item.call_ids:
+        return None
+    rows = [caller.get(call_id) for call_id in item.answer_ids]
+    return rows[0] if all(row is not None and row is rows[0] for row in rows) else None
+
+
+def _elapsed(
+    event: Event, summary: dict[str, Any], previous: Event | None, called_at: dict[str, float]
+) -> float | None:
+    calls = [called_at[result["id"]] for result in summary.get("results", []) if result["id"] in called_at]
+    if calls:
+        return max(0.0, event.timestamp - min(calls))
+    if previous is None or previous.invocation_id != event.invocation_id:
+        return None
+    return max(0.0, event.timestamp - previous.timestamp)

@@ -1,0 +1,93 @@
+"""Which events no longer count: rewound, or replaced by a summary in what the model sees.
+
+Nothing is ever deleted. The rules are ADK's: `google/adk/events/_rewind_events.py` for rewinds, and the time
+range of `EventCompaction` for compaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from sessions_app.models import AgentSession, Event, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """The events from `first` up to the rewind event at `seq` were taken back."""
+
+    seq: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """The events of a time span are given to the model as the summary that event `seq` carries."""
+
+    seq: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The rewinds and compactions that touch a window of events."""
+
+    rewinds: list[Rewind]
+    compactions: list[Compaction]
+
+    def rewound_by(self, event: Event) -> int:
+        """Return the seq of the rewind that took an event back, 0 when none did."""
+        return next((mark.seq for mark in self.rewinds if mark.first <= event.seq <= mark.seq), 0)
+
+    def compacted_by(self, event: Event) -> int:
+        """Return the seq of the newest compaction that covers an event, 0 when none does."""
+        covering = (
+            mark.seq
+            for mark in self.compactions
+            if event.seq < mark.seq and mark.start <= event.timestamp <= mark.end
+        )
+        return max(covering, default=0)
+
+
+def marks_from(session: AgentSession, first_seq: int) -> Marks:
+    """Return the marks that may touch events from `first_seq` on: those carried by later events.
+
+    One query, and one index seek for each rewind.
+    """
+    carriers = (
+        Event.objects.filter(session=session, kind=Kind.CONTROL, seq__gte=first_seq)
+        .filter(Q(summary__contains='"rewindBeforeInvocationId"') | Q(summary__contains='"compaction"'))
+        .order_by("-seq")
+        .values_list("seq", "data")
+    )
+    rewinds: list[tuple[int, str]] = []
+    compactions = []
+    for seq, data in carriers:
+        actions = json.loads(data).get("actions") or {}
+        if target := actions.get("rewindBeforeInvocationId"):
+            rewinds.append((seq, target))
+        if (span := actions.get("compaction")) and isinstance(span, dict):
+            compactions.append(
+                Compaction(seq, span.get("startTimestamp") or 0.0, span.get("endTimestamp") or 0.0)
+            )
+    return Marks(_effective(session, rewinds), compactions)
+
+
+def _effective(session: AgentSession, newest_first: Iterable[tuple[int, str]]) -> list[Rewind]:
+    """Leave out rewinds that were themselves taken back, and those whose target never ran before them."""
+    kept: list[Rewind] = []
+    for seq, target in newest_first:
+        if kept and seq >= kept[-1].first:
+            continue
+        first = (
+            Event.objects.filter(session=session, invocation_id=target, seq__lt=seq)
+            .order_by("seq")
+            .values_list("seq", flat=True)
+            .first()
+        )
+        kept.append(Rewind(seq, first or seq))
+    return kept

@@ -1,0 +1,105 @@
+"""What an agent waits for: long-running calls that nobody has answered yet.
+
+A call is open until the user sends a function response of its id (ADK's rule,
+`google/adk/events/_interrupts.py`); an interim response of the tool itself does not close it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessions_app import state, wire
+from sessions_app.models import AgentSession, Event, Kind
+
+CONFIRMATION = "adk_request_confirmation"
+INPUT = "adk_request_input"
+ANSWERS_LOOKED_AT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An open call. `tool` and `args` are what would run, or what the agent asks for."""
+
+    call_id: str
+    name: str
+    seq: int
+    invocation_id: str
+    tool: str
+    args: dict[str, Any] = field(default_factory=dict)
+    hint: str = ""
+    payload: Any = None
+
+    @property
+    def is_confirmation(self) -> bool:
+        """Tell whether a yes or no is wanted."""
+        return self.name == CONFIRMATION
+
+    @property
+    def payload_json(self) -> str:
+        """The payload that the tool proposes, as JSON for editing; empty when there is none."""
+        return "" if self.payload is None else state.dumps(self.payload)
+
+    @property
+    def is_input(self) -> bool:
+        """Tell whether the agent asks the user for a value rather than waiting for a tool."""
+        return self.name == INPUT
+
+
+def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, list[Question]]:
+    """Return the open calls among the events, by the `seq` of the event that made them.
+
+    No query when no event waits; else one for the answers and one for the bodies of the waiting events.
+    """
+    waiting = [event.seq for event in events if '"waiting":true' in event.summary]
+    if not waiting:
+        return {}
+    answered = _answered_after(session, min(waiting))
+    bodies = Event.objects.filter(session=session, seq__in=waiting).order_by("seq")
+    found: dict[int, list[Question]] = defaultdict(list)
+    for seq, invocation_id, data in bodies.values_list("seq", "invocation_id", "data"):
+        body = json.loads(data)
+        asked = set(body.get("longRunningToolIds") or [])
+        for call in wire.function_calls(body):
+            if call.get("id") in asked - answered:
+                found[seq].append(_question(call, seq, invocation_id))
+    return found
+
+
+def find_question(session: AgentSession, call_id: str) -> Question | None:
+    """Return the open call of this id, None when there is none: it was answered, or never made."""
+    carriers = Event.objects.filter(session=session, kind=Kind.TOOL_CALL, summary__contains='"waiting":true')
+    rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_LOOKED_AT]
+    for questions in open_questions(session, rows).values():
+        for question in questions:
+            if question.call_id == call_id:
+                return question
+    return None
+
+
+def _answered_after(session: AgentSession, seq: int) -> set[str]:
+    answers = Event.objects.filter(session=session, kind=Kind.TOOL_RESULT, author="user", seq__gt=seq)
+    summaries = answers.order_by("seq").values_list("summary", flat=True)[:ANSWERS_LOOKED_AT]
+    return {result["id"] for summary in summaries for result in json.loads(summary).get("results", [])}
+
+
+def _question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
+    args = call.get("args") or {}
+    name = call.get("name") or ""
+    if name == CONFIRMATION:
+        original = args.get("originalFunctionCall") or {}
+        wanted = args.get("toolConfirmation") or {}
+        return Question(
+            call_id=call["id"],
+            name=name,
+            seq=seq,
+            invocation_id=invocation_id,
+            tool=original.get("name") or "",
+            args=original.get("args") or {},
+            hint=wanted.get("hint") or "",
+            payload=wanted.get("payload"),
+        )
+    return Question(call["id"], name, seq, invocation_id, name, args, hint=str(args.get("message") or ""))

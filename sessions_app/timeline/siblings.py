@@ -1,0 +1,23 @@
+"""The sessions beside a session: those of the same app, in the same realm, newest first."""
+
+from __future__ import annotations
+
+from sessions_app import listing
+from sessions_app.models import AgentSession, Run
+
+SIBLINGS = 50
+
+
+def siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
+    """Return the newest sessions beside a session, itself among them; with a text, those that mention it."""
+    wanted = listing.Wanted(app=session.app_name, text=text, realm=session.realm)
+    return list(listing.sessions(wanted).order_by("-updated_at", "-pk")[:SIBLINGS])
+
+
+def list_mark(realm: str, app_name: str) -> str:
+    """Return a text that changes when a session beside another goes on, is made, or runs. Two index seeks."""
+    sessions = AgentSession.objects.filter(realm=realm, app_name=app_name)
+    newest = sessions.order_by("-updated_at", "-pk").values_list("pk", "revision").first()
+    active = Run.objects.filter(status__in=Run.ACTIVE, session__app_name=app_name, session__realm=realm)
+    running = active.order_by("created_at").values_list("pk", "status")[:SIBLINGS]
+    return " ".join(map(str, [*(newest or ()), *(part for run in running for part in run)]))

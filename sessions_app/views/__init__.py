@@ -1,0 +1,1 @@
+"""Pages of the sessions room, one module a page."""

@@ -1,0 +1,84 @@
+"""The page of one agent, and loading agents in the background."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from devui.http import render_partial, wants_partial
+from sessions_app import db, durations, expiry, listing, overview
+from sessions_app.errors import DevUIError, NotFound
+from sessions_app.forms import SessionTtl
+from sessions_app.paths import seg_reverse
+from sessions_app.runs import cards
+
+PAGE = "devui/sessions/agent.html"
+CARD = "devui/components/agent_status.html"
+
+
+@require_safe
+async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
+    """Show an agent's description, or why it cannot be loaded. The part `agent-card` waits until it is loaded.
+
+    Raises:
+        NotFound: neither the agents folder nor any session knows the app.
+    """
+    problem = await _load(app_name) if wants_partial(request, "agent-card") else None
+    return await db.read(_agent_page, request, app_name, problem)
+
+
+def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
+    found = overview.agent(app_name)
+    if found is None:
+        raise NotFound(
+            f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
+        )
+    newest = listing.sessions(listing.Wanted(app=app_name)).order_by("-updated_at", "-pk")
+    ttl_s = expiry.ttl_of(app_name)
+    ttl = SessionTtl(initial={"ttl": "" if ttl_s is None else durations.show(ttl_s)})
+    context = {"agent": found, "problem": problem, "sessions": newest[:10], "ttl": ttl}
+    return render_partial(request, PAGE, context, partial="agent-card")
+
+
+@require_safe
+async def check(request: HttpRequest) -> HttpResponse:
+    """Load the agent `?app=` in the background of a page, answer how it went, and name the next one."""
+    app_name = request.GET.get("app", "")
+    problem = await _load(app_name)
+    return await db.read(_checked, request, app_name, problem)
+
+
+def _checked(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
+    context = {
+        "agent": overview.agent(app_name),
+        "problem": problem,
+        "next_check": overview.next_to_load(after=app_name),
+    }
+    return render(request, CARD + "#checked", context)
+
+
+async def _load(app_name: str) -> DevUIError | None:
+    try:
+        await cards.load(app_name)
+    except DevUIError as error:
+        return error
+    return None
+
+
+MENU_PLACES = {"sessions": "sessions", "state": "state", "runs": "runs", "evals": "evals"}
+"""Places that are filtered by `?app=` -> their routes; elsewhere an app's link leads to its own page."""
+
+
+@require_safe
+def menu(request: HttpRequest) -> HttpResponse:
+    """Answer the links of the app menu: the same place for another app."""
+    place = MENU_PLACES.get(request.GET.get("place", ""))
+    context = {
+        "current": request.GET.get("app", ""),
+        "all_apps": reverse(place or "home"),
+        "place": reverse(place) if place else "",
+        "apps": [(name, seg_reverse("agent", app_name=name)) for name in overview.app_names()],
+    }
+    return render(request, "devui/components/app_menu.html", context)

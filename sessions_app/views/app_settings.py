@@ -1,0 +1,38 @@
+"""What a person decides for an app's sessions."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.http import require_POST
+
+from devui.http import wants_partial
+from sessions_app import app_settings, overview
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.forms import SessionTtl
+from sessions_app.paths import seg_reverse
+
+FORM = "devui/components/session_ttl.html"
+
+
+@require_POST
+def change(request: HttpRequest, app_name: str) -> HttpResponse:
+    """Decide after how long an app's sessions expire.
+
+    Raises:
+        NotFound: nothing is known of the app.
+        BadInput: the span is none, and a page without scripts asked.
+    """
+    if overview.agent(app_name) is None:
+        raise NotFound(
+            f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
+        )
+    form = SessionTtl(request.POST)
+    if form.is_valid():
+        app_settings.set_session_ttl(app_name, form.cleaned_data["ttl"])
+    if wants_partial(request, "session-ttl"):
+        context = {"form": form, "app_name": app_name, "saved": form.is_valid()}
+        return render(request, FORM, context, status=200 if form.is_valid() else 422)
+    if not form.is_valid():
+        raise BadInput(str(form.errors["ttl"][0]), hint="Go back and write another span.")
+    return HttpResponseRedirect(seg_reverse("agent", app_name=app_name))

@@ -1,0 +1,145 @@
+"""Branches of a session on pages: rewinding it, forking it, two sessions side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from devui.http import render_partial, wants_partial
+from sessions_app import lineage, overview
+from sessions_app.branches import compare as comparing
+from sessions_app.branches.fork import fork, title_of
+from sessions_app.branches.rewind import plan_rewind, rewind
+from sessions_app.errors import AlreadyExists, BadInput, StaleSession
+from sessions_app.forms import CompareQuery, ForkForm, ForkQuery, RewindQuery
+from sessions_app.found import find_event, find_session
+from sessions_app.models import AgentSession, Event
+from sessions_app.paths import session_url
+from sessions_app.runs.rows import active_run
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.siblings import siblings
+
+REWIND = "devui/sessions/rewind.html"
+FORK = "devui/sessions/fork.html"
+COMPARE = "devui/sessions/compare.html"
+
+DIALOG = "dialog-content"
+
+Context = dict[str, Any]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def rewind_session(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show what a rewind to before an event's invocation would change; do it.
+
+    When the session has moved on since, what it would change now is shown instead.
+
+    Raises:
+        SessionMissing: no such session.
+        EventMissing: it has no such event.
+        BadInput: the event belongs to no invocation, or the session is an eval attempt.
+        SessionBusy: a run is active on it.
+    """
+    session = find_session(pk)
+    query = RewindQuery(request.POST if request.method == "POST" else request.GET).read()
+    stale: StaleSession | None = None
+    if request.method == "POST":
+        try:
+            rewind(session.pk, event_id=query["event"], revision=query["revision"])
+        except StaleSession as error:
+            stale = error
+        else:
+            return HttpResponseRedirect(session_url(session))
+    context = {
+        "session": session,
+        "plan": plan_rewind(find_session(pk), event_id=query["event"]),
+        "event_id": query["event"],
+        "busy": active_run(session.pk),
+        "stale": stale,
+        "back": session_url(session),
+    }
+    status = 409 if stale else 200
+    return render_partial(request, REWIND, context, partial="plan", target=DIALOG, status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the form of a fork; make it and go to it.
+
+    Raises:
+        SessionMissing: no such session.
+        EventMissing: it has no such event.
+    """
+    session = find_session(pk)
+    if request.method == "POST":
+        form = ForkForm(request.POST)
+    else:
+        form = ForkForm(initial=_initial(session, ForkQuery(request.GET).read()["seq"]))
+    if form.is_valid():
+        try:
+            return HttpResponseRedirect(session_url(fork(session.pk, form.wanted())))
+        except (AlreadyExists, BadInput) as error:
+            form.add_error(None, f"{error.message} {error.hint}")
+    context = {
+        "session": session,
+        "form": form,
+        "apps": overview.app_names(),
+        "back": session_url(session),
+        "seq": form["seq"].value(),
+    }
+    status = 422 if form.is_bound else 200
+    return render_partial(request, FORK, context, partial="form", target=DIALOG, status=status)
+
+
+@require_safe
+def compare(request: HttpRequest) -> HttpResponse:
+    """Show two sessions side by side from their common events on; without a second one, which there are."""
+    query = CompareQuery(request.GET).read()
+    left = find_session(query["left"])
+    context: Context = {"left": left, "query": query, "choices": _choices(left)}
+    if query["right"] is None:
+        return render(request, COMPARE, context)
+    right = find_session(query["right"])
+    context |= {"right": right, **_turns(left, right, query)}
+    if wants_partial(request, "more-turns"):
+        return render(request, COMPARE + "#more", context)
+    at = [_event(left, query["left_at"]), _event(right, query["right_at"])]
+    context |= {
+        "common_event": windows.nearest_event(left, context["common"]) if context["common"] else None,
+        "difference": comparing.state_difference(left, right, *at),
+    }
+    return render(request, COMPARE, context)
+
+
+def _turns(left: AgentSession, right: AgentSession, query: Context) -> Context:
+    common = comparing.common_events(left, right)
+    after = (common if query[name] is None else query[name] for name in ("left_after", "right_after"))
+    return {"common": common, "page": comparing.turns(left, right, *after)}
+
+
+def _choices(left: AgentSession) -> list[AgentSession]:
+    """Return the sessions to compare with: relatives first, then the newest of the app."""
+    parent = [left.forked_from] if left.forked_from else []
+    found = {each.pk: each for each in (*parent, *lineage.forks_of(left), *siblings(left))}
+    found.pop(left.pk, None)
+    return list(found.values())
+
+
+def _initial(session: AgentSession, seq: int | None) -> Context:
+    at = session.last_seq if seq is None else seq
+    if session.last_seq:
+        _event(session, at)
+    return {
+        "seq": at,
+        "app": session.app_name,
+        "user": session.user_id,
+        "title": title_of(session, at),
+        "shared": "live",
+    }
+
+
+def _event(session: AgentSession, seq: int | None) -> Event | None:
+    return None if seq is None else find_event(session, seq=seq)

@@ -1,0 +1,117 @@
+"""The list of runs: what was sent to agents, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from devui.http import render_partial
+from sessions_app import keyset, overview, watching
+from sessions_app.forms import RunQuery, RunWatch
+from sessions_app.models import Run
+from sessions_app.runs import rows
+
+LIST = "devui/sessions/runs.html"
+MOST_ARRIVED = 99
+"""Runs counted as new; there may be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A run with what its columns make of it; `seconds` and `events` are None until it has ended."""
+
+    run: Run
+    is_active: bool
+    seconds: float | None
+    events: int | None
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """Show the runs of all apps, newest first."""
+    query = RunQuery(request.GET).read()
+    page = keyset.page(_wanted(query), "created_at", query["before"], key=str)
+    newest = page.rows[0].created_at if page.rows else 0.0
+    context = {
+        "page": page,
+        "rows": [_row(run) for run in page.rows],
+        "watch": _watch(query, watching.seen(page.rows, _mark), newest if page.is_first else None),
+        "app": query["app"],
+        "status": query["status"],
+        "statuses": Run.Status.choices,
+        "apps": overview.app_names(),
+    }
+    return render_partial(request, LIST, context, partial="runs")
+
+
+@require_safe
+def changes(request: HttpRequest) -> HttpResponse:
+    """Answer how a list on screen has changed: its rows, and how many runs came. 204: it has not."""
+    query = RunWatch(request.GET).read()
+    seen = watching.parse(query["shown"], str)
+    found = list(_runs().filter(pk__in=seen.marks))
+    changed, gone = seen.changed(found, _mark), seen.gone(found)
+    arrived = _arrived(query, seen)
+    if not changed and not gone and arrived == (query["told"] or 0):
+        return HttpResponse(status=204)
+    context = {
+        "changed": [_row(run) for run in changed],
+        "gone": gone,
+        "arrived": arrived,
+        "many": MOST_ARRIVED,
+        "is_first_row": bool(arrived and not seen.marks),
+        "watch": _watch(query, seen.after(changed, gone, _mark), query["since"], arrived),
+        "list": _address("runs", query),
+    }
+    return render(request, LIST + "#watch", context)
+
+
+def _runs() -> QuerySet[Run]:
+    return Run.objects.select_related("session").defer("request")
+
+
+def _wanted(query: Mapping[str, Any]) -> QuerySet[Run]:
+    found = _runs()
+    if query["app"]:
+        found = found.filter(session__app_name=query["app"])
+    if query["status"]:
+        found = found.filter(status=query["status"])
+    return found
+
+
+def _arrived(query: Mapping[str, Any], seen: watching.Seen[str]) -> int:
+    """Return how many runs wanted came after the newest that is shown, at most `MOST_ARRIVED`."""
+    if query["since"] is None:
+        return 0
+    newer = _wanted(query).filter(created_at__gt=query["since"]).exclude(pk__in=seen.marks)
+    return newer.order_by("-created_at")[:MOST_ARRIVED].count()
+
+
+def _mark(run: Run) -> str:
+    return watching.mark_of(run.status, bool(run.cancel_requested_at), run.error)
+
+
+def _watch(query: Mapping[str, Any], seen: watching.Seen[str], since: float | None, told: int = 0) -> str:
+    """Return where a list asks how it has changed. Without `since` it does not hear of new runs."""
+    counting = {} if since is None else {"since": repr(since), "told": str(told)}
+    return _address("run-changes", query, shown=str(seen), **counting)
+
+
+def _address(route: str, query: Mapping[str, Any], **more: str) -> str:
+    """Return the address of a route with the filters of a query."""
+    filters = {name: query[name] for name in ("app", "status") if query[name]}
+    return f"{reverse(route)}?{urlencode(filters | more)}".removesuffix("?")
+
+
+def _row(run: Run) -> Row:
+    seconds = run.finished_at - run.started_at if run.finished_at and run.started_at else None
+    events = run.last_seq - run.first_seq if run.last_seq is not None and run.first_seq is not None else None
+    return Row(run, run.status in rows.ACTIVE, seconds, events)

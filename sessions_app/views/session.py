@@ -1,0 +1,263 @@
+"""The session page: its timeline, the inspector of an event, the state board, and the pieces htmx asks for."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from devui.http import json_text, wants_partial
+from sessions_app import expiry, lineage
+from sessions_app.errors import EventMissing, SessionMissing
+from sessions_app.forms import PieceQuery, QueryForm
+from sessions_app.models import AgentSession, Event
+from sessions_app.presentation import jsontree
+from sessions_app.realms import in_own_realm, is_kept
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.board import board
+from sessions_app.timeline.difference import differences
+from sessions_app.timeline.inspector import inspect
+from sessions_app.timeline.reading import read
+from sessions_app.timeline.runs import runs_of
+from sessions_app.timeline.siblings import list_mark, siblings
+from sessions_app.timeline.window import Window
+
+PAGE = "devui/sessions/session.html"
+TIMELINE = "devui/sessions/timeline.html"
+
+KEYS_SHOWN = 60
+"""Keys of a scope that the board shows before somebody asks for all."""
+
+NEAR_LOOKED_AT = 500
+TABS = (("parts", "Parts"), ("delta", "Delta"), ("raw", "Raw JSON"), ("actions", "Actions"))
+SCOPES = ("merged", "session", "user", "app", "temp")
+
+Context = dict[str, Any]
+
+
+class SessionPageQuery(QueryForm):
+    """What a session page shows: the event selected, where the timeline stands, which tabs are open."""
+
+    event = forms.CharField(required=False, strip=False)
+    seq = forms.IntegerField(required=False)
+    before = forms.IntegerField(required=False, min_value=0)
+    after = forms.IntegerField(required=False, min_value=0)
+    tab = forms.ChoiceField(required=False, choices=TABS)
+    scope = forms.ChoiceField(required=False, choices=[(name, name) for name in SCOPES])
+    keys = forms.CharField(required=False)
+    find = forms.CharField(required=False, max_length=500)
+    diff = forms.CharField(required=False)
+
+
+class EventPieceQuery(PieceQuery):
+    """Which piece of an event is wanted: `pointer` below `base`."""
+
+    base = forms.CharField(required=False, strip=False)
+
+
+@require_safe
+def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
+    """Show a session by its ids."""
+    ids = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+    session = expiry.with_ttl(AgentSession.objects.filter(realm="", **ids)).first()
+    if session is None:
+        return _no_session(request, **ids)
+    return _show(request, session)
+
+
+@require_safe
+def by_key(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show a session by its key: one of a realm, or one whose ids cannot stand in a path."""
+    session = expiry.with_ttl(AgentSession.objects.filter(pk=pk)).first()
+    if session is None:
+        context = {
+            "message": f"There is no session {pk}.",
+            "hint": "It may have been deleted.",
+            "code": SessionMissing.code,
+        }
+        return render(request, "devui/sessions/missing.html", context, status=404)
+    return _show(request, session)
+
+
+@require_safe
+def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+    """Answer an event's JSON as it is stored or, with a pointer, a piece of it as a tree.
+
+    Raises:
+        EventMissing: no such event.
+        NotFound: there is nothing at the pointer.
+    """
+    data = Event.objects.filter(session__pk=pk, seq=seq).values_list("data", flat=True).first()
+    if data is None:
+        raise EventMissing(
+            f"Session {pk} has no event {seq}.", hint="It may have been deleted: reload the page."
+        )
+    if "pointer" not in request.GET:
+        return json_text(data)
+    query = EventPieceQuery(request.GET).read()
+    value = jsontree.resolve(json.loads(data), query["base"])
+    url = f"{request.path}?base={query['base']}"
+    return HttpResponse(jsontree.render_piece(value, query["pointer"], offset=query["offset"] or 0, url=url))
+
+
+def _show(request: HttpRequest, session: AgentSession) -> HttpResponse:
+    query = SessionPageQuery(request.GET).read()
+    for target, (template, contexts) in PARTS.items():
+        if wants_partial(request, target):
+            return _answer(request, template, contexts, session, query)
+    return _answer(request, PAGE, (_frame, _timeline, _detail, _siblings), session, query)
+
+
+def _answer(
+    request: HttpRequest,
+    template: str,
+    contexts: tuple[Callable[[AgentSession, Context], Context], ...],
+    session: AgentSession,
+    query: Context,
+) -> HttpResponse:
+    selected = _selected(session, query)
+    if selected is None and (query["event"] or query["seq"] is not None):
+        return _no_event(request, session, query)
+    context: Context = {"session": session, "selected": selected}
+    for build in contexts:
+        context |= build(session, query | {"selected": selected})
+    return render(request, template, context)
+
+
+def _selected(session: AgentSession, query: Context) -> Event | None:
+    if query["event"]:
+        return windows.find_event(session, event_id=query["event"])
+    return None if query["seq"] is None else windows.find_event(session, seq=query["seq"])
+
+
+def _frame(session: AgentSession, query: Context) -> Context:
+    return {
+        "name": session.title or session.first_text or session.session_id,
+        "runs": runs_of(session.pk),
+        "realm_name": _realm_name(session),
+        "is_kept": is_kept(session),
+        "origin": lineage.origin_of(session),
+        "parent": session.forked_from,
+        "find": query["find"],
+    }
+
+
+def _timeline(session: AgentSession, query: Context) -> Context:
+    timeline = read(session, _window(session, query))
+    selected = query["selected"]
+    return {
+        "window": timeline.window,
+        "groups": timeline.groups,
+        "ahead": timeline.ahead,
+        "selected_seq": selected.seq if selected else None,
+    }
+
+
+def _window(session: AgentSession, query: Context) -> Window:
+    if query["before"] is not None:
+        return windows.before(session, query["before"])
+    if query["after"] is not None:
+        return windows.after(session, query["after"])
+    if query["selected"]:
+        return windows.around(session, query["selected"].seq)
+    return windows.newest(session)
+
+
+def _detail(session: AgentSession, query: Context) -> Context:
+    selected: Event | None = query["selected"]
+    at = selected.seq if selected else session.last_seq
+    return {
+        **_board(session, query),
+        "inspection": inspect(session, selected) if selected else None,
+        "can_rewind": selected is not None and bool(selected.invocation_id) and not is_kept(session),
+        **({} if selected else _relatives(session)),
+        "tabs": TABS,
+        "tab": query["tab"] or "parts",
+        "travel": {
+            "at": at,
+            "back": max(at - 1 if selected else at, 1),
+            "forth": min(at + 1, session.last_seq),
+            "last": max(session.last_seq, 1),
+        },
+    }
+
+
+def _relatives(session: AgentSession) -> Context:
+    return {
+        "origin": lineage.origin_of(session),
+        "parent": session.forked_from,
+        "forks": lineage.forks_of(session),
+        "in_own_realm": in_own_realm(session),
+    }
+
+
+def _realm_name(session: AgentSession) -> str:
+    """Return in words what the private world of a session is; empty in real life."""
+    if in_own_realm(session):
+        return "own user: and app: state"
+    return "eval attempt" if session.realm else ""
+
+
+def _board(session: AgentSession, query: Context) -> Context:
+    limit = 0 if query["keys"] == "all" else KEYS_SHOWN
+    shared = {"scope": query["scope"] or "merged", "can_edit": not is_kept(session)}
+    if query["diff"]:
+        found = differences(session, query["diff"], query["selected"], limit=limit)
+        return {**shared, "differences": found}
+    return {**shared, "board": board(session, query["selected"], limit=limit)}
+
+
+def _siblings(session: AgentSession, query: Context) -> Context:
+    return {
+        "siblings": siblings(session, query["find"]),
+        "list_mark": list_mark(session.realm, session.app_name),
+    }
+
+
+PARTS = {
+    "older": (f"{TIMELINE}#older", (_timeline,)),
+    "newer": (f"{TIMELINE}#newer", (_timeline,)),
+    "window": (f"{TIMELINE}#window", (_timeline,)),
+    "detail": (f"{PAGE}#detail", (_detail,)),
+    "board": (f"{PAGE}#board", (_board,)),
+    "siblings": (f"{PAGE}#siblings", (_siblings,)),
+}
+"""Id of the element that htmx fills -> the template of its content and what it needs."""
+
+
+def _no_event(request: HttpRequest, session: AgentSession, query: Context) -> HttpResponse:
+    wanted = repr(query["event"]) if query["event"] else str(query["seq"])
+    seq = session.last_seq if query["event"] else query["seq"]
+    context = {
+        "message": f"This session has no event {wanted}.",
+        "hint": f"It has {session.last_seq} events; the link may be to another session, or cut short.",
+        "code": EventMissing.code,
+        "session": session,
+        "nearest": windows.nearest_event(session, seq),
+    }
+    return render(request, "devui/sessions/missing.html", context, status=404)
+
+
+def _no_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
+    context = {
+        "message": f"App {app_name!r} has no session {session_id!r} of the user {user_id!r}.",
+        "hint": "It may have been deleted, or belong to another user; ids are compared letter by letter.",
+        "code": SessionMissing.code,
+        "near": _near(app_name, session_id),
+    }
+    return render(request, "devui/sessions/missing.html", context, status=404)
+
+
+def _near(app_name: str, session_id: str) -> list[AgentSession]:
+    """Return the app's newer sessions whose ids are most like one that does not exist."""
+    newest = AgentSession.objects.filter(realm="", app_name=app_name).order_by("-updated_at", "-pk")
+    by_id: dict[str, AgentSession] = {}
+    for session in newest[:NEAR_LOOKED_AT]:
+        by_id.setdefault(session.session_id, session)
+    return [by_id[name] for name in difflib.get_close_matches(session_id, by_id, n=5, cutoff=0.5)]

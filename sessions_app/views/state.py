@@ -1,0 +1,107 @@
+"""State that sessions share: the keys of an app and of a user, who wrote them, and each key's history."""
+
+from __future__ import annotations
+
+import json
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from devui.http import render_partial
+from sessions_app import drift, history, overview, scopes
+from sessions_app.errors import NotFound
+from sessions_app.forms import HistoryQuery, PieceQuery, StateQuery
+from sessions_app.found import find_session
+from sessions_app.models import Scope, StateChange
+from sessions_app.presentation import jsontree
+from sessions_app.timeline.changes import cut
+
+PAGE = "devui/sessions/state.html"
+HISTORY_SIZE = 20
+DRIFT_SHOWN = 100
+DRIFT_VALUE = 400
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """Show the state of an app and of a user; without an app, which apps have state."""
+    query = StateQuery(request.GET).read()
+    app, user = query["app"], query["user"]
+    context = {"app": app, "user": user, "apps": overview.app_names()}
+    if not app:
+        return render(request, PAGE, {**context, "owners": scopes.apps_with_state()})
+    boards = [scopes.app_keys(app, query["after_app"])]
+    if user:
+        boards.append(scopes.user_keys(app, user, query["after_user"]))
+    return render(request, PAGE, {**context, "boards": boards, "users": scopes.users_with_state(app)})
+
+
+@require_safe
+def key_history(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show every write of the key that the ledger row `pk` wrote, newest first."""
+    change = _change(pk)
+    query = HistoryQuery(request.GET).read()
+    before, here = query["before"], query["here"]
+    rows = history.history_of_key(Scope(change.scope), change.owner_id, change.key).select_related("session")
+    if here is not None:
+        rows = rows.filter(session__pk=here)
+    if before is not None:
+        rows = rows.filter(position__lt=before)
+    found = list(rows[: HISTORY_SIZE + 1])
+    shown = found[:HISTORY_SIZE]
+    context = {
+        "change": change,
+        "writes": list(zip(shown, [*found[1:], None], strict=False)),
+        "older": shown[-1].position if len(found) > HISTORY_SIZE else None,
+        "is_first": before is None,
+        "here": here,
+        "is_shared": change.scope != Scope.SESSION,
+    }
+    return render_partial(
+        request, "devui/sessions/key_history.html", context, partial="history", target="dialog-content"
+    )
+
+
+@require_safe
+def drift_of(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show where a session's stored state is not what its events add up to, and why.
+
+    Raises:
+        SessionMissing: no such session.
+    """
+    session = find_session(pk)
+    found = drift.drift(session)
+    context = {
+        "session": session,
+        "keys": found.keys[:DRIFT_SHOWN],
+        "hidden": max(0, len(found.keys) - DRIFT_SHOWN),
+        "foreign": sum(entry.why == drift.Why.FOREIGN for entry in found.keys),
+        "untracked": [
+            (row, cut(row.stored, DRIFT_VALUE), cut(row.value, DRIFT_VALUE))
+            for row in found.untracked[:DRIFT_SHOWN]
+        ],
+    }
+    return render_partial(
+        request, "devui/sessions/drift.html", context, partial="drift", target="dialog-content"
+    )
+
+
+@require_safe
+def value(request: HttpRequest, pk: int) -> HttpResponse:
+    """Answer a piece of the value that the ledger row `pk` wrote."""
+    query = PieceQuery(request.GET).read()
+    change = _change(pk)
+    piece = jsontree.render_piece(
+        json.loads(change.value or "null"), query["pointer"], offset=query["offset"] or 0, url=request.path
+    )
+    return HttpResponse(piece)
+
+
+def _change(pk: int) -> StateChange:
+    change = StateChange.objects.filter(pk=pk).select_related("session").defer("private").first()
+    if change is None:
+        raise NotFound(
+            f"The ledger has no row {pk}.", hint="Its session may have been deleted; load the page again."
+        )
+    return change

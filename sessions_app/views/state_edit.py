@@ -1,0 +1,194 @@
+"""Changing a key of a session's state from its page: a form with a preview, and the removal of a key."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from devui.http import render_partial, wants_partial
+from sessions_app import edits, history, realms, state
+from sessions_app.edits import Condition
+from sessions_app.errors import DevUIError, NotFound
+from sessions_app.forms import KeyEdit, KeyQuery, KeyRemoval
+from sessions_app.found import find_session
+from sessions_app.models import AgentSession, Scope, StateChange
+from sessions_app.paths import session_url
+from sessions_app.presentation import valuediff, visible
+from sessions_app.runs import rows
+
+EDIT = "devui/sessions/key_edit.html"
+REMOVE = "devui/sessions/key_remove.html"
+
+EDITED_CHARACTERS = 200_000
+"""A longer value is not put into a form."""
+
+Context = dict[str, Any]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def edit(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the form of a key (without one: of a new key), preview what would change, change it.
+
+    Raises:
+        SessionMissing: no such session.
+        BadInput: the key is never stored, or the session is an eval attempt.
+    """
+    session = _session(pk)
+    if request.method == "POST":
+        return _edit(request, session)
+    name = KeyQuery(request.GET).read()["key"]
+    is_new = "key" not in request.GET
+    scope, key = edits.stored_name(name)
+    current = None if is_new else history.last_change(session, scope, key)
+    form = KeyEdit(initial=_initial(scope, key, current))
+    return _form(request, session, form, scope, current, is_new=is_new)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def remove(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask whether to remove a key, and say what a removal is; remove it.
+
+    Raises:
+        SessionMissing: no such session.
+        NotFound: the key has no value.
+        BadInput: the session is an eval attempt.
+    """
+    session = _session(pk)
+    name = KeyQuery(request.GET).read()["key"]
+    scope, key = edits.stored_name(name)
+    status, problem = 200, None
+    if request.method == "POST":
+        form = KeyRemoval(request.POST)
+        seen = form.cleaned_data["seen"] if form.is_valid() else 0
+        try:
+            return _done(session, edits.remove_key(session.pk, name, Condition(position=seen)))
+        except DevUIError as error:
+            status, problem = error.status, error
+    current = history.last_change(session, scope, key)
+    if current is None or current.removed:
+        raise NotFound(f"The key {name!r} has no value.", hint="It was removed already; reload the page.")
+    context = {
+        **_about(session, scope, current),
+        "name": name,
+        "problem": problem,
+        "next_seq": session.last_seq + 1,
+    }
+    return render_partial(
+        request, REMOVE, context, partial="question", target="dialog-content", status=status
+    )
+
+
+def _edit(request: HttpRequest, session: AgentSession) -> HttpResponse:
+    form = KeyEdit(request.POST)
+    if not form.is_valid():
+        scope = Scope(form.cleaned_data.get("scope", Scope.SESSION))
+        return _form(request, session, form, scope, None, is_new="key" not in request.GET, status=422)
+    scope, key = Scope(form.cleaned_data["scope"]), form.cleaned_data["key"]
+    problem: DevUIError | None = None
+    if form.cleaned_data["step"] == "save":
+        condition = Condition(position=form.cleaned_data["seen"])
+        try:
+            return _done(session, edits.put_key(session.pk, form.name, form.cleaned_data["value"], condition))
+        except DevUIError as error:
+            problem = error
+    current = history.last_change(session, scope, key)
+    return _form(
+        request,
+        session,
+        form,
+        scope,
+        current,
+        is_new="key" not in request.GET,
+        problem=problem,
+        status=problem.status if problem else 200,
+    )
+
+
+def _form(
+    request: HttpRequest,
+    session: AgentSession,
+    form: forms.Form,
+    scope: Scope,
+    current: StateChange | None,
+    *,
+    is_new: bool,
+    problem: DevUIError | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    preview = _preview(form, current) if form.is_bound and form.is_valid() else None
+    name = KeyQuery(request.GET).read()["key"]
+    context = {
+        **_about(session, scope, current),
+        "form": form,
+        "name": name,
+        "is_new": is_new,
+        "scopes": [(str(name), state.PREFIX[name]) for name in Scope],
+        "preview": preview,
+        "problem": problem,
+        "seen": _seen(form, current),
+        "is_long": current is not None and len(current.value or "") > EDITED_CHARACTERS,
+        "is_secret": current is not None and current.private is not None,
+        "next_seq": session.last_seq + 1,
+    }
+    if wants_partial(request, "preview"):
+        return render(request, f"{EDIT}#preview", context, status=status)
+    return render_partial(request, EDIT, context, partial="form", target="dialog-content", status=status)
+
+
+def _about(session: AgentSession, scope: Scope, current: StateChange | None) -> Context:
+    return {
+        "session": session,
+        "scope": str(scope),
+        "current": current,
+        "reach": edits.reach(session, scope),
+        "run": rows.active_run(session.pk),
+        "back": session_url(session),
+    }
+
+
+def _initial(scope: Scope, key: str, current: StateChange | None) -> Context:
+    """Return the fields of a key's form: text as it is, where a form keeps it, the rest as indented JSON."""
+    shown = {"scope": str(scope), "key": key, "kind": "text", "value": ""}
+    if current is None or current.removed or len(current.value or "") > EDITED_CHARACTERS:
+        return shown
+    value = json.loads(current.value or "null")
+    if isinstance(value, str) and "\r" not in value and visible.text(value) == value:
+        return {**shown, "value": value}
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    return {**shown, "kind": "json", "value": visible.json_text(text)}
+
+
+def _seen(form: forms.Form, current: StateChange | None) -> int:
+    """Return the position of the write that the page shows; a form with faults shows what it showed before."""
+    if form.errors:
+        return int(form.cleaned_data.get("seen", 0))
+    return current.position if current else 0
+
+
+def _preview(form: forms.Form, current: StateChange | None) -> Context:
+    """Return old and new as the page shows them; credentials in the new value are left out as everywhere."""
+    old = None if current is None or current.removed else current.value
+    new = state.canonical(form.cleaned_data["value"], form.cleaned_data["key"]).public
+    brief = valuediff.is_brief(old, new)
+    return {
+        "old": old,
+        "new": new,
+        "is_same": old == new,
+        "is_brief": brief,
+        "lines": [] if brief else valuediff.lines(old, new),
+    }
+
+
+def _done(session: AgentSession, edited: edits.Edited) -> HttpResponse:
+    return HttpResponseRedirect(f"{session_url(session)}?seq={edited.appended.seq}", status=303)
+
+
+def _session(pk: int) -> AgentSession:
+    session = find_session(pk)
+    realms.refuse_kept(session)
+    return session

@@ -1,0 +1,144 @@
+// Pages of evals: cases that open, attempts beside the matrix, and what a run does while it runs.
+
+import { atMostEvery, fetchPart } from "./fragment.js";
+import { isShortcut } from "./keys.js";
+import { Live } from "./live.js";
+import { showTimes } from "./times.js";
+
+const isPlainClick = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+
+/* --- An evalset: a case is loaded when it is opened; the button says what it will run. --- */
+
+for (const details of document.querySelectorAll(".case > details")) {
+  details.addEventListener("toggle", async () => {
+    const body = details.querySelector(".case-body");
+    if (!details.open || body.childElementCount) return;
+    const number = details.querySelector("summary").dataset.case;
+    const html = await fetchPart(`${location.pathname}?case=${number}`, "case");
+    if (html !== null) body.innerHTML = html;
+  });
+}
+
+const runLabel = document.querySelector("[data-run-label]");
+const boxes = [...document.querySelectorAll(".case > input[name=case]")];
+const allLabel = runLabel?.textContent;
+
+function sayWhatRuns() {
+  const chosen = boxes.filter((box) => box.checked).length;
+  runLabel.textContent = chosen ? `Run ${chosen} of ${boxes.length} cases` : allLabel;
+}
+
+if (runLabel) {
+  for (const box of boxes) box.addEventListener("change", sayWhatRuns);
+  sayWhatRuns();
+}
+
+/* --- A run: the address says which attempt is open, so Back works and a link opens the same view. --- */
+
+const page = document.querySelector(".run-page");
+const pane = document.getElementById("attempt");
+const attemptOf = (url) => new URL(url, location.href).searchParams.get("attempt") ?? "";
+
+/** Return this page's address with another attempt open, or none. */
+function addressOf(attempt) {
+  const query = new URLSearchParams(location.search);
+  query.delete("attempt");
+  if (attempt) query.set("attempt", attempt);
+  return `${location.pathname}?${query}`.replace(/\?$/, "");
+}
+
+async function show(attempt, { push = true } = {}) {
+  if (push && attempt !== page.dataset.shown) history.pushState(null, "", addressOf(attempt));
+  page.dataset.shown = attempt;
+  mark();
+  if (!attempt) {
+    pane.replaceChildren();
+    return;
+  }
+  const html = await fetchPart(addressOf(attempt), "attempt");
+  if (html === null || page.dataset.shown !== attempt) return;
+  const open = new Set([...pane.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
+  pane.innerHTML = html;
+  for (const summary of pane.querySelectorAll("summary")) {
+    if (open.has(summary.textContent)) summary.parentElement.open = true;
+  }
+  showTimes(pane);
+}
+
+/** Show in the matrix which attempt is open. */
+function mark() {
+  for (const row of page.querySelectorAll("tr[aria-current]")) row.removeAttribute("aria-current");
+  for (const link of page.querySelectorAll("a[aria-current]")) link.removeAttribute("aria-current");
+  if (!page.dataset.shown) return;
+  for (const link of page.querySelectorAll(`[data-attempt="${CSS.escape(page.dataset.shown)}"]`)) {
+    link.setAttribute("aria-current", "true");
+    link.closest("tr").setAttribute("aria-current", "true");
+  }
+}
+
+function step(by) {
+  const rows = [...page.querySelectorAll("#cases > tr")];
+  const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
+  const row = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by];
+  if (!row) return;
+  row.scrollIntoView({ block: "nearest" });
+  show(row.querySelector("[data-attempt]").dataset.attempt);
+}
+
+if (page) {
+  document.addEventListener("click", (event) => {
+    if (!isPlainClick(event)) return;
+    const link = event.target.closest("[data-attempt], [data-close-attempt]");
+    const row = event.target.closest("#cases > tr");
+    if (link) {
+      event.preventDefault();
+      show(link.dataset.attempt ?? "");
+    } else if (row && !event.target.closest("a, button, summary") && getSelection().isCollapsed) {
+      show(row.querySelector("[data-attempt]").dataset.attempt);
+    }
+  });
+  addEventListener("popstate", () => show(attemptOf(location.href), { push: false }));
+  document.addEventListener("keydown", (event) => {
+    if (!isShortcut(event)) return;
+    const keys = { j: () => step(1), k: () => step(-1), Escape: () => page.dataset.shown && show("") };
+    if (!keys[event.key]) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  mark();
+}
+
+/* --- While it runs: rows change in place, so nothing moves under the reader. --- */
+
+const summary = document.getElementById("summary");
+
+const countCases = atMostEvery(1000, async () => {
+  const html = await fetchPart(location.href, "filters");
+  if (html !== null) document.getElementById("filters").innerHTML = html;
+});
+
+function take(message) {
+  if (message.type === "beat") return;
+  summary.dataset.cursor = message.cursor;
+  if (message.summary) summary.innerHTML = message.summary;
+  for (const { id, html } of message.rows) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    document.getElementById(id)?.replaceWith(template.content);
+  }
+  mark();
+  countCases();
+  showTimes(summary);
+  if (message.attempts.map(String).includes(page.dataset.shown)) show(page.dataset.shown, { push: false });
+  if (message.type === "end") {
+    live.close();
+    delete summary.dataset.state;
+  }
+}
+
+const address = () => {
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  return `${scheme}//${location.host}${summary.dataset.live}?after=${summary.dataset.cursor}`;
+};
+const live = summary?.dataset.live ? new Live(address, take, (state) => { summary.dataset.state = state; }) : null;
+live?.connect();

@@ -1,0 +1,36 @@
+// Pieces of a page by its own address, as htmx asks for them.
+
+import { errorOf, showError } from "./toasts.js";
+
+const running = new Map();
+
+/** Fetch the content of the element `target` at `url`; a newer request for it takes this one's place. */
+export async function fetchPart(url, target) {
+  running.get(target)?.abort();
+  const control = new AbortController();
+  running.set(target, control);
+  try {
+    const headers = { "HX-Request": "true", "HX-Target": target };
+    const response = await fetch(url, { headers, signal: control.signal });
+    const text = await response.text();
+    if (response.ok) return text;
+    showError(...errorOf(text, response.status));
+  } catch (error) {
+    if (error.name !== "AbortError") showError("The server cannot be reached.", "Is it still running?");
+  }
+  return null;
+}
+
+/** Return a function that calls `work` at most once in `wait` milliseconds, the last time too. */
+export function atMostEvery(wait, work) {
+  let timer = 0;
+  let last = -wait;
+  return () => {
+    if (timer) return;
+    timer = setTimeout(() => {
+      timer = 0;
+      last = performance.now();
+      work();
+    }, Math.max(0, last + wait - performance.now()));
+  };
+}

@@ -1,0 +1,46 @@
+// Messages stay until they are closed: an error that disappears cannot be read.
+
+import { plain } from "./visible.js";
+
+const MOST = 5;
+
+/** Show an error: what happened, and the way out if there is one. */
+export function showError(message, hint = "") {
+  const region = document.getElementById("toasts");
+  const toast = document.getElementById("toast-template").content.firstElementChild.cloneNode(true);
+  toast.querySelector("[data-message]").textContent = plain(message);
+  toast.querySelector("[data-hint]").textContent = plain(hint);
+  toast.querySelector("button").addEventListener("click", () => toast.remove());
+  region.append(toast);
+  while (region.children.length > MOST) region.firstElementChild.remove();
+}
+
+/** Read an error answer: DevUI's JSON, or the error page in HTML. */
+export function errorOf(text, status) {
+  try {
+    const body = JSON.parse(text);
+    if (typeof body.detail === "string") return [body.detail, body.hint ?? ""];
+  } catch {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    const message = page.querySelector("[data-error-message]")?.textContent.trim();
+    if (message) return [message, page.querySelector("[data-error-hint]")?.textContent.trim() ?? ""];
+  }
+  return [`The server answered ${status}.`, "Reload the page; if it stays, look at the server's log."];
+}
+
+/* What a page asks by itself fails quietly: it asks again. */
+const isQuiet = (event) => event.detail.elt?.matches?.("[data-quiet]");
+
+document.addEventListener("htmx:responseError", (event) => {
+  if (isQuiet(event)) return;
+  const { xhr } = event.detail;
+  showError(...errorOf(xhr.responseText, xhr.status));
+});
+document.addEventListener("htmx:sendError", (event) => {
+  event.detail.elt?.classList?.add("is-cut-off");
+  if (isQuiet(event)) return;
+  showError("The server cannot be reached.", "Is it still running? Nothing was changed.");
+});
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.detail.successful) event.detail.elt?.classList?.remove("is-cut-off");
+});

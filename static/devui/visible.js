@@ -1,0 +1,13 @@
+// Characters that nobody sees, made visible in text that a script puts on the page (see sessions_app/presentation/visible.py).
+
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+
+/** Return text with its unseen characters as escapes; lines and tabs stay. */
+export function plain(text) {
+  return text.replace(UNSEEN, (sign) => ("\n\t".includes(sign) ? sign : escapeOf(sign.codePointAt(0))));
+}
+
+function escapeOf(code) {
+  const digits = code.toString(16);
+  return code < 0x10000 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
+}

@@ -1,0 +1,3 @@
+"""Cannot be loaded."""
+
+raise RuntimeError("this agent is broken on purpose")

@@ -1,0 +1,36 @@
+"""Says a word every twentieth of a second, as long as it is let; fails or ends its process when asked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.genai import types
+
+WORDS = 100
+
+
+class Slow(BaseAgent):
+    """A counter that can be interrupted."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        asked = ctx.user_content.parts[0].text if ctx.user_content and ctx.user_content.parts else ""
+        for number in range(WORDS):
+            if number == 2 and asked == "fail":
+                raise ValueError("kaput")
+            if number == 2 and asked == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            text = types.Part(text=f"word {number}")
+            content = types.Content(role="model", parts=[text])
+            yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+            if asked == "short":
+                return
+            await asyncio.sleep(0.05)
+
+
+root_agent = Slow(name="slow", description="Counts slowly.")

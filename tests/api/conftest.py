@@ -1,0 +1,112 @@
+"""The web as its clients meet it, and ADK's own server beside it: as the oracle, or as the upstream."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from sessions_app import db
+from sessions_app.runs import client as runs
+from tests.api.peer import Peer, PeerProvider, adk_server
+from tests.store import store_url
+from tests.web import over, serve
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples" / "agents"
+AGENTS = Path(__file__).parent / "agents"
+
+
+@pytest.fixture
+def store(transactional_db: None) -> Iterator[None]:
+    """A store emptied after the test, whose threads end with it."""
+    yield
+    db.close_pools()
+
+
+@pytest.fixture(autouse=True)
+def agents_dir(settings: Any) -> Path:
+    """The example agents."""
+    settings.DEVUI_AGENTS_DIR = str(EXAMPLES)
+    return EXAMPLES
+
+
+@pytest_asyncio.fixture
+async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of DevUI."""
+    from devui.asgi import application
+
+    async with over(application) as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def adk() -> AsyncIterator[httpx.AsyncClient]:
+    """A client of ADK's own development server over ADK's own services in memory."""
+    async with over(adk_server(EXAMPLES)) as client:
+        yield client
+
+
+@contextmanager
+def peer_process(folder: Path, agents: Path) -> Iterator[Peer]:
+    """Run ADK's own server over the test's store, in a process of its own, on a unix socket."""
+    socket = folder / "adk.sock"
+    environment = {**os.environ, "DATABASE_URL": store_url()}
+    command = [sys.executable, "-m", "tests.api.peer", str(socket), str(agents)]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    try:
+        yield Peer(socket, process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def shared_peer(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None) -> Iterator[Peer]:
+    """ADK's own server for the tests of a module."""
+    with peer_process(tmp_path_factory.mktemp("peer"), AGENTS) as peer:
+        peer.wait()
+        yield peer
+
+
+@pytest.fixture
+def peer(shared_peer: Peer) -> Iterator[Peer]:
+    """ADK's own server, registered as what runs the agents."""
+    runs.register(PeerProvider(shared_peer, ["broken", "slow"]))
+    yield shared_peer
+    runs.register(None)
+
+
+@pytest.fixture
+def start_peer(tmp_path: Path, store: None) -> Iterator[Callable[[], Peer]]:
+    """Starts a server of ADK's that a test may kill."""
+    with ExitStack() as stack:
+
+        def start() -> Peer:
+            peer = stack.enter_context(peer_process(tmp_path, AGENTS))
+            peer.wait()
+            runs.register(PeerProvider(peer, ["slow"]))
+            stack.callback(runs.register, None)
+            return peer
+
+        yield start
+
+
+@pytest_asyncio.fixture
+async def served(store: None) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of DevUI behind a real server, which tells it when a client goes away."""
+    from devui.asgi import application
+
+    async with (
+        serve(application) as address,
+        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=30) as client,
+    ):
+        yield client

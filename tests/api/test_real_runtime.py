@@ -1,0 +1,107 @@
+"""The whole way: an ADK client, DevUI, its supervisor, the agent's process, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from devui.supervisor import Supervisor
+from sessions_app import db
+from sessions_app.models import Run
+from sessions_app.runs import client as runs
+from sessions_app.runs import rows
+from tests.api.conftest import AGENTS
+from tests.store import store_url
+
+SESSIONS = "/apps/slow/users/ann/sessions"
+
+
+@pytest_asyncio.fixture
+async def supervisor(store: None) -> AsyncIterator[Supervisor]:
+    """What starts the agents' processes, registered as `manage.py web` does."""
+    async with Supervisor(AGENTS, environment={"DATABASE_URL": store_url()}) as running:
+        runs.register(running)
+        yield running
+        runs.register(None)
+
+
+def message(session_id: str, text: str) -> dict[str, object]:
+    parts = [{"text": text}]
+    return {
+        "appName": "slow",
+        "userId": "ann",
+        "sessionId": session_id,
+        "newMessage": {"role": "user", "parts": parts},
+    }
+
+
+async def ended_run() -> Run:
+    for _ in range(200):
+        run = await db.read(Run.objects.first)
+        if run is not None and run.status not in rows.ACTIVE:
+            return run
+        await asyncio.sleep(0.05)
+    raise AssertionError("the run does not end")
+
+
+async def test_apps_sessions_and_runs_of_a_plain_adk_client(served, supervisor):
+    assert (await served.get("/list-apps")).json() == ["broken", "slow"]
+    session_id = (await served.post(SESSIONS, json={"state": {"n": 1}})).json()["id"]
+    answer = await served.post("/run", json=message(session_id, "short"))
+    assert answer.status_code == 200, answer.text
+    stored = (await served.get(f"{SESSIONS}/{session_id}")).json()
+    assert stored["events"][1:] == answer.json()
+    run = await ended_run()
+    assert (run.status, run.source) == ("done", "adk")
+    detailed = (await served.get("/list-apps", params={"detailed": "true"})).json()["apps"]
+    assert [(app["name"], app["rootAgentName"], app["language"]) for app in detailed] == [
+        ("slow", "slow", "python")
+    ]
+    assert detailed[0]["description"] == "Counts slowly."
+
+
+async def test_a_process_that_dies_is_told_in_the_stream_and_in_the_run(served, supervisor):
+    session_id = (await served.post(SESSIONS, json={})).json()["id"]
+    async with served.stream("POST", "/run_sse", json=message(session_id, "die")) as response:
+        lines = [line async for line in response.aiter_lines() if line]
+    told = json.loads(lines[-1].removeprefix("data: "))
+    assert told["code"] == "runtime_unavailable"
+    assert "slow" in told["error"]
+    run = await ended_run()
+    assert run.status == "crashed"
+    again = await served.post("/run", json=message(session_id, "short"))
+    assert again.status_code == 200, again.text
+
+
+async def test_the_stop_button_of_adks_front_end_cancels_the_run(served, supervisor):
+    session_id = (await served.post(SESSIONS, json={})).json()["id"]
+    async with served.stream("POST", "/run_sse", json=message(session_id, "count")) as response:
+        await anext(response.aiter_raw())
+    run = await ended_run()
+    assert run.status == "cancelled"
+
+
+async def test_a_session_is_busy_while_its_agent_works(served, supervisor):
+    session_id = (await served.post(SESSIONS, json={})).json()["id"]
+    async with served.stream("POST", "/run_sse", json=message(session_id, "count")) as response:
+        reading = response.aiter_raw()
+        await anext(reading)
+        refused = await served.patch(f"{SESSIONS}/{session_id}", json={"stateDelta": {"n": 1}})
+        assert refused.status_code == 409
+        run = (await served.get("/api/v1/runs")).json()["runs"][0]
+        assert run["id"] in refused.json()["detail"]
+        cancelled = await served.post(f"/api/v1/runs/{run['id']}/cancel")
+        assert cancelled.json()["status"] == "cancelled"
+    changed = await served.patch(f"{SESSIONS}/{session_id}", json={"stateDelta": {"n": 1}})
+    assert changed.status_code == 200
+
+
+async def test_an_agent_that_does_not_load_is_told_and_left_out_of_the_details(served, supervisor):
+    session_id = (await served.post("/apps/broken/users/ann/sessions", json={})).json()["id"]
+    body = {**message(session_id, "hello"), "appName": "broken"}
+    answer = await served.post("/run", json=body)
+    assert answer.status_code >= 500
+    assert answer.json()["hint"]

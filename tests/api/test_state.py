@@ -1,0 +1,360 @@
+"""State as an API: one key or all, by scope, now or at an event; changed by appended events, guarded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessions_app import db, state, writes
+from sessions_app.ids import SessionKey
+from sessions_app.models import Event, Run, StateChange
+from sessions_app.runs import rows
+from tests.api.told import append, create
+
+
+def of(session, part: str = "key") -> str:
+    return f"/api/v1/sessions/{session.pk}/state/{part}"
+
+
+async def seqs(session) -> list[int]:
+    events = Event.objects.filter(session=session).order_by("seq")
+    return await db.read(lambda: list(events.values_list("seq", flat=True)))
+
+
+async def test_a_key_is_matched_whole_and_a_pointer_goes_into_its_value(web):
+    session = await create(
+        initial={
+            "user:preferences.theme": "dark",
+            "user:preferences": {"theme": "light", "a/b": ["x", {"~": 1}]},
+        }
+    )
+
+    async def value(key: str, **more: str) -> Any:
+        answer = await web.get(of(session), params={"key": key, **more})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["value"]
+
+    assert await value("user:preferences.theme") == "dark"
+    assert await value("user:preferences", pointer="/theme") == "light"
+    assert await value("user:preferences", pointer="/a~1b/1/~0") == 1
+    missing = await web.get(of(session), params={"key": "user:preferences", "pointer": "/nothing"})
+    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+    bent = await web.get(of(session), params={"key": "user:preferences", "pointer": "theme"})
+    assert (bent.status_code, bent.json()["code"]) == (400, "bad_input")
+
+
+@pytest.mark.parametrize(
+    "key", ["", "a/b?c#d&e=f", "日本語", "user:..", "app:app:x", "user:", "k" * 4000, "%2F"]
+)
+async def test_any_key_can_be_put_read_and_removed(web, key):
+    session = await create()
+    made = await web.put(of(session), params={"key": key}, json={"value": {"n": [1, None]}})
+    assert (made.status_code, made.json()["value"], made.json()["seq"]) == (201, {"n": [1, None]}, 1)
+    read = await web.get(of(session), params={"key": key})
+    assert (read.json()["value"], read.headers["ETag"]) == ({"n": [1, None]}, made.headers["ETag"])
+    changed = await web.put(of(session), params={"key": key}, json={"value": None})
+    assert (changed.status_code, changed.json()["revision"]) == (200, 2)
+    gone = await web.delete(of(session), params={"key": key})
+    assert (gone.status_code, gone.json()["removed"], gone.json()["seq"]) == (200, True, 3)
+    assert (await web.get(of(session), params={"key": key})).status_code == 404
+    assert await seqs(session) == [1, 2, 3]
+
+
+async def test_a_key_is_read_as_it_was_at_an_event(web):
+    session = await create(initial={"app:n": 0})
+    await append(session, "e1", {"app:n": 1})
+    other = await create("s2")
+    await append(other, "x1", {"app:n": 2})
+    then = await web.get(of(session), params={"key": "app:n", "at": "e1"})
+    assert then.json()["value"] == 1
+    now = (await web.get(of(session), params={"key": "app:n"})).json()
+    assert (now["value"], now["last_write"]["session"], now["last_write"]["event_id"]) == (2, "s2", "x1")
+    early = await web.get(of(session), params={"key": "later", "at": "e1"})
+    assert early.status_code == 404
+    assert "at event 'e1'" in early.json()["detail"]
+
+
+async def test_every_key_tells_its_last_writer(web):
+    session = await create(initial={"n": 0, "user:tier": "silver"})
+    await append(session, "e1", {"n": 1})
+    await web.put(of(session), params={"key": "app:v"}, json={"value": 2})
+    told = (await web.get(of(session, "keys"))).json()["keys"]
+    assert [(key["key"], key["scope"], key["value"], key["last_write"]["cause"]) for key in told] == [
+        ("n", "session", 1, "append"),
+        ("user:tier", "user", "silver", "seed"),
+        ("app:v", "app", 2, "edit"),
+    ]
+    assert told[2]["last_write"]["writer"] == {
+        "kind": "user",
+        "name": "",
+        "call_id": "",
+        "inferred": False,
+    }
+    then = (await web.get(of(session, "keys"), params={"at": "e1", "scope": "session"})).json()
+    assert [(key["key"], key["value"]) for key in then["keys"]] == [("n", 1)]
+
+
+async def test_a_put_is_an_appended_event_and_replaces_the_whole_value(web):
+    session = await create(initial={"cart": {"a": 1}})
+    answer = (await web.put(of(session), params={"key": "cart"}, json={"value": {"b": 2}})).json()
+    event = await db.read(Event.objects.get, session=session, seq=answer["seq"])
+    assert event.event_id == answer["event_id"]
+    body = json.loads(event.data)
+    assert (body["author"], body["actions"]["stateDelta"]) == ("user", {"cart": {"b": 2}})
+    assert (await web.get(of(session), params={"key": "cart"})).json()["value"] == {"b": 2}
+
+
+async def test_a_removal_says_null_in_its_event_and_leaves_no_value(web):
+    session = await create(initial={"user:name": "Ann", "n": 1})
+    answer = (await web.delete(of(session), params={"key": "user:name"})).json()
+    event = await db.read(Event.objects.get, session=session, seq=answer["seq"])
+    assert json.loads(event.data)["actions"]["stateDelta"] == {"user:name": None}
+    merged = (await web.get(f"/api/v1/sessions/{session.pk}/state")).json()["merged"]
+    assert merged == {"n": 1}
+    again = await web.delete(of(session), params={"key": "user:name"})
+    assert (again.status_code, again.json()["code"]) == (404, "not_found")
+    history = (await web.get(of(session, "history"), params={"key": "user:name"})).json()["changes"]
+    assert [(change["value"], change["removed"], change["cause"]) for change in history] == [
+        (None, True, "edit"),
+        ("Ann", False, "seed"),
+    ]
+
+
+@pytest.mark.parametrize("method", ["put", "delete"])
+async def test_a_change_is_refused_while_a_run_is_active_and_names_it(web, method):
+    session = await create(initial={"n": 0})
+    run = await db.write(rows.create_run, session.pk, {})
+    body = {"json": {"value": 1}} if method == "put" else {}
+    answer = await web.request(method.upper(), of(session), params={"key": "n"}, **body)
+    assert (answer.status_code, answer.json()["code"]) == (409, "session_busy")
+    assert run.id in answer.json()["detail"]
+    assert f"/runs/{run.id}/cancel" in answer.json()["hint"]
+    assert await seqs(session) == []
+    await db.write(rows.finish, run.id, Run.Status.DONE)
+    answer = await web.request(method.upper(), of(session), params={"key": "n"}, **body)
+    assert answer.status_code == 200
+
+
+async def test_a_change_can_be_bound_to_the_sessions_revision(web):
+    session = await create(initial={"n": 0})
+    revision = (await web.get(f"/api/v1/sessions/{session.pk}/state")).json()["revision"]
+    await append(session, "e1", {"m": 1})
+    stale = await web.put(of(session), params={"key": "n", "revision": revision}, json={"value": 1})
+    assert (stale.status_code, stale.json()["code"]) == (409, "stale_session")
+    fresh = await web.put(of(session), params={"key": "n", "revision": revision + 1}, json={"value": 1})
+    assert fresh.status_code == 200
+    assert (await web.delete(of(session), params={"key": "n", "revision": revision + 1})).status_code == 409
+
+
+@pytest.mark.parametrize("key", ["n", "user:n", "app:n"])
+async def test_a_change_can_be_bound_to_the_key_as_it_was_read_whoever_wrote_it_since(web, key):
+    session, other = await create(initial={key: 0}), await create("s2")
+    tag = (await web.get(of(session), params={"key": key})).headers["ETag"]
+    await append(session, "e1", {"unrelated": 1})
+    kept = await web.put(of(session), params={"key": key}, json={"value": 1}, headers={"If-Match": tag})
+    assert kept.status_code == 200
+    await append(session if key == "n" else other, "e9", {key: 5})
+    for method, body in (("PUT", {"json": {"value": 2}}), ("DELETE", {})):
+        stale = await web.request(
+            method, of(session), params={"key": key}, headers={"If-Match": kept.headers["ETag"]}, **body
+        )
+        assert (stale.status_code, stale.json()["code"]) == (409, "stale_key")
+    assert (await web.get(of(session), params={"key": key})).json()["value"] == 5
+
+
+async def test_a_key_can_be_made_only_where_there_is_none(web):
+    session = await create(initial={"n": 0})
+    only_new = {"If-None-Match": "*"}
+    taken = await web.put(of(session), params={"key": "n"}, json={"value": 1}, headers=only_new)
+    assert (taken.status_code, taken.json()["code"]) == (409, "stale_key")
+    assert (await web.delete(of(session), params={"key": "n"})).status_code == 200
+    made = await web.put(of(session), params={"key": "n"}, json={"value": 1}, headers=only_new)
+    assert made.status_code == 201
+
+
+@pytest.mark.parametrize("tag", ["n", '"user-1"', '"session-x"', "*"])
+async def test_a_tag_that_is_none_of_the_key_is_refused(web, tag):
+    session = await create(initial={"n": 0})
+    answer = await web.put(of(session), params={"key": "n"}, json={"value": 1}, headers={"If-Match": tag})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+
+
+@pytest.mark.parametrize("method", ["get", "put", "delete"])
+async def test_temp_keys_are_refused_for_what_they_are(web, method):
+    session = await create()
+    body = {"json": {"value": 1}} if method == "put" else {}
+    answer = await web.request(method.upper(), of(session), params={"key": "temp:draft"}, **body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert "lives in one invocation" in answer.json()["detail"]
+    assert await seqs(session) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b'{"value": NaN}', 400),
+        (b'{"value": [1e999]}', 400),
+        (b'{"value": "\\ud800"}', 400),
+        (b'{"value": ' + b"9" * 4250 + b"}", 400),
+        (b'{"value": ' + b"[" * 120 + b"]" * 120 + b"}", 400),
+        (b'{"value": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", 400),
+        (b'{"value": ', 400),
+        (b"{}", 422),
+        (b"[1]", 422),
+        (b"", 422),
+    ],
+)
+async def test_what_is_no_json_or_has_no_value_is_refused_and_nothing_is_written(web, content, status):
+    session = await create()
+    answer = await web.put(
+        of(session), params={"key": "n"}, content=content, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"detail", "code", "hint"}
+    assert await seqs(session) == []
+
+
+async def test_a_key_that_no_store_keeps_is_refused(web):
+    session = await create()
+    answer = await web.put(of(session), params={"key": "a\x00b"}, json={"value": 1})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+
+
+async def test_an_eval_attempt_is_kept_as_it_ran_and_other_realms_can_be_changed(web):
+    attempt = await create("a1", {"n": 0}, realm="eval/r1/x/0")
+    refused = await web.put(of(attempt), params={"key": "n"}, json={"value": 1})
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")
+    forked = await create("f1", {"n": 0}, realm="fork/1")
+    assert (await web.put(of(forked), params={"key": "n"}, json={"value": 1})).status_code == 200
+
+
+async def test_a_session_that_is_gone_is_not_found(web):
+    for method in ("GET", "PUT", "DELETE"):
+        body = {"json": {"value": 1}} if method == "PUT" else {}
+        answer = await web.request(method, "/api/v1/sessions/999/state/key", params={"key": "n"}, **body)
+        assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+
+
+async def test_the_state_at_an_event_that_is_not_there_is_not_found(web):
+    session = await create()
+    answer = await web.get(f"/api/v1/sessions/{session.pk}/state", params={"at": "nobody"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "event_not_found")
+    assert "'nobody'" in answer.json()["detail"]
+
+
+async def test_the_state_of_an_app_and_of_a_user_is_had_without_a_session(web):
+    session = await create(
+        app_name="we/ather", user_id="an%n", initial={"app:motd": "hi", "user:tier": "gold"}
+    )
+    await append(session, "e1", {"app:n": 1, "own": 1})
+    app = (await web.get("/api/v1/apps/we%2Father/state")).json()
+    assert (app["app"], app["user"], app["state"], app["version"]) == (
+        "we/ather",
+        None,
+        {"motd": "hi", "n": 1},
+        2,
+    )
+    assert [(key["key"], key["last_write"]["event_id"]) for key in app["keys"]] == [
+        ("app:motd", ""),
+        ("app:n", "e1"),
+    ]
+    user = (await web.get("/api/v1/apps/we%2Father/users/an%25n/state")).json()
+    assert (user["user"], user["state"]) == ("an%n", {"tier": "gold"})
+    await db.write(writes.delete_session, SessionKey("", "we/ather", "an%n", "s1"))
+    assert (await web.get("/api/v1/apps/we%2Father/state")).json()["state"] == {"motd": "hi", "n": 1}
+
+
+@pytest.mark.parametrize("path", ["apps/nobody/state", "apps/weather/users/nobody/state"])
+async def test_an_app_or_a_user_without_state_is_not_found(web, path):
+    await create(initial={"app:n": 1})
+    answer = await web.get(f"/api/v1/{path}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_the_difference_of_two_events_names_old_and_new_and_who_wrote_them(web):
+    session = await create(initial={"n": 0, "gone": 1, "same": 1, "app:v": 1})
+    await append(session, "e1", {"n": 1, "same": 2})
+    other = await create("s2")
+    await append(other, "x1", {"app:v": 2})
+    await append(session, "e2", {"n": 2, "new": True, "same": 1})
+    await web.delete(of(session), params={"key": "gone"})
+
+    async def changes(**params: str) -> dict[str, Any]:
+        answer = await web.get(of(session, "diff"), params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    told = await changes(**{"from": "e1", "to": "e2"})
+    assert (told["from_seq"], told["to_seq"], told["to_event_id"]) == (1, 2, "e2")
+    assert [(c["key"], c["change"], c["old"], c["new"]) for c in told["changes"]] == [
+        ("n", "changed", 1, 2),
+        ("new", "added", None, True),
+        ("same", "changed", 2, 1),
+        ("app:v", "changed", 1, 2),
+    ]
+    assert told["changes"][3]["new_write"]["session"] == "s2"
+    whole = await changes()
+    assert (whole["from_seq"], whole["from_event_id"], whole["to_event_id"]) == (0, None, None)
+    assert [(c["key"], c["change"]) for c in whole["changes"]] == [
+        ("gone", "removed"),
+        ("n", "changed"),
+        ("new", "added"),
+        ("app:v", "changed"),
+    ]
+    assert (await changes(**{"from": "e2", "to": "e2"}))["changes"] == []
+    backwards = await web.get(of(session, "diff"), params={"from": "e2", "to": "e1"})
+    assert (backwards.status_code, backwards.json()["code"]) == (400, "bad_input")
+    unknown = await web.get(of(session, "diff"), params={"from": "nobody"})
+    assert unknown.status_code == 404
+
+
+async def test_a_history_can_be_kept_to_one_session(web):
+    session, other = await create(initial={"user:n": 0}), await create("s2")
+    await append(other, "x1", {"user:n": 1})
+    await append(session, "e1", {"user:n": 2})
+    told = (await web.get(of(session, "history"), params={"key": "user:n", "here": "true"})).json()
+    assert [change["value"] for change in told["changes"]] == [2, 0]
+
+
+async def test_credentials_leave_in_no_answer(web):
+    held = {"authType": "apiKey", "apiKey": "hush"}
+    session = await create(initial={"held": held, "app:held": held})
+    await web.put(of(session), params={"key": "held"}, json={"value": {**held, "apiKey": "hush2"}})
+    for path in ("key?key=held", "keys", "diff", "history?key=held"):
+        assert "hush" not in (await web.get(of(session, path))).text
+    assert "hush" not in (await web.get("/api/v1/apps/weather/state")).text
+    [change] = (await web.get(of(session, "diff"))).json()["changes"]
+    assert change["hidden"]
+    assert await db.read(StateChange.objects.filter(private__contains="hush2").count) == 1
+
+
+async def test_drift_names_each_key_with_its_cause_and_what_was_changed_without_an_event(web):
+    session = await create(initial={"seeded": None})
+    await append(session, "e1", {"user:n": 1, "gone": 1})
+    other = await create("s2")
+    await append(other, "x1", {"user:n": 2})
+    await web.delete(of(session), params={"key": "gone"})
+    key = SessionKey("", "weather", "ann", "s1")
+    await db.write(writes.note_untracked, key, "i1", [writes.Untracked("lost", state.canonical([1]), None)])
+    for fold in ("ledger", "events"):
+        told = (await web.get(of(session, "drift"), params={"fold": fold})).json()
+        shown = [
+            (k["key"], k["has_stored"], k["stored"], k["has_folded"], k["folded"], k["cause"])
+            for k in told["keys"]
+        ]
+        assert shown == [
+            ("gone", False, None, True, None, "removed"),
+            ("seeded", True, None, False, None, "seed"),
+            ("user:n", True, 2, True, 1, "other_session"),
+        ]
+        [lost] = told["untracked"]
+        assert (lost["key"], lost["value"], lost["has_stored"], lost["invocation_id"]) == (
+            "lost",
+            [1],
+            False,
+            "i1",
+        )
+    assert (await web.get(of(session, "drift"), params={"fold": "x"})).status_code == 422
+    assert (await web.get("/api/v1/sessions/999/state/drift")).status_code == 404

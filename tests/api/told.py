@@ -1,0 +1,37 @@
+"""Sessions and events that tests of the API begin with."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sessions_app import db, writes
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession
+from sessions_app.wire import record
+
+
+def wire_event(event_id: str, delta: dict[str, Any] | None = None, invocation: str = "i1") -> dict[str, Any]:
+    """Return an event in wire form that says its own id."""
+    return {
+        "id": event_id,
+        "invocationId": invocation,
+        "author": "weather",
+        "timestamp": time.time(),
+        "content": {"role": "model", "parts": [{"text": event_id}]},
+        "actions": {"stateDelta": delta or {}},
+    }
+
+
+async def create(session_id: str = "s1", initial: dict[str, Any] | None = None, **key: str) -> AgentSession:
+    """Create a session of ann's in the app weather."""
+    named = SessionKey(
+        **{"realm": "", "app_name": "weather", "user_id": "ann", **key, "session_id": session_id}
+    )
+    return await db.write(writes.create_session, named, initial or {})
+
+
+async def append(session: AgentSession, event_id: str, delta: dict[str, Any] | None = None) -> None:
+    """Append an event to a session."""
+    key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+    await db.write(lambda: writes.append_event(key, record(wire_event(event_id, delta))))

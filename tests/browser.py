@@ -1,0 +1,101 @@
+"""A real browser and a real server for the tests of a module: what pages look like and do, beside the tests' store."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+
+from tests.missing import missing
+
+NAMES = ["chromium", "chromium-browser", "google-chrome"]
+NAMED = os.environ.get("DEVUI_TEST_CHROMIUM")
+CHROMIUM = next(filter(None, map(shutil.which, [NAMED] if NAMED else NAMES)), None)
+NO_CHROMIUM = (
+    f"no Chromium found ({NAMED or ', '.join(NAMES)}): install one, or name it in DEVUI_TEST_CHROMIUM"
+)
+CHROMIUM_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+EXPECTED = re.compile(
+    r"Failed to load resource: (the server responded with a status of 4|net::ERR_FAILED)"
+    r"|Response Status Error Code 4|htmx:sendError|htmx:afterRequest"
+)
+"""How the browser and htmx begin in the console when a request is refused or cut, which a test may be about."""
+
+expect.set_options(timeout=15_000)  # milliseconds: a machine that runs three workers may be slow
+
+OpenWindow = Callable[..., BrowserContext]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium. Playwright runs an event loop in this thread, where Django would refuse to ask the store.
+
+    It ends with its module: asynchronous tests of the next would meet that loop.
+    """
+    if not CHROMIUM:
+        missing(
+            f"no Chromium found ({NAMED or ', '.join(NAMES)}): install one, or name it in DEVUI_TEST_CHROMIUM"
+        )
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """DevUI's own ASGI application on a free port; its address."""
+    import devui.asgi  # at the top it would set Django up before pytest does
+
+    config = uvicorn.Config(devui.asgi.application, port=0, log_level="warning", lifespan="off")
+    running = uvicorn.Server(config)
+    with closing(config.bind_socket()) as listening:
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        running.should_exit = running.force_exit = True
+        thread.join(timeout=20)
+
+
+@pytest.fixture
+def open_window(browser: Browser) -> Iterator[OpenWindow]:
+    """Opens windows. What their scripts throw and what the console reports, refusals aside, fails the test."""
+    windows: list[BrowserContext] = []
+    faults: list[str] = []
+
+    def hear(said: ConsoleMessage) -> None:
+        is_missing_file = "status of 404" in said.text and "/static/" in said.location["url"]
+        if said.type == "error" and (is_missing_file or not EXPECTED.match(said.text)):
+            faults.append(f"{said.location['url']}: {said.text}")
+
+    def watch(page: Page) -> None:
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", hear)
+
+    def opened(base_url: str, **options: object) -> BrowserContext:
+        window = browser.new_context(base_url=base_url, **options)
+        window.on("page", watch)
+        windows.append(window)
+        return window
+
+    yield opened
+    for window in windows:
+        window.close()
+    assert faults == []

@@ -1,0 +1,109 @@
+"""What every test shares: a store of its own, and honest words about what cannot run here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest_plugins = ["tests.browser", "tests.pages.getting"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the tests' store apart from a developer's own, whatever DATABASE_URL says."""
+    os.environ.pop("DEVUI_AGENTS_DIR", None)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what touches the store; skip what takes long, and say so: `make soak` runs it."""
+    for item in items:
+        if "django_db_setup" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db"):
+            item.add_marker("store")
+        if "soak" in item.keywords and "soak" not in config.option.markexpr:
+            item.add_marker(pytest.mark.skip(reason="takes long: run by `make soak`"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a worker whole files, whose tests share processes and browsers, and `tests/e2e` as one, for its server.
+
+    xdist's own groups are not heard with pytest 9.2 (pytest-xdist issue 1386).
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "e2e" if nodeid.startswith("tests/e2e/") else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What a store keeps in files is the tests' own too: on PostgreSQL it lies in the data folder."""
+    from django.conf import settings
+
+    settings.DATA_DIR = tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(autouse=True)
+def files_of_the_store(request: pytest.FixtureRequest, data_dir: None) -> None:
+    """Start each test of the store without the content that others left in files, as without their rows."""
+    if request.node.get_closest_marker("store"):
+        request.getfixturevalue("django_db_setup")  # from here on the store is the tests', not a developer's
+        from sessions_app.artifacts import blobs
+
+        shutil.rmtree(blobs.folder(), ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> None:
+    """SQLite tests use a file: the store is read from several threads, which an in-memory one is not for."""
+    from django.conf import settings
+
+    database = settings.DATABASES["default"]
+    if database["ENGINE"].endswith("sqlite3"):
+        folder: Path = tmp_path_factory.mktemp("store")
+        database.setdefault("TEST", {})["NAME"] = str(folder / f"test-{worker_id}.sqlite3")
+    elif worker_id != "master":
+        database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{worker_id}"
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """On PostgreSQL emptying the store after a test waits for no disk: a test kills processes, never the machine.
+
+    TRUNCATE makes and syncs new files for every table, which takes longer than most tests; they leave few rows.
+    """
+    from django.db import connection
+
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        name = connection.ops.quote_name(connection.settings_dict["NAME"])
+        cursor.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+        connection.close()
+    truncate = connection.ops.sql_flush
+
+    def delete(
+        style: Any, tables: Iterable[str], *, reset_sequences: bool = False, **options: Any
+    ) -> list[str]:
+        if reset_sequences:
+            return truncate(style, tables, reset_sequences=True, **options)
+        return [f"DELETE FROM {connection.ops.quote_name(table)};" for table in tables]
+
+    connection.ops.sql_flush = delete
+    yield
+    with (
+        django_db_blocker.unblock(),
+        connection.cursor() as cursor,
+    ):  # threads of clients may still be connected
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )

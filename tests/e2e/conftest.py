@@ -1,0 +1,143 @@
+"""The whole product as a user starts it: `manage.py web` on the example agents, a store of its own, a browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser import OpenWindow
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+START_SECONDS = 60
+DEMO_SECONDS = 120
+LIVE = 20_000
+"""Milliseconds that a live page may take to show what happened, on a loaded machine."""
+
+DEMO = ROOT / "examples" / "demo.json"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running DevUI and the folder of its store."""
+
+    url: str
+    folder: Path
+    environment: dict[str, str]
+
+    def sessions(self) -> set[tuple[str, str, str]]:
+        """Return the app, user and id of every session that the server lists."""
+        found = httpx.get(f"{self.url}/api/v1/sessions?limit=200", trust_env=False, timeout=30).json()
+        return {(row["app"], row["user"], row["id"]) for row in found["sessions"]}
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the project on the server's store, as a user would beside it."""
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(answered, seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if answered():
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"Waited {seconds:.0f} s for {what}.")
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url, trust_env=False, timeout=5).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """DevUI on the example agents with their demo sessions."""
+    folder = tmp_path_factory.mktemp("devui")
+    environment = {
+        **os.environ,
+        "DATABASE_URL": f"sqlite:///{folder}/.devui/devui.sqlite3",
+        "DEVUI_EXAMPLE_DELAY_MS": "30",
+        "PYTHONPATH": str(ROOT),
+    }
+    environment.pop("DJANGO_SETTINGS_MODULE", None)
+    url = f"http://127.0.0.1:{free_port()}"
+    log = (folder / "server.log").open("w")
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            str(ROOT / "manage.py"),
+            "web",
+            str(ROOT / "examples" / "agents"),
+            "--demo",
+            str(DEMO),
+            "--port",
+            url.rpartition(":")[2],
+        ],
+        cwd=folder,
+        env=environment,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        wait_until(lambda: process.poll() is not None or answers(url), START_SECONDS, "the first page")
+        assert process.poll() is None, (folder / "server.log").read_text()
+        yield Server(url, folder, environment)
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        log.close()
+
+
+@pytest.fixture
+def window(open_window: OpenWindow, server: Server) -> BrowserContext:
+    """A browser window."""
+    return open_window(server.url, viewport={"width": 1440, "height": 900})
+
+
+@pytest.fixture
+def demo(server: Server) -> None:
+    """The demo sessions: the server makes them in the background, one after the other, by running the agents."""
+    told = json.loads(DEMO.read_text(encoding="utf-8"))
+    expected = {(session["app"], session["user"], session["session_id"]) for session in told}
+    wait_until(lambda: expected <= server.sessions(), DEMO_SECONDS, "the demo sessions")
+
+
+def open_new_session(page: Page, app: str, user: str, session_id: str) -> None:
+    """Make a session by the form, and return when its page is live."""
+    page.goto(f"/sessions/new/?app={app}")
+    page.get_by_label("User", exact=True).fill(user)
+    page.get_by_label("Session id").fill(session_id)
+    page.get_by_role("button", name="Create").click()
+    page.wait_for_url(f"**/sessions/{app}/{user}/{session_id}/**")
+    expect(page.locator("[data-connection]")).to_have_text("live", timeout=LIVE)
+
+
+def say(page: Page, text: str) -> None:
+    """Send a message as people do."""
+    page.locator("#message").fill(text)
+    page.locator("#message").press("Enter")

@@ -1,0 +1,139 @@
+"""Agents that tests evaluate: real ADK agents without a model, and one with a scripted judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.models.registry import LLMRegistry
+from google.genai import types
+
+from sessions_app.agents import AgentsFolder
+
+Answer = Callable[[InvocationContext, str], Any]
+
+
+class Scripted(BaseAgent):
+    """Answers by a function of the context and of what the user said; it may return texts, events, or raise."""
+
+    answer: Answer
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        said = "".join(
+            part.text or "" for part in (ctx.user_content.parts if ctx.user_content else None) or []
+        )
+        answer = self.answer(ctx, said)
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        for event in answer if isinstance(answer, list) else [answer]:
+            if event is not None:
+                yield self._event(ctx, event)
+
+    def _event(self, ctx: InvocationContext, said: Any) -> Event:
+        if isinstance(said, Event):
+            said.invocation_id, said.author = ctx.invocation_id, self.name
+            return said
+        content = types.Content(role="model", parts=[types.Part(text=str(said))])
+        return Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+def calls(name: str, **args: Any) -> Event:
+    """Return an event in which the agent calls a tool."""
+    part = types.Part(function_call=types.FunctionCall(name=name, args=args))
+    return Event(author="agent", content=types.Content(role="model", parts=[part]))
+
+
+def writes(said: str, **delta: Any) -> Event:
+    """Return an answer that also writes state."""
+    content = types.Content(role="model", parts=[types.Part(text=said)])
+    return Event(author="agent", content=content, actions=EventActions(state_delta=delta))
+
+
+async def count(ctx: InvocationContext, said: str) -> Event:
+    """Count in `user:n`, slowly enough that attempts overlap."""
+    number = ctx.session.state.get("user:n", 0) + 1
+    await asyncio.sleep(0.01)
+    return writes(f"count {number}", **{"user:n": number, "app:n": number, "n": number})
+
+
+@dataclass(frozen=True)
+class Source:
+    """An agent that is there already."""
+
+    agent: BaseAgent
+    app_name: str = "counter"
+    code_version: str = "v1"
+    folder: AgentsFolder = AgentsFolder(Path("/nowhere"), Path("/nowhere"), "counter")  # noqa: RUF009 - it is frozen
+
+    def load(self) -> tuple[BaseAgent, None]:
+        return self.agent, None
+
+
+def source(answer: Answer, folder: Path | None = None) -> Source:
+    agent = Scripted(name="counter", answer=answer)
+    if folder is None:
+        return Source(agent)
+    return Source(agent, folder=AgentsFolder(folder, folder.parent, folder.name), app_name=folder.name)
+
+
+class Says(BaseLlm):
+    """A model that always says the same."""
+
+    text: str
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=self.text)]))
+
+
+def talker(text: str) -> LlmAgent:
+    """Return an agent with a model, which some judges want to see the instruction of."""
+    return LlmAgent(name="counter", model=Says(model="says", text=text), instruction="Be sunny.")
+
+
+class Judge(BaseLlm):
+    """A judge that needs no network: it gives the verdicts that its name asks for."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        if self.model == "judge-raises":
+            raise ConnectionError("the judge is out for lunch")
+        prompt = "".join(part.text or "" for one in llm_request.contents for part in one.parts or [])
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=self._verdict(prompt))]))
+
+    def _verdict(self, prompt: str) -> str:
+        if self.model == "judge-babbles":
+            return "I like turtles."
+        good = self.model == "judge-yes"
+        if "is_the_agent_response_valid" in prompt:
+            return f'{{"reasoning": "…", "is_the_agent_response_valid": "{"valid" if good else "invalid"}"}}'
+        if "Your Sentence Segmentation Output" in prompt:
+            return "<sentence>It is sunny.</sentence>"
+        if "not_applicable" in prompt:
+            label = "supported" if good else "contradictory"
+            return (
+                f"sentence: It is sunny.\nlabel: {label}\nrationale: looked up\n"
+                "supporting_excerpt: null\ncontradicting_excerpt: null\n"
+            )
+        verdict = "yes" if good else "no"
+        return f"Property: The answer greets.\nEvidence: hello\nRationale: It greets.\nVerdict: {verdict}\n"
+
+    @classmethod
+    def supported_models(cls) -> list[str]:
+        return ["judge-.*"]
+
+
+LLMRegistry.register(Judge)

@@ -1,0 +1,137 @@
+"""A store whose threads end with the test, and a run from a document to its rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+from google.adk.agents.base_agent import BaseAgent
+
+from evals_app import launch, library
+from evals_app.configs import Config
+from evals_app.engine.execute import execute_run
+from evals_app.launch import Order
+from evals_app.models import EvalRun
+from sessions_app import db
+from sessions_app.agents import AgentsFolder
+from sessions_app.runs import client as runs
+from tests.evals import agents, builders
+
+Play = Callable[..., Awaitable[EvalRun]]
+
+
+@pytest.fixture
+def store(transactional_db: None) -> Iterator[None]:
+    """A store emptied after the test: the engine works in other threads, so nothing can be rolled back."""
+    yield
+    db.close_pools()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> AgentsFolder:
+    """The folder of one agent, `counter`."""
+    (tmp_path / "counter").mkdir()
+    (tmp_path / "counter" / "agent.py").write_text("root_agent = None\n")
+    return AgentsFolder(tmp_path / "counter", tmp_path, "counter")
+
+
+@pytest.fixture
+def play(store: None, folder: AgentsFolder) -> Play:
+    """Order a run of a document and carry it out with an agent's answer."""
+
+    async def run(
+        document: Any,
+        answer: agents.Answer | BaseAgent,
+        config: Any = None,
+        *,
+        cancelled: asyncio.Event | None = None,
+        progress: Any = None,
+        name: str = "set.evalset.json",
+        **order: Any,
+    ) -> EvalRun:
+        path = builders.write(folder.given, name, document)
+        ordered = await db.write(_order, folder, path, config, order)
+        agent = answer if isinstance(answer, BaseAgent) else agents.Scripted(name="counter", answer=answer)
+        source = agents.Source(agent, folder=folder)
+        await execute_run(ordered.id, source, cancelled or asyncio.Event(), progress=progress)
+        return await db.read(EvalRun.objects.select_related("evalset", "version").get, pk=ordered.id)
+
+    return run
+
+
+def _order(folder: AgentsFolder, path: Path, config: Any, order: dict[str, Any]) -> EvalRun:
+    evalset = library.adopt(folder, "counter", path)
+    criteria = {"response_match_score": 0.5} if config is None else config
+    data = criteria if "criteria" in criteria else {"criteria": criteria}
+    return launch.order_run(evalset, Order(Config(data, "the test"), **order))
+
+
+RIGHT = [{"name": "get_weather", "args": {"city": "Paris"}}]
+WRONG = [{"name": "get_weather", "args": {"city": "Rome", "unit": "<c>"}}]
+SEEDED = {"app_name": "x", "user_id": "u", "state": {"k": "v"}}
+
+
+async def settled() -> None:
+    """Return when no run is active: a page does not wait for a run to end."""
+    while await db.read(EvalRun.objects.filter(status__in=EvalRun.ACTIVE).exists):  # noqa: ASYNC110 - only the store knows
+        await asyncio.sleep(0.02)
+
+
+class Process:
+    """A runtime process that carries eval runs out at once."""
+
+    def __init__(self, source):
+        self.source = source
+        self.asked = []
+
+    def apps(self):
+        return ["counter"]
+
+    async def client(self, app_name):
+        return self
+
+    async def call(self, method, path, body=None):
+        self.asked.append((method, path))
+        await execute_run(body["eval_run_id"], self.source, asyncio.Event())
+
+
+@pytest.fixture
+def web(store, folder, settings):
+    """A client of the pages; no process runs agents."""
+    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    runs.register(None)
+    yield AsyncClient()
+    runs.register(None)
+
+
+def answers(ctx, said):
+    if said == "break":
+        raise RuntimeError("<b>on fire</b>")
+    return [agents.calls("get_weather", city="Paris"), f"It is sunny <i>in</i> {said}."]
+
+
+@pytest.fixture
+def process(web, folder):
+    """A process that runs the agent `counter`."""
+    agent = agents.Scripted(name="counter", answer=answers)
+    made = Process(agents.Source(agent, folder=folder))
+    runs.register(made)
+    return made
+
+
+@pytest.fixture
+def smoke(folder):
+    """An evalset of which one case passes, one fails and one raises."""
+    return builders.write(
+        folder.given,
+        "smoke.evalset.json",
+        builders.evalset(
+            builders.case("good", builders.turn("Paris", "It is sunny <i>in</i> Paris.", RIGHT)),
+            builders.case("bad <script>", builders.turn("Oslo", "It rains.", WRONG), session_input=SEEDED),
+            builders.case("breaks", builders.turn("break", "never")),
+        ),
+    )

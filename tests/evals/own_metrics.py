@@ -1,0 +1,29 @@
+"""Metrics of one's own, as `test_config.json` names them."""
+
+from __future__ import annotations
+
+from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, PerInvocationResult
+
+
+def says_sunny(eval_metric, actual, expected, scenario):
+    found = [
+        PerInvocationResult(
+            actual_invocation=one,
+            score=float("sunny" in one.final_response.parts[0].text),
+            eval_status=EvalStatus.PASSED
+            if "sunny" in one.final_response.parts[0].text
+            else EvalStatus.FAILED,
+        )
+        for one in actual
+    ]
+    score = sum(one.score for one in found) / len(found)
+    status = EvalStatus.PASSED if score >= eval_metric.criterion.threshold else EvalStatus.FAILED
+    return EvaluationResult(overall_score=score, overall_eval_status=status, per_invocation_results=found)
+
+
+async def raises(eval_metric, actual, expected, scenario):
+    return 1 / 0
+
+
+def returns_a_number(eval_metric, actual, expected, scenario):
+    return 1.0

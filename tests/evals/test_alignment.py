@@ -1,0 +1,117 @@
+"""Expected and actual tool calls lined up, under the rules of the metric."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from google.adk.evaluation.eval_case import IntermediateData, Invocation
+from google.adk.evaluation.eval_metrics import EvalMetric, ToolTrajectoryCriterion
+from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
+from google.genai import types
+
+from evals_app import alignment
+from evals_app.alignment import Fit, Rules, align
+from evals_app.textdiff import compare
+
+
+def call(name, **args):
+    return {"name": name, "args": args}
+
+
+def fits(pairs):
+    return [(pair.name, pair.fit) for pair in pairs]
+
+
+def test_equal_lists_line_up_without_a_divergence():
+    pairs = align([call("a", x=1), call("b")], [call("a", x=1), call("b")])
+    assert fits(pairs) == [("a", Fit.SAME), ("b", Fit.SAME)]
+    assert not any(pair.first for pair in pairs)
+
+
+def test_a_missing_call_does_not_shift_those_after_it():
+    pairs = align([call("a"), call("b"), call("c")], [call("a"), call("c")])
+    assert fits(pairs) == [("a", Fit.SAME), ("b", Fit.MISSING), ("c", Fit.SAME)]
+    assert [pair.first for pair in pairs] == [False, True, False]
+
+
+def test_other_arguments_are_told_one_by_one():
+    (pair,) = align([call("a", same=1, other="x", gone=None)], [call("a", same=1, other="y", new=2)])
+    assert pair.fit is Fit.ARGS
+    assert {one.name: (one.same, one.has_expected, one.has_actual) for one in pair.arguments} == {
+        "same": (True, True, True),
+        "other": (False, True, True),
+        "gone": (False, True, False),
+        "new": (False, False, True),
+    }
+
+
+def test_calls_of_other_tools_never_stand_beside_each_other():
+    assert fits(align([call("a")], [call("b")])) == [("a", Fit.MISSING), ("b", Fit.EXTRA)]
+
+
+def test_extra_calls_are_allowed_where_the_metric_allows_them():
+    extra = align([call("a")], [call("z"), call("a")], Rules("IN_ORDER"))
+    assert [(pair.fit, pair.wrong) for pair in extra] == [(Fit.EXTRA, False), (Fit.SAME, False)]
+
+
+def test_any_order_pairs_calls_wherever_they_are():
+    pairs = align(
+        [call("a"), call("b", x=1)], [call("b", x=1), call("b", x=2), call("a")], Rules("ANY_ORDER")
+    )
+    assert [(pair.name, pair.fit, pair.wrong) for pair in pairs] == [
+        ("a", Fit.SAME, False),
+        ("b", Fit.SAME, False),
+        ("b", Fit.EXTRA, False),
+    ]
+
+
+def test_ignored_arguments_are_no_divergence():
+    (pair,) = align([call("a", x=1)], [call("a", x=2)], Rules("EXACT", ignore_args=True))
+    assert (pair.fit, pair.wrong, pair.says) == (Fit.ARGS, False, "arguments ignored")
+
+
+def test_long_lists_are_lined_up_by_place():
+    many = [call("a", n=number) for number in range(alignment.LONGEST + 1)]
+    assert {pair.fit for pair in align(many, many)} == {Fit.SAME}
+
+
+@pytest.mark.parametrize("criterion", [1.0, {"match_type": "in order"}, {"matchType": 2, "ignoreArgs": True}])
+def test_the_rules_are_read_as_adk_reads_them(criterion):
+    rules = Rules.of(criterion)
+    given = criterion if isinstance(criterion, dict) else {}
+    adk = ToolTrajectoryCriterion.model_validate({"threshold": 1.0, **given})
+    assert (rules.match_type, rules.ignore_args) == (adk.match_type.name, adk.ignore_args)
+
+
+@pytest.mark.parametrize("match_type", ["EXACT", "IN_ORDER"])
+@pytest.mark.parametrize("ignore_args", [False, True])
+def test_a_divergence_is_marked_exactly_where_the_metric_fails(match_type, ignore_args):
+    chance = random.Random(5)
+    criterion = ToolTrajectoryCriterion(threshold=1.0, match_type=match_type, ignore_args=ignore_args)
+    metric = EvalMetric(metric_name="tool_trajectory_avg_score", criterion=criterion)
+    evaluator = TrajectoryEvaluator(eval_metric=metric)
+
+    def calls():
+        return [call(chance.choice("abc"), x=chance.randrange(2)) for _ in range(chance.randrange(4))]
+
+    def invocation(made):
+        uses = [types.FunctionCall(name=one["name"], args=one["args"]) for one in made]
+        return Invocation(user_content=types.Content(), intermediate_data=IntermediateData(tool_uses=uses))
+
+    for _ in range(400):
+        expected, actual = calls(), calls()
+        passed = (
+            evaluator.evaluate_invocations([invocation(actual)], [invocation(expected)]).overall_score == 1.0
+        )
+        marked = any(pair.wrong for pair in align(expected, actual, Rules(match_type, ignore_args)))
+        assert marked == (not passed), (expected, actual)
+
+
+def test_texts_differ_word_by_word_and_sign_by_sign_without_spaces():
+    expected, actual = compare("It is clear in Rome.", "It is sunny in Rome.")
+    assert [piece.text for piece in expected if piece.differs] == ["clear"]
+    assert [piece.text for piece in actual if piece.differs] == ["sunny"]
+    expected, actual = compare("東京は晴れ", "東京は雨")
+    assert "".join(piece.text for piece in actual if piece.differs) == "雨"
+    assert "".join(piece.text for piece in expected) == "東京は晴れ"

@@ -1,0 +1,92 @@
+"""/api/v1/evals: evalsets, a run from start to results, refusals in one shape."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.evals.builders import write
+from tests.evals.conftest import settled
+
+API = "/api/v1/evals"
+
+
+async def post(web, path, body, status):
+    response = await web.post(f"{API}{path}", body, content_type="application/json")
+    assert response.status_code == status, response.content.decode()[:2000]
+    return response.json()
+
+
+async def get(web, path, status=200):
+    response = await web.get(f"{API}{path}")
+    assert response.status_code == status, response.content.decode()[:2000]
+    return response.json()
+
+
+async def test_evalsets_are_listed_with_what_is_wrong_with_them(web, smoke, folder):
+    write(folder.given, "broken.evalset.json", "{")
+    broken, good = await get(web, "/evalsets?app=counter")
+    assert (good["id"], [case["id"] for case in good["cases"]]) == (
+        "smoke",
+        ["good", "bad <script>", "breaks"],
+    )
+    assert broken["problems"][0]["line"] == 1
+    assert good["problems"] == []
+
+
+async def test_a_run_from_its_start_to_its_results(web, process, smoke):
+    wanted = {"app": "counter", "evalset": "smoke", "cases": ["good", "breaks"], "num_runs": 2}
+    started = await post(web, "/runs", wanted, 202)
+    await settled()
+    run = await get(web, f"/runs/{started['id']}")
+    assert (run["status"], run["source"]) == ("done", "api")
+    assert run["counts"] == {
+        "total": 4,
+        "passed": 2,
+        "failed": 0,
+        "error": 2,
+        "incomplete": 0,
+        "cancelled": 0,
+    }
+    results = await get(web, f"/runs/{run['id']}/results")
+    by_case = {(one["case"], one["repetition"]): one for one in results["attempts"]}
+    assert by_case["breaks", 2]["error"]["type"] == "RuntimeError"
+    overall = {m["metric"]: m["score"] for m in by_case["good", 1]["metrics"] if m["turn"] is None}
+    assert overall["tool_trajectory_avg_score"] == 1.0
+    one = await get(web, f"/attempts/{by_case['good', 1]['id']}")
+    assert one["session"]
+    assert (await get(web, "/runs?app=counter&evalset=smoke&limit=1"))["runs"][0]["id"] == run["id"]
+    assert (await post(web, f"/runs/{run['id']}/cancel", {}, 202))["status"] == "done"
+
+
+async def test_a_configuration_may_be_sent(web, process, smoke):
+    config = {"criteria": {"response_match_score": {"threshold": 0.1}}}
+    run = await post(web, "/runs", {"app": "counter", "evalset": "smoke", "config": config}, 202)
+    assert run["config"] == config
+
+
+async def test_metrics_are_listed_with_why_they_cannot_run(web):
+    metrics = {metric["name"]: metric for metric in await get(web, "/metrics")}
+    assert metrics["response_match_score"]["default"] == 0.8
+    assert "vertex extra" in metrics["safety_v1"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"app": "counter", "evalset": "none"}, 404, "not_found"),
+        ({"app": "counter", "evalset": "smoke", "metrics": ["nonsense"]}, 400, "bad_input"),
+        ({"app": "counter", "evalset": "smoke", "criteria": {"response_match_score": 3}}, 400, "bad_input"),
+        ({"app": "counter", "evalset": "smoke", "config": {"criteria": 3}}, 400, "bad_file"),
+        ({"app": "counter", "evalset": "smoke", "num_runs": 0}, 400, "bad_input"),
+        ({"evalset": "smoke"}, 422, None),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused(web, smoke, body, status, code):
+    answer = await post(web, "/runs", body, status)
+    assert {"detail", "code", "hint"} <= set(answer)
+    assert code is None or answer["code"] == code
+
+
+async def test_what_does_not_exist_is_not_found(web):
+    assert (await get(web, "/runs/none", 404))["code"] == "not_found"
+    assert (await get(web, "/attempts/1", 404))["code"] == "not_found"

@@ -1,0 +1,145 @@
+"""The pages of evals in a real browser: a run is watched case by case, attempts are opened by keys and links."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from evals_app.engine.execute import execute_run
+from evals_app.models import EvalRun
+from sessions_app.agents import AgentsFolder
+from sessions_app.runs import client as runs
+from tests.browser import OpenWindow
+from tests.evals import agents, builders
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str) -> Page:
+    """A tab."""
+    return open_window(server, viewport={"width": 1280, "height": 800}).new_page()
+
+
+class Process:
+    """A runtime process whose agent answers when it is allowed to."""
+
+    def __init__(self, folder: AgentsFolder) -> None:
+        self.allowed = threading.Semaphore(0)
+        self.folder = folder
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def client(self, app_name: str) -> Process:
+        return self
+
+    async def call(self, method: str, path: str, body: Any = None) -> None:
+        agent = agents.Scripted(name="counter", answer=self.answer)
+        source = agents.Source(agent, folder=self.folder)
+        running = execute_run(body["eval_run_id"], source, asyncio.Event())
+        self.tasks.append(asyncio.create_task(running))
+
+    async def answer(self, ctx: Any, said: str) -> list[Any]:
+        while not self.allowed.acquire(blocking=False):  # noqa: ASYNC110 - the test is in another thread
+            await asyncio.sleep(0.01)
+        return [agents.calls("look", at=said), f"I see {said}."]
+
+
+@pytest.fixture
+def process(folder: AgentsFolder, settings: Any) -> Iterator[Process]:
+    """Three cases, of which the second fails; they wait for permission."""
+    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    cases = [
+        builders.case(
+            f"sees_{name}", builders.turn(name, f"I see {name}.", [{"name": "look", "args": {"at": at}}])
+        )
+        for name, at in (("a cat", "a cat"), ("a dog", "the sky"), ("a cow", "a cow"))
+    ]
+    builders.write(folder.given, "sights.evalset.json", builders.evalset(*cases))
+    made = Process(folder)
+    runs.register(made)
+    yield made
+    made.allowed.release(100)
+    runs.register(None)
+
+
+def start(page: Page) -> None:
+    page.goto("/evals/")
+    page.click("text=sights")
+    page.fill("#parallelism", "1")
+    page.click("#run-form button")
+    page.wait_for_url("**/evals/runs/*/")
+
+
+def test_cases_finish_one_by_one_without_a_reload(page: Page, process: Process):
+    start(page)
+    expect(page.locator("#summary")).to_have_attribute("data-state", "live")
+    page.evaluate("window.sameDocument = true")
+    expect(page.locator("#case-0")).to_have_attribute("data-status", "running")
+    process.allowed.release()
+    expect(page.locator("#case-0")).to_have_attribute("data-status", "passed")
+    expect(page.locator("#case-1")).to_have_attribute("data-status", "running")
+    expect(page.locator("#case-2")).to_have_attribute("data-status", "pending")
+    process.allowed.release(2)
+    expect(page.locator("#case-1")).to_have_attribute("data-status", "failed")
+    expect(page.locator(".outcome-count")).to_contain_text("2 of 3 passed")
+    expect(page.locator("#filters")).to_contain_text("failed 1")
+    expect(page.locator("summary", has_text="Export")).to_be_visible()
+    assert page.evaluate("window.sameDocument")
+
+
+def test_a_run_is_cancelled_from_its_page(page: Page, process: Process):
+    start(page)
+    process.allowed.release()
+    expect(page.locator("#case-0")).to_have_attribute("data-status", "passed")
+    page.click("text=Cancel")
+    expect(page.locator(".outcome-count")).to_contain_text("2 cancelled", timeout=20_000)
+    assert EvalRun.objects.get().status == EvalRun.Status.CANCELLED
+
+
+def test_an_attempt_opens_beside_the_matrix_by_click_key_and_address(page: Page, process: Process):
+    process.allowed.release(3)
+    start(page)
+    expect(page.locator(".outcome-count")).to_contain_text("2 of 3 passed")
+    page.reload()
+    expect(page.locator("#cases > tr").first).to_contain_text("sees_a dog")
+    page.keyboard.press("j")
+    expect(page.locator("#attempt-title")).to_have_text("sees_a dog")
+    expect(page.locator(".pair.first .added")).to_have_text('at="a dog"')
+    expect(page.locator(".pair.first .removed")).to_have_text('at="the sky"')
+    first = page.url
+    page.keyboard.press("j")
+    expect(page.locator("#attempt-title")).to_have_text("sees_a cat")
+    page.go_back()
+    expect(page.locator("#attempt-title")).to_have_text("sees_a dog")
+    page.keyboard.press("Escape")
+    expect(page.locator(".attempt")).to_have_count(0)
+    page.goto(first)
+    expect(page.locator("tr[aria-current] bdi")).to_have_text("sees_a dog")
+
+
+def test_a_case_opens_where_it_stands_and_the_button_says_what_will_run(page: Page, process: Process):
+    page.goto("/evals/counter/sights/")
+    page.click("text=sees_a dog")
+    expect(page.locator("#case-body-1")).to_contain_text('look(at="the sky")')
+    assert page.url.endswith("/sights/")
+    page.check("input[value='sees_a cow']")
+    expect(page.locator("[data-run-label]")).to_have_text("Run 1 of 3 cases")
+
+
+@pytest.mark.parametrize("width", [320, 390, 800, 1280])
+def test_no_page_is_wider_than_its_window(page: Page, process: Process, width: int):
+    process.allowed.release(3)
+    start(page)
+    expect(page.locator(".outcome-count")).to_contain_text("2 of 3 passed")
+    page.set_viewport_size({"width": width, "height": 800})
+    run = page.url
+    page.keyboard.press("j")
+    expect(page.locator(".attempt")).to_be_visible()
+    for url in ("/evals/", "/evals/counter/sights/", run, page.url):
+        page.goto(url)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), url

@@ -1,0 +1,192 @@
+"""`manage.py run_evals`: exit codes, lines, files and refusals."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from evals_app.management.commands.run_evals import Wanted
+from evals_app.models import EvalRun
+from sessions_app.models import RuntimeProcess
+from tests.evals.builders import case, evalset, turn, write
+
+AGENTS = Path(__file__).resolve().parents[2] / "examples" / "agents"
+
+
+def run_evals(*arguments, **options):
+    out = io.StringIO()
+    code = 0
+    try:
+        call_command("run_evals", *map(str, arguments), stdout=out, **options)
+    except SystemExit as ended:
+        code = ended.code
+    return code, out.getvalue()
+
+
+def refused(*arguments):
+    with pytest.raises(CommandError) as error:
+        run_evals(*arguments)
+    assert error.value.returncode == 2
+    return str(error.value)
+
+
+def test_an_evalset_that_passes_exits_0(store):
+    code, out = run_evals(AGENTS / "weather", "lookups")
+    assert code == 0
+    assert "weather/lookups.evalset.json: 7 cases" in out
+    assert "7 of 7 passed" in out
+    run = EvalRun.objects.get()
+    assert (run.source, run.status, run.config_source) == ("command", "done", "ADK's defaults")
+    assert RuntimeProcess.objects.get(pk=run.runtime_id).stopped_at
+
+
+def test_a_case_that_fails_exits_1_and_says_by_what(store):
+    code, out = run_evals(AGENTS / "weather", AGENTS / "weather" / "one_fails_on_purpose.evalset.json")
+    assert code == 1
+    line = next(line for line in out.splitlines() if "fails_on_purpose " in line)
+    assert line.split()[0] == "failed"
+    assert "tool_trajectory_avg_score 0 < 1" in line
+
+
+def test_an_error_and_a_metric_that_cannot_run_exit_1(store):
+    code, out = run_evals(AGENTS / "office", "raises_on_purpose")
+    assert (code, "RuntimeError: The printer on floor 7 does not answer." in out) == (1, True)
+    code, out = run_evals(
+        AGENTS / "weather", "lookups:one_city", "--metrics", "safety_v1", "--criteria", "safety_v1=1"
+    )
+    assert (code, "needs the vertex extra" in out) == (1, True)
+
+
+def test_cases_repetitions_and_thresholds_are_chosen(store):
+    code, out = run_evals(
+        AGENTS / "weather",
+        "lookups:one_city,no_station",
+        "--num_runs=3",
+        "--parallelism=2",
+        "--criteria=response_match_score=0.1",
+    )
+    run = EvalRun.objects.get()
+    assert code == 0
+    assert "2 cases × 3" in out
+    assert "one_city #3" in out
+    assert (run.total, run.num_runs, run.parallelism) == (6, 3, 2)
+    assert json.loads(run.config)["criteria"] == {
+        "tool_trajectory_avg_score": 1.0,
+        "response_match_score": 0.1,
+    }
+    assert json.loads(run.case_ids) == ["one_city", "no_station"]
+
+
+def test_the_configuration_beside_the_file_is_used_and_config_overrides_it(store, tmp_path):
+    run_evals(AGENTS / "writer", "notes:code")
+    assert EvalRun.objects.get().config_source == "writer/test_config.json"
+    config = write(tmp_path, "mine.json", {"criteria": {"response_match_score": 0.2}})
+    run_evals(AGENTS / "writer", "notes:code", "--config", config)
+    assert EvalRun.objects.latest("created_at").config_source == str(config)
+
+
+def test_results_are_written_as_json_junit_and_html(store, tmp_path):
+    write(
+        tmp_path, "own.evalset.json", evalset(case("<b>&", turn("What is the weather in Paris?", "<script>")))
+    )
+    files = {name: tmp_path / "out" / f"r.{name}" for name in ("json", "junit", "html")}
+    code, _ = run_evals(
+        AGENTS / "weather",
+        tmp_path / "own.evalset.json",
+        AGENTS / "weather" / "lookups.evalset.json:one_city",
+        *[f"--{name}={path}" for name, path in files.items()],
+    )
+    assert code == 1
+    runs = json.loads(files["json"].read_text())["runs"]
+    assert [run["evalset"] for run in runs] == ["own", "lookups"]
+    attempt = runs[0]["attempts"][0]
+    assert (attempt["case"], attempt["status"]) == ("<b>&", "failed")
+    assert {metric["metric"] for metric in attempt["metrics"]} >= {"response_match_score", "token_usage_v1"}
+    assert attempt["actual"][0]["final_response"]["parts"][0]["text"] == "It is sunny in Paris, 24 °C."
+
+    suites = ElementTree.fromstring(files["junit"].read_text())
+    assert [(suite.get("tests"), suite.get("failures")) for suite in suites] == [("1", "1"), ("1", "0")]
+    assert suites[0][0].get("name") == "<b>&"
+    assert "response_match_score" in suites[0][0][0].get("message", "")
+
+    html = files["html"].read_text()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "&lt;b&gt;&amp;" in html
+    assert "http" not in html.replace("http-equiv", "")
+
+
+def test_an_agent_that_cannot_be_loaded_exits_2(store, tmp_path):
+    (tmp_path / "broken_agent").mkdir()
+    (tmp_path / "broken_agent" / "agent.py").write_text("import nothing_of_this_name\n")
+    write(tmp_path / "broken_agent", "a.evalset.json", evalset(case("a", turn("x", "y"))))
+    code, out = run_evals(tmp_path / "broken_agent", "a")
+    assert code == 2
+    assert "could not run ModuleNotFoundError" in out
+    assert "nothing_of_this_name" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((AGENTS / "weather", "lookupz"), "There is no evalset 'lookupz'"),
+        ((AGENTS / "weather", "lookups:nobody"), "has no case 'nobody'"),
+        ((AGENTS, "lookups"), "name one of office, team, weather, writer"),
+        ((AGENTS / "nowhere", "lookups"), "does not exist"),
+        (
+            (AGENTS / "weather", "lookups", "--metrics=tool_trajectory"),
+            "Did you mean tool_trajectory_avg_score?",
+        ),
+        ((AGENTS / "weather", "lookups", "--metrics=safety_v1"), "no default threshold"),
+        ((AGENTS / "weather", "lookups", "--criteria=response_match_score=7"), "outside its range 0 to 1"),
+        ((AGENTS / "weather", "lookups", "--num-runs=0"), "Repetitions must be 1 to"),
+        ((AGENTS / "weather", "lookups", "--parallelism=0"), "Parallelism must be 1 to"),
+        ((AGENTS / "weather", "lookups", "--config=nothing.json"), "there is no such file"),
+    ],
+)
+def test_what_cannot_run_is_said_before_anything_runs(store, arguments, said):
+    assert said in refused(*arguments)
+    assert not EvalRun.objects.exists()
+
+
+def test_a_criterion_without_a_threshold_is_refused(store):
+    with pytest.raises(CommandError, match="is no NAME=THRESHOLD"):
+        run_evals(AGENTS / "weather", "lookups", "--criteria=response_match_score")
+
+
+def test_a_broken_file_is_refused_by_line(store, tmp_path):
+    path = write(tmp_path, "bad.evalset.json", '{"eval_set_id": "x",\n "eval_cases": [{"eval_id": "c"}]}')
+    said = refused(AGENTS / "weather", path)
+    assert f"{path}:2:17: case 'c': needs exactly one of conversation and conversation_scenario" in said
+
+
+def test_a_file_that_cannot_be_written_is_said_and_the_results_stay(store, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refused(
+        AGENTS / "weather", "lookups:one_city", f"--json={tmp_path}/file/r.json"
+    )
+    assert EvalRun.objects.get().passed == 1
+
+
+@pytest.mark.parametrize(
+    ("argument", "name", "cases"),
+    [
+        ("smoke", "smoke", ()),
+        ("smoke-test:a,b", "smoke-test", ("a", "b")),
+        ("smoke:a:1, b", "smoke", ("a:1", "b")),
+        ("smoke:", "smoke", ()),
+    ],
+)
+def test_an_evalset_is_named_with_its_cases(argument, name, cases):
+    assert Wanted.parse(argument) == Wanted(name, cases)
+
+
+def test_a_path_with_a_colon_is_a_path(tmp_path):
+    path = write(tmp_path / "a:b", "c.evalset.json", {})
+    assert Wanted.parse(str(path)) == Wanted(str(path))
+    assert Wanted.parse(f"{path}:one") == Wanted(str(path), ("one",))

@@ -1,0 +1,157 @@
+"""What a run is judged by: chosen, checked, refused with the way out."""
+
+from __future__ import annotations
+
+import pytest
+from google.adk.evaluation import eval_config
+from google.adk.evaluation.eval_metrics import PrebuiltMetrics
+
+from evals_app import configs, metrics
+from evals_app.configs import Config
+from evals_app.engine.metrics import describe_metrics
+from evals_app.evalsets import BadFile
+from evals_app.metrics import Kind, right_name
+from sessions_app.errors import BadInput
+from tests.evals.builders import write
+
+
+def test_the_table_of_metrics_is_adks():
+    assert set(metrics.METRICS) == {metric.value for metric in PrebuiltMetrics}
+    assert set(metrics.INFORMATIONAL) == set(eval_config._DEFAULT_EFFICIENCY_METRICS)
+    assert configs.default().data["criteria"] == eval_config._DEFAULT_EVAL_CONFIG.criteria
+
+
+def test_the_ranges_of_metrics_are_adks():
+    from evals_app.engine.metrics import _infos
+
+    infos = {info.metric_name: info for info in _infos()}
+    assert set(infos) == set(metrics.METRICS)
+    for name, metric in metrics.METRICS.items():
+        interval = infos[name].metric_value_info.interval
+        assert (metric.low, metric.high) == (
+            (interval.min_value, interval.max_value) if interval else (None, None)
+        )
+        assert (metric.kind is Kind.INFORMATIONAL) == (not infos[name].requires_threshold)
+
+
+def test_the_right_name_of_every_old_one_exists():
+    assert set(metrics.RENAMED.values()) <= set(metrics.METRICS)
+    assert not set(metrics.RENAMED) & set(metrics.METRICS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("tool_trajectory", "tool_trajectory_avg_score"),
+        ("Hallucination", "hallucinations_v1"),
+        ("response_match_scor", "response_match_score"),
+        ("zzz", ""),
+    ],
+)
+def test_an_unknown_metric_is_answered_with_the_right_name(wrong, right):
+    assert right_name(wrong) == right
+
+
+def test_an_unknown_metric_is_refused():
+    with pytest.raises(BadInput, match="no metric 'tool_trajectory'") as refused:
+        configs.check(Config({"criteria": {"tool_trajectory": 1.0}}, "x"))
+    assert refused.value.hint == "Did you mean tool_trajectory_avg_score?"
+
+
+@pytest.mark.parametrize("threshold", [4.0, -0.1, float("inf"), float("nan")])
+def test_a_threshold_that_cannot_be_meant_is_refused(threshold):
+    with pytest.raises(BadInput, match="rubric_based_final_response_quality_v1"):
+        configs.check(
+            Config({"criteria": {"rubric_based_final_response_quality_v1": {"threshold": threshold}}}, "x")
+        )
+
+
+def test_a_threshold_for_a_metric_that_is_only_reported_is_refused():
+    with pytest.raises(BadInput, match="takes no threshold"):
+        configs.check(Config({"criteria": {"token_usage_v1": 100.0}}, "x"))
+
+
+def test_a_low_hallucination_threshold_is_warned_about():
+    assert (
+        "lets nearly everything pass"
+        in configs.check(Config({"criteria": {"hallucinations_v1": 0.1}}, "x"))[0]
+    )
+
+
+def test_a_custom_metric_has_the_range_it_declares():
+    declared = {
+        "code_config": {"name": "a.b"},
+        "metric_info": {
+            "metric_name": "mine",
+            "metric_value_info": {"interval": {"min_value": -10.0, "max_value": 10.0}},
+        },
+    }
+    assert configs.check(Config({"criteria": {"mine": 5.0}, "custom_metrics": {"mine": declared}}, "x")) == []
+    with pytest.raises(BadInput, match="-10 to 10"):
+        configs.check(Config({"criteria": {"mine": 11.0}, "custom_metrics": {"mine": declared}}, "x"))
+    undeclared = {"mine": {"code_config": {"name": "a.b"}}}
+    with pytest.raises(BadInput, match="0 to 1"):
+        configs.check(Config({"criteria": {"mine": 5.0}, "custom_metrics": undeclared}, "x"))
+
+
+def test_choosing_metrics_keeps_what_the_file_says_of_them():
+    criterion = {"threshold": 1.0, "match_type": "IN_ORDER"}
+    config = Config(
+        {"criteria": {"tool_trajectory_avg_score": criterion, "response_match_score": 0.5}}, "file"
+    )
+    chosen = configs.choose(config, ["tool_trajectory_avg_score"])
+    assert chosen.criteria == {"tool_trajectory_avg_score": criterion}
+    stricter = configs.choose(config, thresholds={"tool_trajectory_avg_score": 0.5, "safety_v1": 1.0})
+    assert stricter.criteria == {
+        "tool_trajectory_avg_score": {**criterion, "threshold": 0.5},
+        "response_match_score": 0.5,
+        "safety_v1": 1.0,
+    }
+
+
+def test_a_metric_without_a_default_needs_a_threshold():
+    assert configs.choose(configs.default(), ["response_match_score"]).criteria == {
+        "response_match_score": 0.8
+    }
+    with pytest.raises(BadInput, match="no default threshold") as refused:
+        configs.choose(configs.default(), ["hallucinations_v1"])
+    assert "--criteria hallucinations_v1=0.5" in refused.value.hint
+
+
+def test_a_metric_that_is_always_reported_may_be_asked_for():
+    assert configs.choose(configs.default(), ["token_usage_v1"]).criteria == {}
+
+
+def test_a_threshold_of_a_metric_that_is_not_chosen_is_refused():
+    with pytest.raises(BadInput, match="not among the metrics"):
+        configs.choose(configs.default(), ["response_match_score"], {"safety_v1": 1.0})
+
+
+def test_the_configuration_beside_a_file_is_used_else_adks_default(tmp_path):
+    file = write(tmp_path, "a.evalset.json", {})
+    assert configs.beside(file).source == "ADK's defaults"
+    write(tmp_path, "test_config.json", {"criteria": {"response_match_score": 0.3}, "criterai": {}})
+    found = configs.beside(file, "weather/a.evalset.json")
+    assert found.criteria == {"response_match_score": 0.3}
+    assert found.warnings == ["weather/test_config.json: ADK does not use the field 'criterai'."]
+
+
+def test_a_broken_configuration_names_file_line_and_field(tmp_path):
+    file = write(tmp_path, "a.evalset.json", {})
+    write(tmp_path, "test_config.json", '{\n  "criteria": {\n    "response_match_score": "high"\n  }\n}')
+    with pytest.raises(BadFile) as refused:
+        configs.beside(file, "weather/a.evalset.json")
+    problem = refused.value.problems[0]
+    assert (problem.file, problem.line, problem.field) == (
+        "weather/test_config.json",
+        3,
+        "criteria.response_match_score",
+    )
+
+
+def test_describing_metrics_says_which_cannot_run_and_why():
+    described = {metric["name"]: metric for metric in describe_metrics()}
+    assert described["response_match_score"]["available"]
+    assert described["response_match_score"]["description"].startswith("This metric evaluates")
+    assert not described["safety_v1"]["available"]
+    assert "vertex extra" in described["safety_v1"]["reason"]

@@ -1,0 +1,71 @@
+"""Every private name of ADK that the engine uses exists and takes what we give it."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+from google.adk.evaluation.evaluation_generator import EvaluationGenerator
+from google.adk.evaluation.evaluator import Evaluator
+
+from evals_app import metrics
+from evals_app.engine import _adk
+from evals_app.engine.metrics import evaluator_class, missing_for
+
+GIVEN = {
+    "root_agent",
+    "user_simulator",
+    "initial_session",
+    "session_id",
+    "session_service",
+    "artifact_service",
+    "memory_service",
+    "app",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("_generate_inferences_from_root_agent", set()),
+        ("_generate_inferences_from_root_agent_live", {"live_timeout_seconds"}),
+    ],
+)
+def test_inference_takes_what_we_give_it(name, more):
+    assert set(inspect.signature(getattr(EvaluationGenerator, name)).parameters) >= GIVEN | more
+
+
+def test_the_evaluators_of_what_is_always_reported_exist():
+    assert set(_adk.EFFICIENCY) == set(metrics.INFORMATIONAL)
+
+
+def test_the_evaluator_of_a_metric_of_ones_own_takes_its_function():
+    assert set(inspect.signature(_adk._CustomMetricEvaluator).parameters) == {
+        "eval_metric",
+        "custom_function_path",
+    }
+
+
+def test_nested_agents_are_loaded_by_adks_loader():
+    from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
+
+    assert callable(NestedAgentLoader.load_agent)
+
+
+@pytest.mark.parametrize("name", [name for name in metrics.METRICS if not missing_for(name)])
+def test_every_metric_that_can_run_here_has_an_evaluator(name):
+    assert issubclass(evaluator_class(name), Evaluator)
+
+
+def test_the_evaluators_are_those_of_adks_registry():
+    """The registry itself needs pandas: its source is read."""
+    import google.adk.evaluation as package
+
+    from evals_app.engine.metrics import _EVALUATORS
+
+    registered = Path(package.__path__[0], "metric_evaluator_registry.py").read_text(encoding="utf-8")
+    for name, place in _EVALUATORS.items():
+        module, _, cls = place.partition(":")
+        if name != "response_match_score":
+            assert f"from .{module} import {cls}" in registered, name

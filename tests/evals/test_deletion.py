@@ -1,0 +1,62 @@
+"""Removing an eval run: with everything that its attempts left, and nothing else."""
+
+from __future__ import annotations
+
+import time
+
+from evals_app import writes
+from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
+from sessions_app import db
+from sessions_app import writes as sessions
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, AppState, StateChange, UserScope
+
+RUNS = "/api/v1/evals/runs"
+
+
+def made(status: str = "done") -> EvalRun:
+    """Create a run of two attempts, each with a session and state in its own realm."""
+    evalset, _ = EvalSet.objects.get_or_create(app_name="counter", evalset_id="smoke")
+    version, _ = EvalSetVersion.objects.get_or_create(
+        evalset=evalset, digest="d", defaults={"content": "{}", "created_at": time.time()}
+    )
+    run = writes.create_run(version, [(0, "a"), (1, "b")], config={})
+    for attempt in EvalAttempt.objects.filter(run=run):
+        session = sessions.create_session(
+            SessionKey(attempt.realm, "counter", "u", "s"), {"n": 1, "user:n": 2, "app:n": 3}
+        )
+        attempt.session = session
+        attempt.save()
+    EvalRun.objects.filter(pk=run.pk).update(status=status)
+    return run
+
+
+async def test_a_run_goes_with_its_attempts_and_their_worlds_and_others_stay(web, store):
+    gone, kept = await db.read(made), await db.read(made)
+    await db.read(lambda: sessions.create_session(SessionKey("", "counter", "u", "real"), {"app:n": 1}))
+    assert (await web.delete(f"{RUNS}/{gone.pk}")).status_code == 204
+    assert (await web.get(f"{RUNS}/{gone.pk}")).status_code == 404
+
+    def left() -> tuple[set[str], ...]:
+        realms = [AgentSession.objects.values_list("realm", flat=True)]
+        realms += [UserScope.objects.values_list("realm", flat=True)]
+        realms += [AppState.objects.values_list("owner__realm", flat=True)]
+        return tuple(set(names) - {""} for names in realms)
+
+    worlds = await db.read(lambda: set(EvalAttempt.objects.values_list("realm", flat=True)))
+    assert all(realm.startswith(f"eval/{kept.pk}/") for realm in worlds)
+    assert await db.read(left) == (worlds, worlds, worlds)
+    assert await db.read(StateChange.objects.count) == 2 * 3 + 1
+    assert await db.read(MetricResult.objects.count) == 0
+
+
+async def test_a_run_that_has_not_ended_is_left_as_it_is(web, store):
+    run = await db.read(lambda: made("running"))
+    answer = await web.delete(f"{RUNS}/{run.pk}")
+    assert (answer.status_code, answer.json()["code"]) == (409, "eval_run_active")
+    assert "Cancel it first" in answer.json()["hint"]
+    assert await db.read(AgentSession.objects.count) == 2
+
+
+async def test_a_run_that_is_not_there_cannot_be_deleted(web, store):
+    assert (await web.delete(f"{RUNS}/nothing")).status_code == 404

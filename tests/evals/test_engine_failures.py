@@ -1,0 +1,193 @@
+"""What goes wrong in one attempt stays there, is said on it, and the run ends with a true summary."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from evals_app import writes
+from evals_app.engine import executor
+from evals_app.engine.execute import execute_run
+from evals_app.models import EvalAttempt, EvalRun
+from sessions_app import db
+from tests.evals import agents
+from tests.evals.builders import case, evalset, turn
+
+Status = EvalAttempt.Status
+
+
+def by_case(run):
+    return {attempt.case_id: attempt for attempt in run.attempts.order_by("repetition")}
+
+
+async def test_an_agent_that_raises_spoils_only_its_own_attempt(play):
+    def answer(ctx, said):
+        if said == "break":
+            raise RuntimeError("the printer is on fire")
+        return "fine"
+
+    run = await play(evalset(case("good", turn("go", "fine")), case("bad", turn("break", "fine"))), answer)
+    attempts = await db.read(by_case, run)
+    assert (run.status, run.passed, run.errors) == (EvalRun.Status.DONE, 1, 1)
+    assert attempts["bad"].error_type == "RuntimeError"
+    assert attempts["bad"].error == "the printer is on fire"
+    assert "raise RuntimeError" in attempts["bad"].traceback
+    assert attempts["bad"].session_id is not None
+
+
+async def test_an_agent_that_answers_nothing_is_told_on_the_case(play):
+    def silent(ctx, said):
+        return None if said == "hush" else "fine"
+
+    run = await play(evalset(case("a", turn("go", "fine"), turn("hush", "fine"))), silent)
+    attempt = (await db.read(by_case, run))["a"]
+    assert attempt.status == Status.ERROR
+    assert attempt.error.startswith("The agent answered 1 of 2 turns")
+
+
+async def test_a_missing_expected_response_scores_what_adk_gives_it(play):
+    run = await play(evalset(case("a", turn("go"))), lambda ctx, said: "fine")
+
+    def reason():
+        return run.attempts.get().results.get(metric="response_match_score", invocation=None).reason
+
+    assert run.failed == 1
+    assert await db.read(reason) == "No answer is expected in turn 1, which scores 0."
+
+
+async def test_an_agent_that_hangs_is_cancelled(play):
+    cancelled, started = asyncio.Event(), asyncio.Event()
+
+    async def hang(ctx, said):
+        if said == "hang":
+            started.set()
+            await asyncio.sleep(3600)
+        return "fine"
+
+    async def cancel():
+        await started.wait()
+        cancelled.set()
+
+    cases = [
+        case("good", turn("go", "fine")),
+        case("hangs", turn("hang", "fine")),
+        case("waits", turn("go", "fine")),
+    ]
+    canceller = asyncio.create_task(cancel())
+    run = await play(evalset(*cases), hang, cancelled=cancelled, parallelism=1)
+    await canceller
+    attempts = await db.read(by_case, run)
+    assert run.status == EvalRun.Status.CANCELLED
+    assert {name: attempt.status for name, attempt in attempts.items()} == {
+        "good": Status.PASSED,
+        "hangs": Status.CANCELLED,
+        "waits": Status.CANCELLED,
+    }
+    assert attempts["hangs"].session_id is not None
+    assert (run.passed, run.cancelled, run.finished) == (1, 2, 3)
+
+
+async def test_a_run_is_cancelled_by_its_row_from_another_process(play):
+    started = asyncio.Event()
+
+    async def hang(ctx, said):
+        started.set()
+        await asyncio.sleep(3600)
+
+    async def ask():
+        await started.wait()
+        run_id = await db.read(EvalRun.objects.values_list("pk", flat=True).get)
+        await db.write(writes.request_cancel, run_id)
+
+    asking = asyncio.create_task(ask())
+    run = await play(evalset(case("a", turn("go", "fine"))), hang)
+    await asking
+    assert run.status == EvalRun.Status.CANCELLED
+
+
+async def test_an_agent_that_does_not_let_go_is_left_behind(play, monkeypatch):
+    monkeypatch.setattr(executor, "PATIENCE", 0.05)
+    cancelled, stubborn = asyncio.Event(), asyncio.Event()
+
+    async def cling(ctx, said):
+        cancelled.set()
+        while not stubborn.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    run = await play(evalset(case("a", turn("go", "fine"))), cling, cancelled=cancelled)
+    stubborn.set()
+    assert (run.status, run.cancelled) == (EvalRun.Status.CANCELLED, 1)
+
+
+async def test_a_run_is_carried_out_once(play, folder):
+    run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, said: "fine")
+    before = run.revision
+    await execute_run(run.id, agents.source(lambda ctx, said: "fine"), asyncio.Event())
+    assert await db.read(EvalRun.objects.values_list("revision", flat=True).get, pk=run.id) == before
+
+
+async def test_an_agent_that_cannot_be_loaded_fails_the_run_with_its_traceback(play, monkeypatch):
+    def broken(self):
+        raise ImportError("No module named 'numpyy'")
+
+    monkeypatch.setattr(agents.Source, "load", broken)
+    run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, said: "fine")
+    assert (run.status, run.error_type, run.cancelled) == (EvalRun.Status.FAILED, "ImportError", 1)
+    assert "numpyy" in run.error
+    assert "def broken" in run.traceback or "raise ImportError" in run.traceback
+
+
+@pytest.mark.parametrize(
+    ("criterion", "what"),
+    [
+        ({"threshold": 1.0, "match_type": "SOMEHOW"}, "match_type"),
+        ({"threshold": 1.0, "ignore_args": "perhaps"}, "ignore_args"),
+    ],
+)
+async def test_a_criterion_the_metric_cannot_read_fails_the_run_before_anything_runs(play, criterion, what):
+    asked = []
+    run = await play(
+        evalset(case("a", turn("go", "fine"))),
+        lambda ctx, said: asked.append(said),
+        {"tool_trajectory_avg_score": criterion},
+    )
+    assert (run.status, asked) == (EvalRun.Status.FAILED, [])
+    assert what in run.error
+    assert "match_type" in run.hint
+    assert run.traceback == ""
+
+
+async def test_what_ran_is_noted(play):
+    run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, said: "fine")
+    assert run.code_version == "v1"
+    assert run.adk_version.startswith("2.")
+    assert run.git_revision == ""
+
+
+async def test_progress_is_told_as_it_comes(play):
+    told = []
+    document = evalset(case("a", turn("go", "fine")), case("b", turn("go", "fine")))
+    await play(
+        document,
+        lambda ctx, said: "fine",
+        parallelism=1,
+        progress=lambda attempt, outcome: told.append((attempt.case_id, outcome and outcome.status)),
+    )
+    assert told == [("a", None), ("a", "passed"), ("b", None), ("b", "passed")]
+
+
+async def test_credentials_an_agent_says_are_not_kept_in_results(play):
+    secret = {"auth_type": "apiKey", "api_key": "hunter2"}
+
+    def leaks(ctx, said):
+        return [agents.calls("log_in", credential=secret), "fine"]
+
+    run = await play(evalset(case("a", turn("go", "fine"))), leaks)
+    attempt = (await db.read(by_case, run))["a"]
+    assert "log_in" in attempt.actual
+    assert "hunter2" not in attempt.actual

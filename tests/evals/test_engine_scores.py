@@ -1,0 +1,262 @@
+"""Scores are ADK's own, metric by metric, and a metric that cannot run says why."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from google.adk.evaluation.eval_case import EvalCase, Invocation
+from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_config
+from google.adk.evaluation.final_response_match_v1 import RougeEvaluator
+from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
+
+from evals_app import metrics
+from evals_app.models import EvalAttempt, MetricResult
+from sessions_app import db
+from tests.evals import agents
+from tests.evals.builders import case, evalset, turn
+
+Status = MetricResult.Status
+
+
+async def attempt_of(run, case_id=None):
+    def read():
+        found = run.attempts.filter(**({"case_id": case_id} if case_id else {})).get()
+        return found, {
+            (result.metric, result.invocation): result for result in found.results.order_by("position")
+        }
+
+    return await db.read(read)
+
+
+def looks_up(ctx, said):
+    city = said.split()[-1]
+    return [
+        agents.calls("get_weather", city=city),
+        agents.calls("log", about=city),
+        f"It is sunny in {city}.",
+    ]
+
+
+TRAJECTORY = [{"name": "get_weather", "args": {"city": "Rome"}}]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "scores"),
+    [
+        (1.0, [0.0, 0.0]),
+        ({"threshold": 1.0, "match_type": "IN_ORDER"}, [1.0, 0.0]),
+        ({"threshold": 1.0, "match_type": "ANY_ORDER"}, [1.0, 0.0]),
+        ({"threshold": 0.5, "match_type": "IN_ORDER", "ignore_args": True}, [1.0, 1.0]),
+    ],
+)
+async def test_scores_equal_those_of_adks_evaluators_on_the_same_data(play, criterion, scores):
+    document = evalset(
+        case(
+            "a",
+            turn("weather in Rome", "It is sunny in Rome.", TRAJECTORY),
+            turn("weather in Oslo", "Oslo has no sun.", TRAJECTORY),
+        )
+    )
+    config = {"criteria": {"tool_trajectory_avg_score": criterion, "response_match_score": 0.7}}
+    run = await play(document, looks_up, config)
+    attempt, results = await attempt_of(run)
+
+    expected = EvalCase.model_validate(document["eval_cases"][0]).conversation
+    actual = [Invocation.model_validate(one) for one in json.loads(attempt.actual)]
+    trajectory, rouge, *_ = get_eval_metrics_from_config(EvalConfig.model_validate(config))
+    for evaluator in (TrajectoryEvaluator(eval_metric=trajectory), RougeEvaluator(eval_metric=rouge)):
+        name = (trajectory if isinstance(evaluator, TrajectoryEvaluator) else rouge).metric_name
+        adk = evaluator.evaluate_invocations(actual, expected)
+        assert results[name, None].score == adk.overall_score
+        assert results[name, None].status == adk.overall_eval_status.name.lower()
+        for index, one in enumerate(adk.per_invocation_results):
+            assert results[name, index].score == one.score
+            assert results[name, index].status == one.eval_status.name.lower()
+    assert [results["tool_trajectory_avg_score", index].score for index in (0, 1)] == scores
+
+
+async def test_what_is_always_reported_is_reported_and_never_decides(play):
+    run = await play(evalset(case("a", turn("in Rome", "It is sunny in Rome."))), looks_up)
+    attempt, results = await attempt_of(run)
+    assert attempt.status == EvalAttempt.Status.PASSED
+    assert {name for name, turn_index in results if turn_index is None} == {
+        "response_match_score",
+        *metrics.INFORMATIONAL,
+    }
+    assert results["tool_call_count_v1", None].score == 2
+    assert results["invocation_duration_v1", 0].score is not None
+    assert {results[name, None].status for name in metrics.INFORMATIONAL} == {Status.INFORMATIONAL}
+
+
+async def test_a_case_with_a_metric_that_cannot_run_is_incomplete_never_passed(play):
+    config = {"response_match_score": 0.5, "safety_v1": 0.5}
+    run = await play(evalset(case("a", turn("in Rome", "It is sunny in Rome."))), looks_up, config)
+    attempt, results = await attempt_of(run)
+    assert results["response_match_score", None].status == Status.PASSED
+    assert results["safety_v1", None].status == Status.NOT_EVALUATED
+    assert "needs the vertex extra" in results["safety_v1", None].reason
+    assert attempt.status == EvalAttempt.Status.INCOMPLETE
+    assert (run.passed, run.incomplete) == (0, 1)
+
+
+async def test_a_failed_metric_outweighs_one_that_cannot_run(play):
+    config = {"response_match_score": 1.0, "safety_v1": 0.5}
+    run = await play(evalset(case("a", turn("in Rome", "Nothing of the kind"))), looks_up, config)
+    assert run.failed == 1
+
+
+async def test_a_run_judged_by_nothing_passes_nothing(play):
+    run = await play(evalset(case("a", turn("in Rome", "It is sunny in Rome."))), looks_up, {"criteria": {}})
+    assert run.incomplete == 1
+    assert "no metric with a verdict" in run.warnings
+
+
+RUBRIC = {"rubric_id": "greets", "rubric_content": {"text_property": "The answer greets."}}
+JUDGED = [
+    "final_response_match_v2",
+    "hallucinations_v1",
+    "rubric_based_final_response_quality_v1",
+    "rubric_based_tool_use_quality_v1",
+    "rubric_based_multi_turn_trajectory_quality_v1",
+]
+
+
+def judged_by(model, metric, **more):
+    options = {"judge_model": model, "num_samples": 3}
+    return {"criteria": {metric: {"threshold": 0.5, "judge_model_options": options, **more}}}
+
+
+@pytest.mark.parametrize("metric", JUDGED)
+@pytest.mark.parametrize(("model", "score"), [("judge-yes", 1.0), ("judge-no", 0.0)])
+async def test_a_judge_without_a_network_decides(play, metric, model, score):
+    more = {"rubrics": [RUBRIC]} if metric.startswith("rubric") else {}
+    run = await play(
+        evalset(case("a", turn("in Rome", "It is sunny."))),
+        agents.talker("It is sunny."),
+        judged_by(model, metric, **more),
+    )
+    _, results = await attempt_of(run)
+    overall = results[metric, None]
+    assert (overall.score, overall.status) == (score, "passed" if score else "failed"), overall.reason
+    if more:
+        rubric = json.loads(overall.details)["rubrics"][0]
+        assert (rubric["rubric_id"], rubric["text"], rubric["score"]) == (
+            "greets",
+            "The answer greets.",
+            score,
+        )
+
+
+@pytest.mark.parametrize("metric", JUDGED)
+@pytest.mark.parametrize("model", ["judge-babbles", "judge-raises", "judge_nobody_knows"])
+async def test_a_judge_without_a_verdict_is_said_and_is_no_pass(play, metric, model):
+    more = {"rubrics": [RUBRIC]} if metric.startswith("rubric") else {}
+    run = await play(
+        evalset(case("a", turn("in Rome", "It is sunny."))),
+        agents.talker("It is sunny."),
+        judged_by(model, metric, **more),
+    )
+    attempt, results = await attempt_of(run)
+    overall = results[metric, None]
+    assert overall.status == Status.NOT_EVALUATED
+    assert overall.reason
+    if model == "judge-raises" and metric != "hallucinations_v1":  # which swallows what its judge raises
+        assert "out for lunch" in overall.reason
+    if model == "judge_nobody_knows":
+        assert "judge_nobody_knows" in overall.reason
+    assert attempt.status == EvalAttempt.Status.INCOMPLETE
+
+
+async def test_what_a_judge_said_is_kept(play):
+    run = await play(
+        evalset(case("a", turn("in Rome", "It is sunny."))),
+        looks_up,
+        judged_by("judge-babbles", "final_response_match_v2"),
+    )
+    _, results = await attempt_of(run)
+    assert (
+        json.loads(results["final_response_match_v2", None].details)["judge_answers"]
+        == ["I like turtles."] * 3
+    )
+
+
+async def test_rubrics_of_the_case_and_of_a_turn_are_asked_about(play):
+    typed = {**RUBRIC, "type": "FINAL_RESPONSE_QUALITY"}
+    document = evalset(case("a", turn("in Rome", "It is sunny."), rubrics=[typed]))
+    run = await play(
+        document,
+        agents.talker("It is sunny."),
+        judged_by("judge-yes", "rubric_based_final_response_quality_v1"),
+    )
+    assert run.passed == 1
+
+
+async def test_a_rubric_metric_without_rubrics_says_so(play):
+    document = evalset(case("a", turn("in Rome", "It is sunny.")))
+    run = await play(
+        document,
+        agents.talker("It is sunny."),
+        judged_by("judge-yes", "rubric_based_final_response_quality_v1"),
+    )
+    _, results = await attempt_of(run)
+    assert "has no rubrics" in results["rubric_based_final_response_quality_v1", None].reason
+
+
+async def test_one_rubric_id_twice_is_told_on_the_case(play):
+    document = evalset(case("a", {**turn("in Rome", "It is sunny."), "rubrics": [RUBRIC]}, rubrics=[RUBRIC]))
+    run = await play(
+        document,
+        agents.talker("It is sunny."),
+        judged_by("judge-yes", "rubric_based_final_response_quality_v1"),
+    )
+    attempt, _ = await attempt_of(run)
+    assert attempt.status == EvalAttempt.Status.ERROR
+    assert "two rubrics of the id 'greets'" in attempt.error
+
+
+async def test_a_metric_of_ones_own_decides(play):
+    config = {
+        "criteria": {"mine": 0.5},
+        "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.says_sunny"}}},
+    }
+    document = evalset(case("yes", turn("in Rome", "It is sunny.")), case("no", turn("hidden", "?")))
+    run = await play(document, lambda ctx, said: "sunny" if "Rome" in said else "rain", config)
+    assert (run.passed, run.failed) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        ("nothing_here", "Could not import custom metric function"),
+        ("raises", "ZeroDivisionError"),
+        ("returns_a_number", "returned float, not an EvaluationResult"),
+    ],
+)
+async def test_a_metric_of_ones_own_that_is_broken_says_how(play, function, reason):
+    config = {
+        "criteria": {"mine": 0.5},
+        "custom_metrics": {"mine": {"code_config": {"name": f"tests.evals.own_metrics.{function}"}}},
+    }
+    run = await play(evalset(case("a", turn("in Rome", "It is sunny."))), looks_up, config)
+    _, results = await attempt_of(run)
+    assert reason in results["mine", None].reason
+    assert run.incomplete == 1
+
+
+async def test_a_scenario_is_played_by_a_simulated_user(play):
+    document = evalset(
+        {
+            "eval_id": "scenario",
+            "conversation_scenario": {"starting_prompt": "in Rome", "conversation_plan": "Ask once."},
+        }
+    )
+    config = {
+        "criteria": {"response_match_score": 0.5},
+        "user_simulator_config": {"type": "llm_backed", "model": "judge-yes", "max_allowed_invocations": 1},
+    }
+    run = await play(document, looks_up, config)
+    attempt, results = await attempt_of(run)
+    assert len(json.loads(attempt.actual)) == 1
+    assert "no expected conversation" in results["response_match_score", None].reason
+    assert attempt.status == EvalAttempt.Status.INCOMPLETE

@@ -1,0 +1,146 @@
+"""Evalset files: what ADK reads we read, and what it refuses we refuse with a text that says what to mend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from evals_app import evalsets
+from evals_app.evalsets import BadFile
+from sessions_app.errors import NotFound
+from tests.evals.builders import FULL, LEGACY, case, evalset, turn, write
+
+
+def parse(document, name="a.evalset.json"):
+    text = document if isinstance(document, str) else json.dumps(document, indent=2)
+    return evalsets.parse(text, name, f"weather/{name}")
+
+
+def refusal(document, name="a.evalset.json"):
+    with pytest.raises(BadFile) as refused:
+        parse(document, name)
+    return refused.value
+
+
+def test_both_spellings_come_to_the_same_case():
+    snake = parse(evalset(case("a", turn("hi", "yo"))))
+    camel = parse(
+        {
+            "eval_set_id": "set",
+            "eval_cases": [
+                {
+                    "evalId": "a",
+                    "conversation": [
+                        {
+                            "userContent": {"role": "user", "parts": [{"text": "hi"}]},
+                            "finalResponse": {"role": "model", "parts": [{"text": "yo"}]},
+                        }
+                    ],
+                }
+            ],
+        }
+    )
+    assert snake.cases == camel.cases
+    assert snake.as_adk() == camel.as_adk()
+
+
+def test_yaml_is_read_with_jsons_types_so_a_date_stays_text_and_no_is_a_word():
+    text = (
+        yaml.safe_dump(evalset(case("a-b", turn("on 2024-05-01?", "no"))))
+        + "created: 2024-05-01\nanswer: no\n"
+    )
+    assert parse(text, "a.evalset.yaml").as_adk()["eval_cases"][0]["conversation"][0]["final_response"] == {
+        "role": "model",
+        "parts": [{"text": "no"}],
+    }
+
+
+def test_the_old_list_of_cases_is_read():
+    content = parse(LEGACY)
+    only = content.as_adk()["eval_cases"][0]
+    assert content.form == "legacy"
+    assert only["eval_id"] == "old"
+    assert only["session_input"] == {"app_name": "a", "user_id": "u", "state": {"k": 1}}
+    assert only["conversation"][0]["intermediate_data"]["tool_uses"] == [{"name": "t", "args": {"a": 1}}]
+
+
+def test_a_flat_list_of_turns_is_one_case_named_after_its_file():
+    content = parse([{"query": "q", "reference": "r"}, {"query": "s"}], "simple.test.json")
+    assert content.form == "flat"
+    assert [case.eval_id for case in content.cases] == ["simple"]
+    assert len(content.cases[0].conversation or []) == 2
+
+
+def test_fields_that_adk_ignores_are_kept():
+    content = parse(FULL)
+    assert content.cases[0].model_extra == {"more": 2}
+    assert content.as_adk()["eval_cases"][0]["session_input"]["extra"] == 1
+    assert "Case 'camel': ADK does not use the field 'more'." in content.warnings
+
+
+def test_a_case_id_given_twice_is_warned_about():
+    content = parse(evalset(case("a", turn("x")), case("a", turn("y"))))
+    assert content.warnings == ["The case id 'a' is given 2 times."]
+
+
+def test_broken_json_is_refused_with_line_and_column():
+    assert str(refusal('{\n  "eval_set_id": "a",\n  oops\n}').problems[0]) == (
+        "weather/a.evalset.json:3:3: is no JSON: Expecting property name enclosed in double quotes"
+    )
+
+
+def test_broken_yaml_is_refused_with_line_and_column():
+    problem = refusal("eval_set_id: a\neval_cases:\n  - {eval_id: b\n", "a.evalset.yaml").problems[0]
+    assert (problem.line, problem.file) == (4, "weather/a.evalset.yaml")
+    assert "is no YAML" in problem.what
+
+
+def test_a_missing_field_is_named_with_its_case_and_line():
+    document = evalset(case("good", turn("x")), case("bad", {"final_response": None}))
+    problem = refusal(document).problems[0]
+    assert (problem.case, problem.field) == ("bad", "conversation[0].user_content")
+    assert problem.what == "is required"
+    lines = json.dumps(document, indent=2).splitlines()
+    assert '"final_response": null' in lines[problem.line]
+
+
+def test_a_misspelt_field_is_named_where_it_stands():
+    document = evalset(case("a", {**turn("x"), "final_respones": {}}))
+    problem = refusal(document).problems[0]
+    assert problem.field == "conversation[0].final_respones"
+    assert "no field that ADK knows" in problem.what
+    assert "final_respones" in json.dumps(document, indent=2).splitlines()[problem.line - 1]
+
+
+def test_a_tab_in_json_does_not_cost_the_line():
+    problem = refusal('{\n\t"eval_set_id": 3,\n\t"eval_cases": []\n}').problems[0]
+    assert (problem.line, problem.column, problem.what) == (2, 2, "must be text, not 3")
+
+
+def test_all_problems_are_told_and_the_message_stays_short():
+    error = refusal(evalset(*[case(f"c{number}", {}) for number in range(9)]))
+    assert len(error.problems) == 9
+    assert error.message.splitlines()[-1] == "… and 4 more"
+
+
+@pytest.mark.parametrize("document", ["", "null", "3", '"text"', "[1]", "{}"])
+def test_what_is_no_evalset_is_refused(document):
+    assert refusal(document).problems
+
+
+def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path):
+    with pytest.raises(NotFound, match="there is no such file"):
+        evalsets.read_file(tmp_path / "nothing.evalset.json")
+    (tmp_path / "image.evalset.json").write_bytes(b"\x89PNG\xff")
+    with pytest.raises(BadFile, match="is not UTF-8"):
+        evalsets.read_file(tmp_path / "image.evalset.json")
+    folder = write(tmp_path / "folder.evalset.json", "x", "").parent
+    with pytest.raises(BadFile, match="cannot be read"):
+        evalsets.read_file(folder)
+
+
+def test_deeply_nested_json_is_refused_not_a_crash():
+    assert "cannot be read" in str(refusal("[" * 100_000))

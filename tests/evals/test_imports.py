@@ -1,0 +1,176 @@
+"""Results that ADK's own manager left beside an agent come as runs, once, with scores, turns and sessions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.evaluation.eval_case import Invocation
+from google.adk.evaluation.eval_metrics import EvalMetricResult, EvalMetricResultPerInvocation, EvalStatus
+from google.adk.evaluation.eval_result import EvalCaseResult
+from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.session import Session
+from google.genai import types
+
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from sessions_app.imports import Report, import_location
+from sessions_app.models import AgentSession, StateChange, UserState
+
+
+def said(text: str, role: str = "model") -> types.Content:
+    return types.Content(role=role, parts=[types.Part(text=text)])
+
+
+def result(metric: str, score: float | None, status: EvalStatus, threshold: float = 0.8) -> EvalMetricResult:
+    return EvalMetricResult(metric_name=metric, score=score, eval_status=status, threshold=threshold)
+
+
+def case_result(
+    name: str, status: EvalStatus, *metrics: EvalMetricResult, session: str = "s"
+) -> EvalCaseResult:
+    turn = EvalMetricResultPerInvocation(
+        actual_invocation=Invocation(user_content=said("hi", "user"), final_response=said("Hello Ann")),
+        expected_invocation=Invocation(user_content=said("hi", "user"), final_response=said("Hello")),
+        eval_metric_results=list(metrics),
+    )
+    event = Event(
+        author="greeter",
+        content=said("Hello Ann"),
+        actions=EventActions(state_delta={"user:greeted": 1, "n": 2}),
+    )
+    kept = Session(
+        id=session,
+        app_name="greeter",
+        user_id="ann",
+        events=[event],
+        state={"user:greeted": 1, "n": 2, "seed": "s"},
+    )
+    return EvalCaseResult(
+        eval_set_id="manners",
+        eval_id=name,
+        final_eval_status=status,
+        overall_eval_metric_results=list(metrics),
+        eval_metric_result_per_invocation=[turn],
+        session_id=session,
+        session_details=kept,
+        user_id="ann",
+    )
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Path:
+    """The folder of the agent `greeter` after one run of the evalset `manners` in `adk web`."""
+    rouge = "response_match_score"
+    LocalEvalSetResultsManager(str(tmp_path)).save_eval_set_result(
+        "greeter",
+        "manners",
+        [
+            case_result("polite", EvalStatus.PASSED, result(rouge, 0.9, EvalStatus.PASSED), session="a"),
+            case_result("polite", EvalStatus.FAILED, result(rouge, 0.1, EvalStatus.FAILED), session="b"),
+            case_result("never_judged", EvalStatus.PASSED, session="c"),
+        ],
+    )
+    return tmp_path / "greeter"
+
+
+def result_file(agent: Path) -> Path:
+    return next((agent / ".adk" / "eval_history").iterdir())
+
+
+def bring(agent: Path) -> Report:
+    return import_location(str(agent))
+
+
+def test_a_run_comes_with_its_attempts_scores_and_threshold(store, agent):
+    assert bring(agent).eval_runs == 1
+
+    run = EvalRun.objects.get()
+    assert (run.app_name, run.evalset.evalset_id, run.source, run.status) == (
+        "greeter",
+        "manners",
+        "import",
+        "done",
+    )
+    assert (run.total, run.passed, run.failed, run.incomplete) == (3, 1, 1, 1)
+    assert json.loads(run.config) == {"criteria": {"response_match_score": 0.8}}
+    first = run.attempts.get(case_id="polite", repetition=1)
+    overall, turn = first.results.order_by("invocation")
+    assert {(overall.score, overall.status), (turn.score, turn.status)} == {(0.9, "passed")}
+
+
+def test_a_case_that_adk_passed_without_a_verdict_is_incomplete_and_the_report_says_so(store, agent):
+    report = bring(agent)
+
+    assert EvalAttempt.objects.get(case_id="never_judged").status == EvalAttempt.Status.INCOMPLETE
+    assert list(report.changed) == ["case never_judged: ADK says passed, but no metric did: incomplete"]
+
+
+def test_each_attempt_links_the_session_it_ran_in_and_real_state_is_untouched(store, agent):
+    bring(agent)
+
+    attempt = EvalAttempt.objects.get(case_id="polite", repetition=2)
+    session = attempt.session
+    assert (session.realm, session.session_id, session.last_seq) == (attempt.realm, "b", 1)
+    assert not AgentSession.objects.filter(realm="").exists()
+    assert not UserState.objects.filter(owner__realm="").exists()
+    seeds = StateChange.objects.filter(session=session, seq=0)
+    assert [(change.key, change.cause) for change in seeds] == [("seed", "import")]
+
+
+def test_the_report_page_shows_what_was_expected_and_what_was_answered(store, agent, client):
+    bring(agent)
+    run = EvalRun.objects.get()
+
+    page = client.get(f"/evals/runs/{run.pk}/?attempt={run.attempts.get(case_id='polite', repetition=2).pk}")
+
+    assert page.status_code == 200
+    assert "Ann" in page.content.decode()
+
+
+def test_a_second_import_brings_nothing(store, agent):
+    bring(agent)
+    assert bring(agent).eval_runs == 0
+    assert EvalRun.objects.count() == 1
+
+
+def test_an_evalset_without_a_file_is_said_to_be_gone(store, agent):
+    bring(agent)
+    assert EvalSet.objects.get().gone
+
+
+def test_a_dry_run_counts_and_writes_nothing(store, agent):
+    assert import_location(str(agent), dry_run=True).eval_runs == 1
+    assert not EvalRun.objects.exists()
+
+
+def test_the_older_form_of_json_in_a_string_is_read(store, agent):
+    file = result_file(agent)
+    file.write_text(json.dumps(file.read_text()))
+    assert bring(agent).eval_runs == 1
+
+
+def test_a_broken_file_is_named_and_the_others_come(store, agent):
+    (agent / ".adk" / "eval_history" / "a.evalset_result.json").write_text("{")
+    (agent / ".adk" / "eval_history" / "b.evalset_result.json").write_text('{"eval_set_id": 1}')
+    (agent / ".adk" / "eval_history" / "c.evalset_result.json").write_text("[]")
+
+    report = bring(agent)
+
+    assert report.eval_runs == 1
+    a, b, c = report.unread
+    assert a.startswith("a.evalset_result.json cannot be read: ")
+    assert b.startswith("b.evalset_result.json: ")
+    assert c.startswith("c.evalset_result.json: Input should be ")
+
+
+def test_the_home_page_offers_them_in_words(store, agent, client, settings):
+    settings.DEVUI_AGENTS_DIR = str(agent.parent)
+    (agent / "agent.py").write_text("")
+
+    offer: Any = client.get("/imports/").content.decode()
+
+    assert "left eval results beside" in offer

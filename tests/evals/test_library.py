@@ -1,0 +1,118 @@
+"""Evalset files beside agents, mirrored into rows as they change."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from evals_app import configs, launch, library
+from evals_app.evalsets import BadFile
+from evals_app.launch import Order
+from evals_app.models import EvalSet
+from sessions_app.errors import BadInput, NotFound
+from tests.evals.builders import case, evalset, turn, write
+
+pytestmark = pytest.mark.django_db
+
+GOOD = evalset(case("a", turn("x", "y")), case("b-2", turn("x"), turn("z")))
+
+
+def row(name="smoke"):
+    return EvalSet.objects.get(app_name="counter", evalset_id=name)
+
+
+def test_files_of_every_form_are_found_by_their_ids(folder):
+    names = [
+        "smoke-test.evalset.json",
+        "plan.evalset.yaml",
+        "more.evalset.yml",
+        "old.test.json",
+        "test_config.json",
+    ]
+    for name in [*names, "notes.json", "smoke-test.evalset.yaml"]:
+        write(folder.given, name, GOOD)
+    assert list(library.files_beside(folder.given)) == [
+        "more",
+        "old.test",
+        "plan",
+        "smoke-test",
+        "smoke-test.yaml",
+    ]
+
+
+def test_a_change_on_disk_appears_and_what_was_said_before_stays(folder):
+    path = write(folder.given, "smoke.evalset.json", GOOD)
+    library.refresh(folder, "counter")
+    before = row()
+    assert [case["id"] for case in library.cases_of(before)] == ["a", "b-2"]
+    assert (before.path, before.case_count) == ("counter/smoke.evalset.json", 2)
+    write(folder.given, "smoke.evalset.json", evalset(case("only", turn("x"))))
+    os.utime(path, (1, 1))
+    library.refresh(folder, "counter")
+    assert row().case_count == 1
+    assert row().versions.count() == 2
+    assert library.current_version(row()).digest != before.digest
+
+
+def test_a_file_that_did_not_change_is_not_read_again(folder, monkeypatch):
+    write(folder.given, "smoke.evalset.json", GOOD)
+    library.refresh(folder, "counter")
+    monkeypatch.setattr(library, "read_text", lambda *_: pytest.fail("read again"))
+    library.refresh(folder, "counter")
+
+
+def test_a_broken_file_is_told_and_mended(folder):
+    write(folder.given, "smoke.evalset.json", "{")
+    library.refresh(folder, "counter")
+    (problem,) = library.problems_of(row())
+    assert (problem.file, problem.line) == ("counter/smoke.evalset.json", 1)
+    with pytest.raises(BadFile):
+        library.check_usable(row())
+    write(folder.given, "smoke.evalset.json", GOOD)
+    library.refresh(folder, "counter")
+    assert library.problems_of(row()) == []
+
+
+def test_a_file_that_is_gone_and_comes_back(folder):
+    path = write(folder.given, "smoke.evalset.json", GOOD)
+    library.refresh(folder, "counter")
+    path.unlink()
+    library.refresh(folder, "counter")
+    assert row().gone
+    with pytest.raises(NotFound, match="not there any more"):
+        library.check_usable(row())
+    write(folder.given, "smoke.evalset.json", GOOD)
+    library.refresh(folder, "counter")
+    assert not row().gone
+
+
+def test_a_file_from_elsewhere_has_an_id_of_its_own(folder, tmp_path_factory):
+    write(folder.given, "smoke.evalset.json", GOOD)
+    library.refresh(folder, "counter")
+    far = write(tmp_path_factory.mktemp("far"), "smoke.evalset.json", GOOD)
+    elsewhere = library.adopt(folder, "counter", far)
+    assert elsewhere.evalset_id.startswith("smoke~")
+    assert elsewhere.path == str(far)
+    library.refresh(folder, "counter")
+    assert not EvalSet.objects.filter(gone=True).exists()
+
+
+def test_what_is_ordered_is_checked_as_a_whole(folder):
+    found = library.adopt(folder, "counter", write(folder.given, "smoke.evalset.json", GOOD))
+    default = configs.default()
+    with pytest.raises(NotFound, match="no case 'zzz'"):
+        launch.order_run(found, Order(default, case_ids=["zzz"]))
+    with pytest.raises(BadInput, match="more than 20,000 attempts"):
+        launch.order_run(found, Order(default, num_runs=20_000))
+    run = launch.order_run(found, Order(default, case_ids=["b-2"], num_runs=2))
+    assert [(one.case_id, one.case_index, one.repetition) for one in run.attempts.order_by("pk")] == [
+        ("b-2", 1, 1),
+        ("b-2", 1, 2),
+    ]
+
+
+def test_an_evalset_without_cases_cannot_be_run(folder):
+    found = library.adopt(folder, "counter", write(folder.given, "none.evalset.json", evalset()))
+    with pytest.raises(BadInput, match="has no cases"):
+        launch.order_run(found, Order(configs.default()))

@@ -1,0 +1,115 @@
+"""The socket of a run's page: what changed since the page was made, row by row."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from asgiref.testing import ApplicationCommunicator
+from channels.routing import URLRouter
+
+from evals_app import configs, launch, library, live, writes
+from evals_app.launch import Order
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.writes import Outcome
+from sessions_app import db
+from tests.evals.builders import case, evalset, turn, write
+
+PATIENCE = 20
+
+
+@pytest.fixture
+def run(store, folder):
+    path = write(
+        folder.given, "s.evalset.json", evalset(*[case(f"<{name}>", turn("x", "y")) for name in "abc"])
+    )
+    made = launch.order_run(library.adopt(folder, "counter", path), Order(configs.default()))
+    writes.claim_run(made.id, None)
+    return EvalRun.objects.get(pk=made.id)
+
+
+@asynccontextmanager
+async def watching(run_id, after=0):
+    scope = {
+        "type": "websocket",
+        "path": f"/ws/evals/runs/{run_id}/",
+        "query_string": f"after={after}".encode(),
+        "headers": [],
+        "subprotocols": [],
+    }
+    socket = ApplicationCommunicator(URLRouter(live.websocket_urlpatterns), scope)
+    await socket.send_input({"type": "websocket.connect"})
+    assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.accept"
+    try:
+        yield socket
+    finally:
+        await socket.send_input({"type": "websocket.disconnect", "code": 1001})
+        await socket.wait(timeout=PATIENCE)
+
+
+async def message(socket):
+    frame = await socket.receive_output(timeout=PATIENCE)
+    assert frame["type"] == "websocket.send", frame
+    return json.loads(frame["text"])
+
+
+def attempts(run):
+    return list(run.attempts.order_by("case_index"))
+
+
+async def test_a_page_hears_of_the_rows_that_change_and_of_no_others(run):
+    first, second, _ = await db.read(attempts, run)
+    async with watching(run.id, after=run.revision) as socket:
+        await db.write(writes.start_attempt, second.pk)
+        told = await message(socket)
+        assert told["type"] == "run"
+        assert [row["id"] for row in told["rows"]] == ["case-1"]
+        assert "&lt;b&gt;" in told["rows"][0]["html"]
+        assert "running" in told["rows"][0]["html"]
+        assert told["attempts"] == [second.pk]
+
+        await db.write(writes.finish_attempt, second.pk, Outcome(EvalAttempt.Status.FAILED))
+        await db.write(writes.start_attempt, first.pk)
+        seen = {}
+        while seen.get("case-0") is None or "failed" not in seen.get("case-1", ""):
+            told = await message(socket)
+            seen |= {row["id"]: row["html"] for row in told["rows"]}
+        assert "1 failed" in told["summary"]
+
+
+async def test_a_page_that_comes_back_gets_what_it_missed(run):
+    first, *_ = await db.read(attempts, run)
+    await db.write(writes.start_attempt, first.pk)
+    await db.write(writes.finish_attempt, first.pk, Outcome(EvalAttempt.Status.PASSED))
+    async with watching(run.id, after=run.revision) as socket:
+        told = await message(socket)
+        assert [row["id"] for row in told["rows"]] == ["case-0"]
+        assert told["cursor"] == run.revision + 2
+
+
+async def test_the_end_is_told_and_the_line_closed(run):
+    async with watching(run.id, after=run.revision) as socket:
+        await db.write(writes.finish_run, run.id, EvalRun.Status.DONE)
+        told = await message(socket)
+        assert told["type"] == "end"
+        assert "3 cancelled" in told["summary"]
+        assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.close"
+
+
+async def test_a_run_that_does_not_exist_ends_at_once(store):
+    async with watching("nothing") as socket:
+        assert (await message(socket))["type"] == "end"
+
+
+async def test_a_quiet_line_beats(run, monkeypatch):
+    monkeypatch.setattr(live, "BEAT_S", 0.0)
+    async with watching(run.id, after=run.revision) as socket:
+        assert await message(socket) == {"type": "beat"}
+
+
+async def test_a_page_that_leaves_is_followed_no_longer(run):
+    async with watching(run.id) as socket:
+        await message(socket)
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "devui-bell"]

@@ -1,0 +1,286 @@
+"""Pages of evals as a browser asks for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from evals_app import dispatch, library, writes
+from evals_app.models import EvalRun, EvalSet
+from sessions_app import db
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.runs import client as runs
+from sessions_app.runs import processes
+from tests.evals.builders import write
+from tests.evals.conftest import Process, settled
+from tests.pages.page import parse
+
+
+async def page_of(web, url, status=200, **headers):
+    response = await web.get(url, headers=headers)
+    assert response.status_code == status, response.content.decode()[:3000]
+    return parse(response.content)
+
+
+async def start(web, name="smoke", status=302, settle=True, **data):
+    fields = {
+        "metric": ["tool_trajectory_avg_score", "response_match_score"],
+        "threshold:tool_trajectory_avg_score": "1",
+        "threshold:response_match_score": "0.5",
+        "num_runs": "1",
+        "parallelism": "2",
+        **data,
+    }
+    response = await web.post(f"/evals/counter/{name}/", fields)
+    assert response.status_code == status, response.content.decode()[:3000]
+    if settle:
+        await settled()
+    return response
+
+
+async def test_the_list_shows_evalsets_broken_files_and_the_newest_run(web, process, folder, smoke):
+    write(folder.given, "broken.evalset.json", '{\n "eval_set_id": 3,\n "eval_cases": []}')
+    await start(web)
+    page = await page_of(web, "/evals/")
+    rows = page.one("table", css="evalset-table").one("tbody").all("tr")
+    assert [row.one("a", css="row-link").text for row in rows] == ["broken", "smoke"]
+    assert "counter/broken.evalset.json:2 eval_set_id must be text, not 3" in rows[0].text
+    assert "failed" in rows[1].text
+    assert "1/3" in rows[1].text
+
+
+async def test_without_evalsets_the_list_says_how_to_make_one(web):
+    assert "smoke.evalset.json" in (await page_of(web, "/evals/")).one(css="empty").text
+
+
+async def test_an_evalset_shows_its_cases_and_opens_one(web, smoke):
+    page = await page_of(web, "/evals/counter/smoke/?case=1")
+    assert [name.text for name in page.all("span", css="case-name")] == ["good", "bad <script>", "breaks"]
+    opened = page.one(id="case-body-1")
+    assert 'get_weather(city="Rome", unit="<c>")' in opened.text
+    assert "starts with 1 state key" in opened.text
+    part = await page_of(web, "/evals/counter/smoke/?case=0", HX_Request="true", HX_Target="case")
+    assert not part.all("html")
+    assert "It is sunny" in part.text
+
+
+async def test_the_form_offers_metrics_and_says_which_cannot_run(web, smoke, folder):
+    write(
+        folder.given,
+        "test_config.json",
+        {"criteria": {"tool_trajectory_avg_score": {"threshold": 0.9, "match_type": "ANY_ORDER"}}},
+    )
+    form = (await page_of(web, "/evals/counter/smoke/")).one("form", id="run-form")
+    chosen = [box.attrs["value"] for box in form.all("input", name="metric") if "checked" in box.attrs]
+    assert chosen == ["tool_trajectory_avg_score"]
+    assert form.one("input", name="threshold:tool_trajectory_avg_score").attrs["value"] == "0.9"
+    assert form.one("option", selected="").attrs["value"] == "ANY_ORDER"
+    assert "needs the vertex extra" in form.text
+
+
+async def test_a_run_started_from_the_page_is_shown_case_by_case(web, process, smoke):
+    response = await start(web)
+    assert process.asked == [("POST", "/devui/evals")]
+    page = await page_of(web, response.url)
+    assert page.one("p", css="outcome-count").text.startswith("1 of 3 passed")
+    rows = page.one("tbody", id="cases").all("tr")
+    assert [row.attrs["data-status"] for row in rows] == ["failed", "error", "passed"]
+    assert "RuntimeError: <b>on fire</b>" in rows[1].text
+    assert "data-live" not in page.one(id="summary").attrs
+    file_order = await page_of(web, f"{response.url}?order=file")
+    assert [row.one("th").one("a").text for row in file_order.one(id="cases").all("tr")] == [
+        "good",
+        "bad <script>",
+        "breaks",
+    ]
+    failed = await page_of(web, f"{response.url}?status=failed")
+    assert len(failed.one(id="cases").all("tr")) == 1
+
+
+async def test_an_attempt_shows_expected_beside_actual_and_its_session(web, process, smoke):
+    response = await start(web)
+    first = (await page_of(web, response.url)).one(id="cases").all("tr")[0].one("th").one("a")
+    url = f"{response.url}{first.attrs['href']}"
+    part = await page_of(web, url, HX_Request="true", HX_Target="attempt")
+    shown = part.one("article")
+    assert shown.one(id="attempt-title").text == "bad <script>"
+    assert [
+        status.attrs["data-status"] for status in shown.one("table", css="verdicts").all(css="badge")
+    ] == ["failed", "failed"]
+    pair = shown.one("tr", css="pair")
+    assert {"wrong", "first", "pair-args"} <= pair.classes
+    assert [one.text for one in pair.all(css="removed")] == ['city="Rome"', 'unit="<c>"']
+    assert [one.text for one in pair.all(css="added")] == ['city="Paris"']
+    assert "It rains." in shown.one("div", css="answers").text
+    session = shown.one("a", css="button-small").attrs["href"]
+    assert session.startswith("/sessions/id/")
+    event = next(a for a in pair.all("a"))
+    assert event.attrs["href"].startswith(f"{session}?seq=")
+
+
+async def test_an_attempt_that_raised_shows_its_error_its_traceback_and_what_it_did(web, process, smoke):
+    response = await start(web, case=["breaks"])
+    row = (await page_of(web, response.url)).one(id="cases").one("tr")
+    shown = await page_of(web, response.url + row.one("th").one("a").attrs["href"])
+    notice = shown.one("article").one("div", css="notice-danger")
+    assert "RuntimeError: <b>on fire</b>" in notice.text
+    assert "raise RuntimeError" in notice.one("pre").text
+    assert "never" in shown.one("div", css="answers").text
+
+
+async def test_only_the_chosen_cases_run_and_the_choices_are_kept(web, process, smoke):
+    response = await start(
+        web,
+        case=["good"],
+        num_runs="3",
+        match_type="IN_ORDER",
+        ignore_args="1",
+        judge_model="judge-x",
+        judge_samples="2",
+    )
+    run = await db.read(EvalRun.objects.get)
+    assert (run.total, json.loads(run.case_ids)) == (3, ["good"])
+    assert json.loads(run.config)["criteria"]["tool_trajectory_avg_score"] == {
+        "threshold": 1.0,
+        "match_type": "IN_ORDER",
+        "ignore_args": True,
+    }
+    assert "changed in the form" in run.config_source
+    page = await page_of(web, response.url)
+    assert len(page.all("a", css="repetition")) == 3
+
+
+async def test_a_judge_named_in_the_form_is_asked(web, process, smoke):
+    await start(
+        web,
+        metric=["final_response_match_v2"],
+        judge_model="judge-yes",
+        judge_samples="2",
+        case=["good"],
+        **{"threshold:final_response_match_v2": "0.5"},
+    )
+    run = await db.read(EvalRun.objects.get)
+    assert json.loads(run.config)["criteria"]["final_response_match_v2"]["judge_model_options"] == {
+        "judge_model": "judge-yes",
+        "num_samples": 2,
+    }
+    assert run.passed == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ({"metric": []}, "No metric is chosen."),
+        ({"threshold:response_match_score": "7"}, "outside its range 0 to 1"),
+        ({"threshold:response_match_score": "much"}, "is no number: 'much'"),
+        ({"num_runs": "many"}, "is no whole number: 'many'"),
+        ({"num_runs": "0"}, "Repetitions must be 1 to"),
+        ({"parallelism": "1000"}, "Parallelism must be 1 to 64"),
+        ({"case": ["nobody"]}, "has no case 'nobody'"),
+        ({"metric": ["nonsense"], "threshold:nonsense": "1"}, "There is no metric 'nonsense'"),
+    ],
+)
+async def test_a_form_that_cannot_be_meant_is_refused_on_the_page(web, process, smoke, sent, said):
+    response = await start(web, status=404 if "case" in sent else 400, **sent)
+    alert = parse(response.content).one("div", css="notice", role="alert")
+    assert said in alert.text
+    assert not await db.read(EvalRun.objects.exists)
+
+
+async def test_a_broken_file_cannot_be_run(web, process, folder):
+    write(folder.given, "smoke.evalset.json", "{")
+    page = await page_of(web, "/evals/counter/smoke/")
+    assert "is no JSON" in page.one("div", css="notice-danger").text
+    await start(web, status=400)
+
+
+async def test_a_run_that_no_process_takes_says_so(web, smoke):
+    class Nobody(Process):
+        async def client(self, app_name):
+            raise RuntimeUnavailable("The process could not be started.", hint="Look at the log.")
+
+    runs.register(Nobody(None))
+    response = await start(web)
+    page = await page_of(web, response.url)
+    assert (
+        "RuntimeUnavailable: The process could not be started." in page.one("div", css="notice-danger").text
+    )
+    assert page.one(css="page-head").one(css="badge").text == "could not run"
+
+
+async def test_a_run_that_is_not_there_cannot_be_cancelled(web, smoke):
+    assert (await web.post("/evals/runs/nobody/cancel/")).status_code == 404
+
+
+async def test_a_run_that_waits_can_be_cancelled(web, smoke):
+    class Slow(Process):
+        async def call(self, method, path, body=None):
+            return None
+
+    runs.register(Slow(None))
+    response = await start(web, settle=False)
+    page = await page_of(web, response.url)
+    assert page.one(id="summary").attrs["data-live"].startswith("/ws/evals/runs/")
+    answer = await web.post(page.one("form").attrs["action"])
+    assert answer.status_code == 302
+    page = await page_of(web, response.url)
+    assert page.one(css="page-head").one(css="badge").text == "cancelled"
+    assert "data-live" not in page.one(id="summary").attrs
+
+
+async def test_a_run_is_exported(web, process, smoke):
+    response = await start(web)
+    for kind, start_of in (("json", b'{\n  "runs"'), ("junit", b"<?xml"), ("html", b"<!doctype html>")):
+        answer = await web.get(f"{response.url}export/{kind}/")
+        assert answer.content.lstrip().startswith(start_of)
+        assert answer.headers["Content-Disposition"].startswith("attachment;")
+    assert b"<script>" not in answer.content
+    assert (await web.get(f"{response.url}export/exe/")).status_code == 404
+
+
+@pytest.mark.parametrize("url", ["/evals/counter/none/", "/evals/runs/none/", "/evals/nobody/none/"])
+async def test_what_does_not_exist_is_a_page_that_says_so(web, url):
+    page = await page_of(web, url, status=404)
+    assert "evalset" in page.text or "eval run" in page.text
+
+
+async def test_an_attempt_of_another_run_is_refused(web, process, smoke):
+    response = await start(web)
+    await page_of(web, f"{response.url}?attempt=999999", status=404)
+    await page_of(web, f"{response.url}?attempt=abc", status=404)
+
+
+async def test_ids_may_hold_any_character(web, process, folder, smoke):
+    smoke.rename(folder.given / "a b&c%2F?.evalset.json")
+    page = await page_of(web, "/evals/")
+    link = page.one("a", css="row-link").attrs["href"]
+    assert link == "/evals/counter/a%20b&c%252F%3F/"
+    await db.write(library.refresh, folder, "counter")
+    assert await db.read(EvalSet.objects.filter(evalset_id="a b&c%2F?").exists)
+
+
+async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, monkeypatch):
+    monkeypatch.setattr(dispatch, "REACTS", 0.05)
+    ended = asyncio.Event()
+
+    class Blocked(Process):
+        async def call(self, method, path, body=None):
+            await db.write(processes.register, "r" * 32, "counter", 1, "v1")
+            await db.write(writes.claim_run, body["eval_run_id"], "r" * 32)
+
+        async def end_process(self, runtime_id, why):
+            self.asked.append((runtime_id, why))
+            ended.set()
+            return True
+
+    blocked = Blocked(None)
+    runs.register(blocked)
+    response = await start(web, settle=False)
+    await web.post(f"{response.url}cancel/")
+    await asyncio.wait_for(ended.wait(), 20)
+    ((runtime_id, why),) = blocked.asked
+    assert runtime_id == "r" * 32
+    assert "did not react" in why
+    assert (await db.read(EvalRun.objects.get)).status == EvalRun.Status.CANCELLED

@@ -1,0 +1,66 @@
+"""What hides in an evalset, or in what an agent answered, is shown on the pages of evals and in their export."""
+
+from __future__ import annotations
+
+from evals_app import live
+from evals_app.models import EvalAttempt
+from sessions_app import db
+from tests.evals import agents
+from tests.evals.builders import case, evalset, turn, write
+from tests.unseen import EVIL, assert_shown
+
+CALL = [{"name": EVIL, "args": {EVIL: EVIL}}]
+SCENARIO = {"starting_prompt": EVIL, "conversation_plan": EVIL}
+
+
+def answer(ctx, said):
+    if said == "break":
+        raise RuntimeError(EVIL)
+    return [agents.calls(EVIL, **{EVIL: "other" + EVIL}), f"No {EVIL}"]
+
+
+DOCUMENT = {
+    **evalset(
+        case(
+            EVIL,
+            turn(EVIL, EVIL, CALL),
+            session_input={"app_name": "x", "user_id": "u", "state": {EVIL: EVIL}},
+        ),
+        case("break" + EVIL, turn("break", EVIL)),
+        {"eval_id": "plan" + EVIL, "conversation_scenario": SCENARIO},
+    ),
+    "name": EVIL,
+    "description": EVIL,
+}
+
+
+async def test_no_page_of_evals_hides_anything(web, play):
+    criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.5}
+    run = await play(DOCUMENT, answer, criteria, num_runs=2, case_ids=[EVIL, "break" + EVIL])
+    attempts = await db.read(lambda: list(EvalAttempt.objects.filter(run=run)))
+    assert {attempt.status for attempt in attempts} >= {"failed", "error"}
+    address = f"/evals/runs/{run.id}/"
+    pages = [
+        "/evals/",
+        *(f"/evals/counter/set/?case={n}" for n in range(3)),
+        address,
+        *(f"{address}?attempt={attempt.pk}" for attempt in attempts),
+        *(f"/sessions/id/{attempt.session_id}/" for attempt in attempts),
+        f"{address}export/html/",
+    ]
+    for page in pages:
+        response = await web.get(page)
+        assert response.status_code == 200, page
+        assert_shown(response.content.decode(), page)
+    message = await db.read(live.changes, run.id, 0)
+    for row in message["rows"]:
+        assert_shown(row["html"], "a row by the socket")
+    assert_shown(message["summary"], "the summary by the socket")
+
+
+async def test_a_broken_file_is_described_without_hiding_anything(web, folder):
+    write(
+        folder.given, "broken.evalset.json", {"eval_set_id": "x", "eval_cases": [{"eval_id": EVIL, EVIL: 1}]}
+    )
+    for page in ("/evals/", "/evals/counter/broken/"):
+        assert_shown((await web.get(page)).content.decode(), page)

@@ -1,0 +1,115 @@
+"""Runs and attempts as rows: every change has a revision, and every end is counted once."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from evals_app import configs, launch, library, writes
+from evals_app.launch import Order
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.writes import Outcome, Score
+from sessions_app.adk import DjangoSessionService
+from sessions_app.runs import processes
+from tests.evals.builders import case, evalset, turn, write
+
+pytestmark = pytest.mark.django_db
+Status = EvalAttempt.Status
+
+
+@pytest.fixture
+def run(folder):
+    path = write(folder.given, "s.evalset.json", evalset(*[case(name, turn("x", "y")) for name in "abc"]))
+    return launch.order_run(library.adopt(folder, "counter", path), Order(configs.default()))
+
+
+def fresh(run):
+    return EvalRun.objects.get(pk=run.pk)
+
+
+def counts(run):
+    now = fresh(run)
+    return (now.passed, now.failed, now.errors, now.incomplete, now.cancelled)
+
+
+def first(run):
+    return run.attempts.order_by("pk").first()
+
+
+def test_every_change_takes_the_next_revision(run):
+    assert writes.claim_run(run.id, None).status == EvalRun.Status.RUNNING
+    attempt = first(run)
+    assert writes.start_attempt(attempt.pk)
+    attempt.refresh_from_db()
+    assert attempt.revision == fresh(run).revision == 2
+    score = Score(0, "m", None, 1.0, 0.5, MetricResult.Status.PASSED)
+    assert writes.finish_attempt(attempt.pk, Outcome(Status.PASSED, scores=[score]))
+    attempt.refresh_from_db()
+    assert attempt.revision == fresh(run).revision == 3
+    assert counts(run) == (1, 0, 0, 0, 0)
+
+
+def test_what_has_ended_does_not_end_again(run):
+    writes.claim_run(run.id, None)
+    attempt = first(run)
+    writes.start_attempt(attempt.pk)
+    assert writes.finish_attempt(attempt.pk, Outcome(Status.FAILED))
+    assert not writes.finish_attempt(attempt.pk, Outcome(Status.PASSED))
+    assert not writes.start_attempt(attempt.pk)
+    assert writes.finish_run(run.id, EvalRun.Status.DONE)
+    assert not writes.finish_run(run.id, EvalRun.Status.FAILED)
+    assert not writes.request_cancel(run.id)
+    assert writes.claim_run(run.id, None) is None
+    assert counts(run) == (0, 1, 0, 0, 2)
+    assert fresh(run).finished == 3
+
+
+def test_a_pending_run_that_is_cancelled_ends_at_once(run):
+    assert writes.request_cancel(run.id)
+    assert fresh(run).status == EvalRun.Status.CANCELLED
+    assert counts(run) == (0, 0, 0, 0, 3)
+
+
+def test_a_run_whose_process_is_gone_has_crashed(run):
+    processes.register("r" * 32, "counter", 1, "v1")
+    writes.claim_run(run.id, "r" * 32)
+    writes.start_attempt(first(run).pk)
+    assert writes.crash_runs_of("r" * 32, "It was killed.") == 1
+    now = fresh(run)
+    assert (now.status, now.error) == (EvalRun.Status.CRASHED, "It was killed.")
+    assert counts(run) == (0, 0, 1, 0, 2)
+    assert first(run).error == "It was killed."
+
+
+def test_runs_that_nobody_will_end_are_ended(run, folder):
+    processes.register("r" * 32, "counter", 1, "v1")
+    writes.assign([run.id], "r" * 32)
+    assert writes.crash_orphans() == 0
+    processes.stop("r" * 32)
+    assert writes.crash_orphans() == 1
+    assert fresh(run).status == EvalRun.Status.CRASHED
+
+
+def test_a_run_that_no_process_took_is_ended_after_a_while(run):
+    assert writes.crash_orphans() == 0
+    EvalRun.objects.update(created_at=time.time() - writes.UNASSIGNED_S - 1)
+    assert writes.crash_orphans() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_attempt_that_was_running_keeps_its_session(store, folder):
+    from sessions_app import db
+
+    def order():
+        path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x", "y"))))
+        made = launch.order_run(library.adopt(folder, "counter", path), Order(configs.default()))
+        writes.claim_run(made.id, None)
+        writes.start_attempt(first(made).pk)
+        return made, first(made)
+
+    made, attempt = await db.write(order)
+    await DjangoSessionService(realm=attempt.realm).create_session(app_name="counter", user_id="u")
+    await db.write(writes.crash_run, made.id, "gone")
+    session = (await db.read(EvalAttempt.objects.select_related("session").get, pk=attempt.pk)).session
+    assert session.realm == attempt.realm

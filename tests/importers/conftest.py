@@ -1,0 +1,48 @@
+"""Imports in a store that is emptied after the test: readers and services work in several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+
+from sessions_app import db
+from sessions_app.adk import DjangoSessionService
+from sessions_app.importers import open_source
+from sessions_app.imports import Report, import_sessions
+from tests.pages.conftest import agents_dir  # noqa: F401 - the fixture: offers stand on the home page
+
+
+@pytest.fixture
+def store(transactional_db: None) -> Iterator[None]:
+    yield
+    db.close_pools()
+
+
+@pytest.fixture
+def load(store: None) -> Callable[..., Report]:
+    """Return a function that imports a store and gives the report."""
+
+    def load(location: Path | str, **options: Any) -> Report:
+        reading = {name: options.pop(name) for name in ("choice", "zone") if name in options}
+        with closing(open_source(str(location), **reading)) as source:
+            return import_sessions(source, **options)
+
+    return load
+
+
+@pytest.fixture
+def read(store: None) -> Callable[..., dict[str, Any]]:
+    """Return a function that reads a session as ADK would dump it, through `DjangoSessionService`."""
+
+    def read(app: str = "weather", user: str = "ann", session: str = "s1") -> dict[str, Any]:
+        get = async_to_sync(DjangoSessionService().get_session)
+        found = get(app_name=app, user_id=user, session_id=session)
+        assert found is not None
+        return found.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    return read

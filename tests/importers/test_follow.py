@@ -1,0 +1,66 @@
+"""`--follow` keeps up with a store that its own program goes on writing."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from sessions_app.management.commands import import_sessions as command
+from sessions_app.models import Event
+from tests.importers.stores import T0, add_events, an_event, delta, sqlite_store
+
+
+def between_looks(monkeypatch: Any, steps: list[Callable[[], None]]) -> None:
+    """Do these things while the command sleeps, then press Ctrl-C."""
+    waiting: Iterator[Callable[[], None]] = iter(steps)
+
+    def sleep(seconds: float) -> None:
+        step = next(waiting, None)
+        if step is None:
+            raise KeyboardInterrupt
+        step()
+
+    monkeypatch.setattr(command.time, "sleep", sleep)
+
+
+def test_what_a_live_store_gets_comes_as_it_gets_it(store, tmp_path: Path, monkeypatch, capsys):
+    path = sqlite_store(tmp_path / "live.db", an_event(1))
+    counts = []
+
+    def add(n: int) -> Callable[[], None]:
+        def step() -> None:
+            counts.append(Event.objects.count())
+            with sqlite3.connect(path) as connection:
+                add_events(connection, an_event(n, **delta(n=n)))
+                connection.execute("UPDATE sessions SET update_time = ?, state = ?", [T0 + n, f'{{"n":{n}}}'])
+            connection.close()
+
+        return step
+
+    between_looks(monkeypatch, [add(2), add(3), lambda: counts.append(Event.objects.count())])
+
+    with pytest.raises(SystemExit):
+        call_command("import_sessions", str(path), "--follow")
+
+    assert counts == [1, 2, 3]
+    assert capsys.readouterr().out.count("1 extended") == 2
+
+
+def test_a_store_that_does_not_change_is_not_opened_again(store, tmp_path: Path, monkeypatch):
+    path = sqlite_store(tmp_path / "quiet.db", an_event(1))
+    opened = []
+    original = command.import_location
+    monkeypatch.setattr(
+        command, "import_location", lambda *given, **options: opened.append(1) or original(*given, **options)
+    )
+    between_looks(monkeypatch, [lambda: None] * 5)
+
+    with pytest.raises(SystemExit):
+        call_command("import_sessions", str(path), "--follow")
+
+    assert len(opened) == 2

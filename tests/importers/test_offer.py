@@ -1,0 +1,105 @@
+"""The home page offers what `adk web` left beside the agents, and imports it in one click."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from google.adk.cli.utils.local_storage import PerAgentFileArtifactService
+from google.genai import types
+
+from sessions_app import agents
+from sessions_app.imports import jobs
+from sessions_app.imports.beside import found_beside
+from sessions_app.models import AgentSession
+from tests.importers import stores
+
+
+@pytest.fixture
+def left_by_adk(agents_dir: Path) -> Path:
+    """A store as `adk web` leaves it beside the agent `weather`."""
+    folder = agents_dir / "weather" / ".adk"
+    folder.mkdir()
+    yield stores.copy_of(stores.SQLITE, folder).rename(folder / "session.db")
+    jobs._jobs.clear()
+
+
+def wait_for_jobs() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "devui-import":
+            thread.join(30)
+
+
+def test_stores_beside_agents_are_found_by_their_first_bytes(agents_dir, left_by_adk):
+    (agents_dir / "writer" / ".adk").mkdir()
+    (agents_dir / "writer" / ".adk" / "session.db").write_text("no database")
+
+    [found] = found_beside(agents.open_folder(agents_dir))
+
+    assert (found.app_name, list(found.stores)) == ("weather", [str(left_by_adk.resolve())])
+
+
+def test_the_home_page_asks_for_offers(get, db, agents_dir):
+    assert get("/").one("div", id="import-offers").attrs["hx-get"] == "/imports/"
+
+
+def test_nothing_is_offered_where_nothing_was_left(get, store, agents_dir):
+    assert not get("/imports/").all("form")
+
+
+def test_one_click_imports_and_the_report_stays_until_it_is_dismissed(client, get, store, left_by_adk):
+    offer = get("/imports/").one("form")
+    assert "adk web left sessions beside weather" in offer.text
+
+    client.post("/imports/start/", {"app": "weather"})
+    wait_for_jobs()
+
+    assert AgentSession.objects.count() == 3
+    assert "3 new sessions, 9 events imported." in get("/imports/").one("form").text
+    client.post("/imports/dismiss/", {"app": "weather"})
+    assert not get("/imports/").all("form")
+
+
+def test_a_store_that_changed_since_is_offered_again(client, get, store, left_by_adk):
+    client.post("/imports/start/", {"app": "weather"})
+    wait_for_jobs()
+    client.post("/imports/dismiss/", {"app": "weather"})
+    stores.execute(left_by_adk, "INSERT INTO sessions VALUES ('weather', 'ann', 'new', '{}', 1.0, 1.0)")
+
+    assert get("/imports/").all("form")
+
+
+def test_a_damaged_store_says_so_and_can_be_tried_again(client, get, store, left_by_adk):
+    left_by_adk.write_bytes(left_by_adk.read_bytes()[:5000])
+
+    client.post("/imports/start/", {"app": "weather"})
+    wait_for_jobs()
+
+    form = get("/imports/").one("form")
+    assert form.all("span", role="alert")
+    assert form.one("button").text == "Import sessions"
+
+
+def test_only_stores_that_were_found_can_be_imported(client, store, left_by_adk):
+    assert client.post("/imports/start/", {"app": "/etc"}).status_code == 404
+    assert client.get("/imports/start/").status_code == 405
+
+
+async def test_artifacts_without_sessions_are_offered_and_come(async_client, store, agents_dir):
+    files = PerAgentFileArtifactService(agents_root=agents_dir)
+    await files.save_artifact(
+        app_name="weather", user_id="ann", session_id="s1", filename="a.txt", artifact=types.Part(text="hi")
+    )
+
+    offer = await async_client.get("/imports/")
+    assert "left artifacts beside" in offer.content.decode()
+    await async_client.post("/imports/start/", {"app": "weather"})
+    await asyncio.to_thread(wait_for_jobs)
+
+    assert "1 artifact version imported." in " ".join(
+        (await async_client.get("/imports/")).content.decode().split()
+    )
+    await async_client.post("/imports/dismiss/", {"app": "weather"})
+    assert b"<form" not in (await async_client.get("/imports/")).content

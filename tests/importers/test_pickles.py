@@ -1,0 +1,143 @@
+"""Pickled actions are read opcode by opcode: data comes out, nothing runs."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import pickle
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import PurePosixPath
+from uuid import UUID
+
+import pytest
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions import _restricted_pickle
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.importers import pickles
+from tests.importers.stores import hostile_pickle
+from tests.sessions.full_event import full_actions
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_actions_of_every_pickle_protocol_are_read_field_by_field(protocol):
+    actions = EventActions(state_delta={"a": [1, {"b": None}], "user:c": 2.5}, escalate=True)
+
+    found = pickles.read(pickle.dumps(actions, protocol))
+
+    assert found["state_delta"] == actions.state_delta
+    assert found["escalate"] is True
+    assert found["transfer_to_agent"] is None
+
+
+def test_actions_with_every_field_read_as_adk_dumps_them():
+    found = pickles.read(pickle.dumps(full_actions()))
+
+    dumped = full_actions().model_dump(mode="json")
+    assert found["requested_auth_configs"]["call-1"]["raw_auth_credential"]["auth_type"] == "oauth2"
+    assert found["compaction"]["start_timestamp"] == dumped["compaction"]["start_timestamp"]
+    assert found["render_ui_widgets"][0]["id"] == "w1"
+    assert found["route"] == dumped["route"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_plain_values_of_the_standard_library_keep_their_meaning(protocol):
+    values = {
+        "date": date(2026, 1, 2),
+        "moment": datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
+        "decimal": Decimal("1.10"),
+        "bytes": b"\x00\xff",
+        "set": {1},
+        "tuple": (1, (2,)),
+        "big": 2**70,
+        "surrogate": "\ud800",
+        "nul": "\x00",
+    }
+
+    found = pickles.read(pickle.dumps(values, protocol))
+
+    assert found == {**values, "set": [1], "tuple": [1, [2]]}
+
+
+def test_ids_and_paths_come_as_text():
+    values = {"id": UUID(int=7), "path": PurePosixPath("/a/b")}
+
+    assert pickles.read(pickle.dumps(values)) == {"id": str(UUID(int=7)), "path": "/a/b"}
+
+
+def test_a_pickle_that_would_run_code_is_refused_by_name_and_runs_nothing(tmp_path):
+    target = tmp_path / "boom"
+
+    with pytest.raises(pickles.Refused, match=r"builtins\.exec"):
+        pickles.read(hostile_pickle(target))
+
+    assert not target.exists()
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize(
+    "value", [Colour.RED, print, object(), enum.Enum], ids=["own enum", "callable", "object", "class"]
+)
+def test_what_is_no_data_is_refused(value):
+    with pytest.raises(pickles.Refused, match=r"no data|no model"):
+        pickles.read(pickle.dumps({"state_delta": {"a": value}}))
+
+
+def test_memory_cannot_be_taken_by_a_number():
+    class Greedy:
+        def __reduce__(self):
+            return (bytearray, (10**12,))
+
+    with pytest.raises(pickles.Refused, match="of what is none"):
+        pickles.read(pickle.dumps(Greedy()))
+
+
+def test_shared_parts_that_double_without_end_are_refused():
+    value: list = []
+    for _ in range(60):
+        value = [value, value]
+
+    with pytest.raises(pickles.Refused, match="too large"):
+        pickles.read(pickle.dumps(value))
+
+
+def test_a_cycle_is_refused():
+    value: list = []
+    value.append(value)
+
+    with pytest.raises(pickles.Refused, match="too deeply"):
+        pickles.read(pickle.dumps(value))
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_whatever_raise_anything_but_a_refusal(blob):
+    with contextlib.suppress(pickles.Refused):
+        pickles.read(blob)
+
+
+@given(st.binary(max_size=60), st.integers(min_value=0, max_value=400))
+def test_no_damage_to_a_real_pickle_raises_anything_but_a_refusal(noise, place):
+    blob = pickle.dumps(EventActions(state_delta={"a": [1, {"b": "c"}]}))
+
+    with contextlib.suppress(pickles.Refused):
+        pickles.read(blob[:place] + noise + blob[place:])
+
+
+def test_every_class_that_adk_lets_a_pickle_name_is_read():
+    allowed = _restricted_pickle._allowed_globals()
+
+    refused = set()
+    for module, name in allowed:
+        try:
+            pickles._Name(module, name)
+        except pickles.Refused:
+            refused.add((module, name))
+
+    assert not refused

@@ -1,0 +1,261 @@
+"""Every known kind of store comes in as ADK itself reads it; what is unknown is refused in clear words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+import pytest
+
+from sessions_app.errors import DevUIError
+from sessions_app.importers import Choice, Format, open_source
+from sessions_app.models import AgentSession, Event, ImportSource, StateChange
+from tests.importers import stores
+from tests.importers.stores import an_event, copy_of, delta, execute, sqlite_store
+
+PYTHON = [stores.SQLITE, stores.V1, stores.V0, stores.JSON]
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=lambda path: path.name)
+def test_sessions_of_adk_for_python_come_in_as_adk_reads_them(path, load, read):
+    report = load(path)
+
+    assert report.is_complete, report
+    assert (report.created, report.events) == (3, 9)
+    for session in stores.expected():
+        found = read(session["appName"], session["userId"], session["id"])
+        if not session["events"]:  # made at another moment in each store
+            session["lastUpdateTime"] = found["lastUpdateTime"]
+        assert found == session
+
+
+def test_a_store_of_adk_for_javascript_comes_in_with_its_milliseconds_and_spellings(load, read):
+    report = load(stores.JS)
+
+    assert report.format == Format.JS
+    assert report.is_complete
+    session = read(session="js-1")
+    assert [event["timestamp"] for event in session["events"]] == [
+        1767225600.123,
+        1767225601.456,
+        1767225602.789,
+        1767225603.0,
+    ]
+    parts = session["events"][2]["content"]["parts"]
+    assert parts[0]["functionResponse"]["response"] == {"skyColor": "blue", "wind_speed": 3}
+    assert parts[1]["inlineData"]["data"] == "-_8AAQ=="
+    assert session["state"] == {
+        "city": None,
+        "lastCity": "Paris",
+        "seeded": [1, 2],
+        "app:calls": 1,
+        "app:units": "C",
+        "user:name": "Ann",
+        "user:visits": 1,
+    }
+    assert read(user="bob", session="js-2")["events"] == []
+
+
+def test_a_store_of_adk_for_go_comes_in_and_what_python_has_no_field_for_is_kept(load, read, tmp_path):
+    report = load(stores.go_store(tmp_path / "any name"))
+
+    assert report.format == Format.GO
+    [event] = read(session="go-1")["events"]
+    assert event["timestamp"] == stores.T0 + 2.5
+    assert event["content"]["parts"][1]["inlineData"]["data"] == "-_8AAQ=="
+    assert event["turnComplete"] is True
+    assert event["customMetadata"]["devui_unknown"] == {"actions.deletedArtifactIds": ["x"]}
+    assert "routes" in Event.objects.get().data
+    assert read(session="go-1")["state"] == {"city": "Paris", "user:visits": 1}
+
+
+def test_a_store_of_adk_rust_comes_in_with_its_state_split_and_its_parts_named(load, read, tmp_path):
+    report = load(stores.rust_store(tmp_path / "rust.db"))
+
+    assert report.format == Format.RUST
+    session = read(session="r-1")
+    assert session["state"] == {"city": "Paris", "app:units": "C", "user:name": "Ann"}
+    thought, text, call, result, image = session["events"][0]["content"]["parts"]
+    assert thought == {"text": "hm", "thought": True}
+    assert text == {"text": "Salut"}
+    assert call == {"functionCall": {"id": "c1", "name": "look", "args": {"a_b": 1}}}
+    assert result == {"functionResponse": {"id": "c1", "name": "look", "response": {"ok": True}}}
+    assert image["inlineData"]["data"] == "-_8AAQ=="
+
+
+def test_a_folder_that_adk_web_has_run_is_read_by_its_session_file(load, tmp_path):
+    folder = tmp_path / "agent" / ".adk"
+    folder.mkdir(parents=True)
+    copy_of(stores.SQLITE, folder).rename(folder / "session.db")
+
+    assert load(tmp_path / "agent").events == 9
+    assert load(folder).unchanged == 3
+
+
+def test_a_file_is_known_by_what_it_holds_not_by_its_name(load, tmp_path):
+    disguised = copy_of(stores.V0, tmp_path).rename(tmp_path / "sessions.json")
+
+    assert load(disguised).format == Format.V0
+
+
+def test_sessions_can_be_chosen_and_come_into_another_app(load, read):
+    report = load(stores.SQLITE, choice=Choice(app_name="weather"), into_app="forecast")
+
+    assert report.created == 2
+    assert read(app="forecast")["state"]["app:calls"] == 4
+    assert not AgentSession.objects.exclude(app_name="forecast").exists()
+
+
+def test_sessions_of_several_apps_do_not_come_into_one(load):
+    with pytest.raises(DevUIError, match="several apps: news, weather"):
+        load(stores.SQLITE, into_app="forecast")
+
+    assert not AgentSession.objects.exists()
+
+
+def test_sessions_of_one_user_can_be_chosen(load):
+    assert load(stores.V1, choice=Choice(user_id="bob")).created == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("empty", b"", "neither an SQLite database nor JSON"),
+        ("text", b"hello", "neither an SQLite database nor JSON"),
+        ("list.json", b"[1, 2]", "holds no session"),
+        ("broken.json", b'{"a": ', "neither a database nor JSON"),
+        ("deep.json", b"[" * 200_000, "neither a database nor JSON"),
+        ("torn.db", stores.SQLITE.read_bytes()[:5000], "cannot be read as|is damaged|no store of ADK"),
+        ("newer.jsonl", b'{"kind": "devui.sessions", "version": 99}\n', "version 99"),
+    ],
+)
+def test_what_is_no_store_is_refused(load, tmp_path, name, content, words):
+    file = tmp_path / name
+    file.write_bytes(content)
+
+    with pytest.raises(DevUIError, match=words):
+        load(file)
+
+
+def test_a_database_of_something_else_is_refused(load, tmp_path):
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE sessions (id TEXT)")
+
+    with pytest.raises(DevUIError, match="no store of ADK sessions"):
+        load(tmp_path / "other.db")
+
+
+def test_a_view_that_poses_as_a_table_is_refused(load, tmp_path):
+    with sqlite3.connect(tmp_path / "view.db") as connection:
+        connection.execute("CREATE VIEW sessions AS SELECT 1 AS app_name, 1 AS user_id, 1 AS state")
+
+    with pytest.raises(DevUIError, match="no store of ADK sessions"):
+        load(tmp_path / "view.db")
+
+
+def test_a_store_of_a_newer_adk_is_refused(load, tmp_path):
+    store = copy_of(stores.V1, tmp_path)
+    execute(store, "UPDATE adk_internal_metadata SET value = '2'")
+
+    with pytest.raises(DevUIError, match="schema version 2"):
+        load(store)
+
+
+@pytest.mark.parametrize("location", ["nowhere.db", "oracle://host/name", "/"])
+def test_what_is_not_there_is_refused(load, location):
+    with pytest.raises(DevUIError):
+        load(location)
+
+
+def test_a_source_is_never_changed(load, tmp_path):
+    store = copy_of(stores.SQLITE, tmp_path)
+    before = store.read_bytes()
+    os.chmod(store, 0o400)
+
+    load(store)
+
+    assert store.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [store.name]
+
+
+def test_a_live_store_can_be_written_while_it_is_read(tmp_path):
+    store = sqlite_store(tmp_path / "live.db", *(an_event(n) for n in range(1, 20)))
+    source = open_source(str(store))
+    events = source.events()
+    next(events)
+
+    execute(store, "DELETE FROM events")
+
+    assert len(list(events)) == 18
+    source.close()
+
+
+def test_a_store_in_wal_mode_is_read_with_what_its_log_holds(load, tmp_path):
+    store = sqlite_store(tmp_path / "wal.db", an_event(1))
+    writer = sqlite3.connect(store)
+    writer.execute("PRAGMA journal_mode=WAL")
+    stores.add_events(writer, an_event(2))
+    writer.commit()
+
+    assert load(store).events == 2
+    writer.close()
+
+
+def test_local_times_of_an_old_adk_are_noticed_and_read_in_the_zone_given(load, read, tmp_path):
+    from zoneinfo import ZoneInfo
+
+    store = copy_of(stores.V0, tmp_path)
+    execute(store, "UPDATE events SET timestamp = datetime(timestamp, '+1 hour') || '.000000'")
+    execute(store, "DELETE FROM sessions WHERE app_name = 'news'")
+
+    with_remark = open_source(str(store))
+    assert any("--timezone" in remark for remark in with_remark.remarks)
+    with_remark.close()
+    load(store, zone=ZoneInfo("Europe/Berlin"))
+    assert read()["events"][-1]["timestamp"] == stores.T0 + 60
+
+
+def test_where_a_session_came_from_is_kept(load):
+    load(stores.SQLITE)
+
+    session = AgentSession.objects.select_related("imported__source").get(session_id="s/2")
+    assert session.origin == "import"
+    assert session.imported.source.location == str(stores.SQLITE.resolve())
+    assert ImportSource.objects.get().format == Format.SQLITE
+
+
+def test_shared_keys_get_the_history_they_had_across_sessions(load):
+    load(stores.V1)
+
+    visits = StateChange.objects.filter(scope="user", key="visits").order_by("position")
+    assert [row.value for row in visits] == ["1", "2", "3"]
+    assert list(
+        Event.objects.filter(event_id__in=["e1-3", "e2-3", "e3"])
+        .order_by("timestamp")
+        .values_list("user_version", flat=True)
+    ) == [1, 2, 3]
+
+
+def test_state_that_no_event_explains_is_a_seed_and_never_unknown(load):
+    load(stores.SQLITE)
+
+    seeds = StateChange.objects.filter(position=0)
+    assert {(row.scope, row.key, row.value) for row in seeds} == {
+        ("session", "seeded", '[1,{"two":2}]'),
+        ("session", "topic", '"x"'),
+        ("user", "name", '"Ann"'),
+        ("app", "units", '"C"'),
+    }
+    assert {row.cause for row in StateChange.objects.all()} == {"import"}
+
+
+def test_state_changed_behind_the_events_ends_as_the_source_has_it(load, read, tmp_path):
+    store = sqlite_store(
+        tmp_path / "drift.db", an_event(1, **delta(a=1, b=1, c=True)), state={"a": 2, "c": 1, "d": 4}
+    )
+
+    load(store)
+
+    assert read()["state"] == {"a": 2, "c": 1, "d": 4}
+    removed = StateChange.objects.get(key="b", removed=True)
+    assert (removed.position, removed.seq) == (1, 0)

@@ -1,0 +1,111 @@
+"""The doorbell is heard: from this process, from another one, and after it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from sessions_app import db
+from sessions_app.live import bell
+from sessions_app.live.bell import listen
+from tests.live.conftest import PATIENCE, foreign_writer
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Switch off the look that every ring takes by itself, so that only the bell can wake it."""
+    monkeypatch.setattr(bell, "RECHECK_S", PATIENCE)
+
+
+@pytest.fixture
+def deaf(monkeypatch):
+    """Make the bell deaf, so that only the ring's own look is left."""
+
+    async def hear_nothing(self):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(bell._Bell, "_watch_store", hear_nothing)
+
+
+async def settled(ring):
+    """Wait for the ring that tells that the bell has begun to listen."""
+    await asyncio.wait_for(ring.wait(), PATIENCE)
+
+
+async def test_a_commit_of_this_process_rings(story, patient):
+    async with listen() as ring:
+        await settled(ring)
+        await db.write(story.says, "hello")
+        await asyncio.wait_for(ring.wait(), 5)
+
+
+async def test_a_commit_of_another_process_rings(story, patient):
+    async with listen() as ring, foreign_writer("s1", events=1) as writer:
+        await settled(ring)
+        await asyncio.wait_for(ring.wait(), PATIENCE)
+        assert await asyncio.wait_for(writer.wait(), PATIENCE) == 0
+
+
+async def test_nothing_rings_when_nothing_was_committed(story, patient):
+    async with listen() as ring:
+        await settled(ring)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ring.wait(), 0.3)
+
+
+async def test_rings_that_come_while_a_listener_looks_are_kept_as_one(story, patient):
+    async with listen() as ring:
+        await settled(ring)
+        for number in range(5):
+            await db.write(story.says, f"event {number}")
+        await asyncio.sleep(0.2)
+        await asyncio.wait_for(ring.wait(), 5)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ring.wait(), 0.3)
+
+
+async def test_every_listener_hears(story, patient):
+    async with listen() as one, listen() as other:
+        await settled(one)
+        await settled(other)
+        await db.write(story.says, "hello")
+        await asyncio.wait_for(asyncio.gather(one.wait(), other.wait()), 5)
+
+
+async def test_a_listener_looks_by_itself_when_the_bell_is_deaf(story, deaf):
+    async with listen() as ring:
+        started = time.monotonic()
+        await asyncio.wait_for(ring.wait(), PATIENCE)
+        assert time.monotonic() - started >= bell.RECHECK_S * 0.9
+
+
+async def test_a_broken_watch_is_said_and_starts_again(story, patient, monkeypatch, caplog):
+    heard = asyncio.Event()
+
+    async def break_once(self):
+        if "deaf" not in caplog.text:
+            raise OSError("unplugged")
+        heard.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(bell._Bell, "_watch_store", break_once)
+    monkeypatch.setattr(bell, "RETRY_S", 0.01)
+    async with listen():
+        await asyncio.wait_for(heard.wait(), 5)
+    assert "unplugged" in caplog.text
+
+
+async def test_nobody_watches_when_nobody_listens(story):
+    async with listen() as ring:
+        await settled(ring)
+        assert watches()
+        async with listen():
+            pass
+        assert watches()
+    assert not watches()
+
+
+def watches() -> list[asyncio.Task]:
+    return [task for task in asyncio.all_tasks() if task.get_name() == "devui-bell" and not task.done()]

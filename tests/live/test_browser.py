@@ -1,0 +1,416 @@
+"""The session page in a real browser, over a real server: rows that come by themselves, windows, keys, the address."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from sessions_app import writes
+from sessions_app.live import bell
+from sessions_app.models import Run
+from sessions_app.runs import client, rows
+from tests.live.test_streaming import Runtime
+from tests.live.windows import Line, event
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+
+PATIENCE_S = 20
+
+
+@pytest.fixture
+def long_story(story: Story) -> Story:
+    """A session of 130 events, more than a page and more than a screen."""
+    for number in range(130):
+        story.says(f"event {number}", delta={"n": number})
+    return story
+
+
+def seqs(page: Page) -> list[int]:
+    found = page.evaluate("[...document.querySelectorAll('[data-seq]')].map(e => Number(e.dataset.seq))")
+    return sorted(found)
+
+
+def scroll_top(page: Page) -> float:
+    return page.evaluate("document.getElementById('timeline-scroll').scrollTop")
+
+
+def is_at_end(page: Page) -> bool:
+    return page.evaluate(
+        "(e => e.scrollHeight - e.scrollTop - e.clientHeight < 40)(document.getElementById('timeline-scroll'))"
+    )
+
+
+def compose(page: Page, key: str) -> None:
+    """Press a key as an input method does that is composing."""
+    page.evaluate(
+        "key => document.activeElement.dispatchEvent("
+        "new KeyboardEvent('keydown', {key, isComposing: true, bubbles: true, cancelable: true}))",
+        key,
+    )
+
+
+def runtime_says(page: Page, runtime: Runtime, text: str) -> None:
+    """Let a runtime say something, in the event loop of the server that reads its frames."""
+    loops = [loop for loop in bell._bells if loop.is_running()]
+    for loop in loops:
+        loop.call_soon_threadsafe(runtime.says, text)
+
+
+def scroll_up(page: Page) -> None:
+    page.locator("#timeline-scroll").hover()
+    page.mouse.wheel(0, -900)
+    page.wait_for_function(
+        "() => (e => e.scrollHeight - e.scrollTop - e.clientHeight > 100)"
+        "(document.getElementById('timeline-scroll'))"
+    )
+
+
+def reload_until(page: Page, wanted: Locator) -> None:
+    """Reload, as people do without scripts, until the page holds what is wanted."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not wanted.count():
+        assert time.monotonic() < deadline, page.locator("main").inner_text()
+        page.reload()
+
+
+def test_rows_appear_by_themselves_and_the_board_follows(open_page, story):
+    page = open_page(story)
+    expect(page.locator("#no-events")).to_be_visible()
+    story.asks("Weather?")
+    expect(event(page, 1)).to_contain_text("Weather?")
+    expect(page.locator("#no-events")).to_have_count(0)
+    story.says("**Sunny**", delta={"sky": "sunny"})
+    expect(event(page, 2).locator("strong")).to_have_text("Sunny")
+    expect(page.locator(".entry[data-key=sky]")).to_contain_text('"sunny"')
+    expect(page.locator(".travel input[type=range]")).to_have_attribute("max", "2")
+
+
+def test_every_window_shows_the_same(open_page, story):
+    one, other = open_page(story), open_page(story)
+    for number in range(5):
+        story.says(f"event {number}")
+    for page in (one, other):
+        expect(event(page, 5)).to_be_visible()
+        assert seqs(page) == [1, 2, 3, 4, 5]
+
+
+def test_a_result_that_comes_later_joins_the_row_of_its_call(open_page, story):
+    story.calls("get_weather", "c1", city="Paris")
+    page = open_page(story)
+    story.answers("get_weather", "c1")
+    expect(page.locator(".row:has([data-seq='1']) [data-seq='2']")).to_be_visible()
+    assert page.locator("#events .row").count() == 1
+    assert page.locator(".invocation").count() == 1
+
+
+def test_a_rewind_that_comes_by_itself_marks_what_it_took_back(open_page, story):
+    story.asks("one")
+    page = open_page(story)
+    story.invocation = "i2"
+    story.add(author="user", actions={"rewindBeforeInvocationId": "i1"})
+    expect(event(page, 1)).to_contain_text("rewound by 2")
+
+
+def test_the_title_of_the_tab_tells_that_the_agent_runs(open_page, story):
+    page = open_page(story)
+    run = rows.create_run(story.pk, {})
+    expect(page).to_have_title("● s1 · DevUI")
+    rows.finish(run.pk, Run.Status.DONE)
+    expect(page).to_have_title("s1 · DevUI")
+
+
+def test_the_page_follows_at_the_end_and_holds_still_above_it(open_page, long_story):
+    page = open_page(long_story)
+    assert is_at_end(page)
+    long_story.says("one more")
+    expect(event(page, 131)).to_be_in_viewport()
+
+    scroll_up(page)
+    before = scroll_top(page)
+    for number in range(12):
+        long_story.says(f"new {number}")
+    expect(page.get_by_role("button", name="12 new")).to_be_visible()
+    assert scroll_top(page) == before
+    page.get_by_role("button", name="12 new").click()
+    expect(event(page, 143)).to_be_in_viewport()
+    expect(page.locator("#unseen")).to_be_hidden()
+
+
+def test_a_paused_page_counts_and_then_catches_up(open_page, story):
+    page = open_page(story)
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("[data-connection]")).to_have_text("paused")
+    story.says("unseen")
+    expect(page.locator("#unseen")).to_contain_text("1 new")
+    assert seqs(page) == []
+    page.get_by_role("button", name="Pause").click()
+    expect(event(page, 1)).to_be_visible()
+    expect(page.locator("[data-connection]")).to_have_text("live")
+
+
+def test_a_lost_line_is_said_and_nothing_is_missed_after_it(open_page, story):
+    line = Line()
+    page = open_page(story, line=line)
+    story.says("before")
+    expect(event(page, 1)).to_be_visible()
+    line.cut()
+    expect(page.locator("[data-connection]")).to_have_text("offline")
+    story.says("meanwhile")
+    story.says("and again")
+    line.mend()
+    expect(page.locator("[data-connection]")).to_have_text("live")
+    expect(event(page, 3)).to_be_visible()
+    assert seqs(page) == [1, 2, 3]
+
+
+def test_a_deleted_session_is_said_and_not_asked_for_again(open_page, story):
+    line = Line()
+    page = open_page(story, line=line)
+    writes.delete_session(story.key)
+    expect(page.locator("[data-connection]")).to_have_text("the session is gone")
+    page.wait_for_timeout(1500)
+    assert line.calls == 1
+
+
+def test_selecting_an_event_says_so_in_the_address_and_back_works(open_page, long_story):
+    page = open_page(long_story)
+    event(page, 129).click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 129")
+    assert page.url.endswith("?event=e129")
+    expect(page.locator("#board-title")).to_have_text("State at event 129")
+    event(page, 130).locator(".event-seq").click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 130")
+    page.go_back()
+    expect(page.locator("#inspector-title")).to_contain_text("event 129")
+    expect(event(page, 129)).to_have_attribute("aria-current", "true")
+    page.go_back()
+    expect(page.locator("#inspector-title")).to_have_text("Session")
+    assert page.locator("#events [aria-current]").count() == 0
+    page.go_forward()
+    expect(page.locator("#inspector-title")).to_contain_text("event 129")
+
+
+def test_a_pasted_link_opens_the_same_view(open_page, long_story):
+    page = open_page(long_story, "?event=e3&tab=raw&scope=session")
+    expect(event(page, 3)).to_be_in_viewport()
+    expect(event(page, 3)).to_have_attribute("aria-current", "true")
+    expect(page.locator("#raw-json")).to_be_visible()
+    expect(page.get_by_role("radio", name="session")).to_be_checked()
+
+
+def test_tabs_stay_from_event_to_event_and_stand_in_the_address(open_page, story):
+    story.says("one", delta={"x": 1})
+    story.says("two", delta={"x": 2})
+    page = open_page(story, "?seq=1")
+    page.get_by_role("radio", name="Delta").check()
+    expect(page.locator(".delta-list")).to_be_visible()
+    page.keyboard.press("]")
+    expect(page.locator("#inspector-title")).to_contain_text("event 2")
+    expect(page.locator(".delta-list .removed")).to_have_text("1")
+    assert "tab=delta" in page.url
+
+
+def test_keys_step_through_rows_and_through_time(open_page, story):
+    story.asks("go")
+    story.calls("f", "c1")
+    story.answers("f", "c1")
+    story.says("done")
+    page = open_page(story)
+    shown = page.locator("#inspector-title")
+    for key, seq in (
+        ("k", 4),
+        ("k", 2),
+        ("]", 3),
+        ("j", 4),
+        ("[", 3),
+        (",", 2),
+        (".", 3),
+        ("k", 1),
+        ("k", 1),
+    ):
+        page.keyboard.press(key)
+        expect(shown).to_contain_text(f"event {seq}")
+    page.keyboard.press("Escape")
+    expect(shown).to_have_text("Session")
+
+
+def test_no_key_fires_while_somebody_writes_or_composes(open_page, story):
+    story.says("one")
+    page = open_page(story)
+    page.get_by_label("Message to weather").press_sequentially("j[]k.,")
+    expect(page.get_by_label("Message to weather")).to_have_value("j[]k.,")
+    page.locator("h1").click()
+    compose(page, "k")
+    assert page.locator("#events [aria-current]").count() == 0
+
+
+def test_stepping_back_beyond_the_window_loads_what_is_there(open_page, long_story):
+    page = open_page(long_story, "?seq=120")
+    assert seqs(page)[0] == 31
+    page.locator(".travel input[type=range]").fill("2")
+    page.locator(".travel input[type=range]").dispatch_event("change")
+    expect(event(page, 2)).to_have_attribute("aria-current", "true")
+    assert seqs(page)[0] == 1
+    expect(page.locator("#board-title")).to_have_text("State at event 2")
+
+
+def test_older_events_come_above_and_move_nothing(open_page, long_story):
+    page = open_page(long_story)
+    link = page.get_by_role("link", name="Older events")
+    link.scroll_into_view_if_needed()
+    top = event(page, 31).bounding_box()["y"]
+    link.click()
+    expect(event(page, 1)).to_be_attached()
+    assert abs(event(page, 31).bounding_box()["y"] - top) < 60
+    assert seqs(page) == list(range(1, 131))
+    assert page.locator(".invocation").count() == 1
+    expect(page.get_by_role("link", name="Older events")).to_have_count(0)
+
+
+def test_a_page_in_the_past_counts_what_is_new_and_goes_to_the_end(open_page, long_story):
+    page = open_page(long_story, "?seq=1")
+    long_story.says("far away")
+    expect(page.get_by_role("button", name="1 new")).to_be_visible()
+    assert 131 not in seqs(page)
+    page.get_by_role("button", name="1 new").click()
+    expect(event(page, 131)).to_be_in_viewport()
+    long_story.says("and live again")
+    expect(event(page, 132)).to_be_in_viewport()
+
+
+def test_newer_events_loaded_to_the_end_make_the_page_live(open_page, long_story):
+    page = open_page(long_story, "?before=60")
+    page.get_by_role("link", name="Newer events").click()
+    expect(event(page, 130)).to_be_attached()
+    assert seqs(page) == list(range(1, 131))
+    long_story.says("live")
+    expect(event(page, 131)).to_be_attached()
+
+
+def test_a_page_that_is_watched_all_day_keeps_a_bounded_number_of_rows(open_page, story):
+    page = open_page(story)
+    for number in range(450):
+        story.says(f"event {number}")
+    expect(event(page, 450)).to_be_in_viewport(timeout=20_000)
+    assert page.locator("#events .row").count() <= 400
+    first = seqs(page)[0]
+    page.get_by_role("link", name="Older events").click()
+    expect(event(page, first - 1)).to_be_attached()
+    assert seqs(page) == list(range(max(1, first - 100), 451))
+
+
+def test_text_streams_and_gives_way_to_its_event(open_page, story):
+    runtime = Runtime()
+    client.register(runtime)
+    run = rows.create_run(story.pk, {})
+    rows.claim(run.pk, None, "v1")
+    page = open_page(story)
+    runtime_says(page, runtime, "It is ")
+    expect(page.locator("#pending .prose")).to_have_text("It is")
+    runtime_says(page, runtime, "**sunny**.")
+    expect(page.locator("#pending strong")).to_have_text("sunny")
+    story.says("It is **sunny**.")
+    expect(event(page, 1).locator("strong")).to_have_text("sunny")
+    expect(page.locator("#pending .event")).to_have_count(0)
+
+
+def test_enter_sends_and_the_run_shows_up_with_its_error(open_page, story):
+    page = open_page(story)
+    message = page.get_by_label("Message to weather")
+    message.fill("first line")
+    message.press("Shift+Enter")
+    message.press_sequentially("second")
+    message.press("Enter")
+    expect(message).to_have_value("")
+    expect(page.locator(".run")).to_contain_text("RuntimeUnavailable")
+    [run] = Run.objects.all()
+    assert "first line\\nsecond" in run.request
+
+
+def test_enter_that_ends_a_composition_sends_nothing(open_page, story):
+    page = open_page(story)
+    message = page.get_by_label("Message to weather")
+    message.fill("とうきょう")
+    compose(page, "Enter")
+    expect(message).to_have_value("とうきょう")
+    assert not Run.objects.exists()
+
+
+def test_an_answered_question_goes_away_in_every_window(open_page, story):
+    story.calls("request_leave", "c1", waiting=True)
+    page = open_page(story)
+    page.get_by_label("Answer to request_leave").fill('{"status": "approved"}')
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".run")).to_be_visible()
+    story.answers("request_leave", "c1", author="user")
+    expect(page.locator(".question")).to_have_count(0)
+
+
+def test_columns_fold_and_stay_folded(open_page, story):
+    page = open_page(story)
+    page.get_by_role("button", name="Fold the sessions").click()
+    expect(page.locator("#siblings")).to_be_hidden()
+    page.reload()
+    expect(page.locator("#siblings")).to_be_hidden()
+    page.get_by_role("button", name="Fold the sessions").click()
+    expect(page.locator("#siblings")).to_be_visible()
+
+
+def test_columns_are_widened_by_keyboard_and_mouse(open_page, story):
+    page = open_page(story)
+    splitter = page.get_by_role("separator", name="Width of the details")
+    before = page.locator("#column-detail").bounding_box()["width"]
+    splitter.focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#column-detail").bounding_box()["width"] > before
+    place = splitter.bounding_box()
+    page.mouse.move(place["x"], 300)
+    page.mouse.down()
+    page.mouse.move(place["x"] - 80, 300)
+    page.mouse.up()
+    assert page.locator("#column-detail").bounding_box()["width"] > before + 60
+
+
+def test_where_there_is_no_room_columns_are_views(open_page, story):
+    story.says("one")
+    page = open_page(story, width=420)
+    expect(page.locator("#column-timeline")).to_be_visible()
+    expect(page.locator("#column-detail")).to_be_hidden()
+    event(page, 1).click()
+    expect(page.locator("#inspector-title")).to_be_visible()
+    expect(page.locator("#column-timeline")).to_be_hidden()
+    page.get_by_role("radio", name="Timeline").check()
+    expect(event(page, 1)).to_be_visible()
+    for width in (320, 420, 899, 901, 1440):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_sessions_of_the_app_stay_true_and_are_searched(open_page, story):
+    story.asks("tea")
+    page = open_page(story)
+    Story("s2").asks("coffee")
+    beside = page.locator(".siblings a")
+    expect(beside).to_have_count(2)
+    page.keyboard.press("/")
+    page.keyboard.type("coff")
+    expect(beside).to_have_count(1)
+    expect(beside).to_contain_text("coffee")
+
+
+def test_the_page_reads_without_scripts(open_window, server, long_story):
+    page = open_window(server, java_script_enabled=False).new_page()
+    page.goto(f"/sessions/id/{long_story.pk}/")
+    page.locator("[data-seq='60'] .event-seq").click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 60")
+    page.get_by_text("Raw JSON").click()
+    expect(page.locator("#raw-json")).to_be_visible()
+    page.get_by_role("link", name="Older events").click()
+    expect(page.locator("[data-seq='1']")).to_be_attached()
+    page.get_by_label("Message to weather").fill("hi")
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_url("**/sessions/**")
+    reload_until(page, page.locator(".run", has_text="RuntimeUnavailable"))

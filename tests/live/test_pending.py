@@ -1,0 +1,92 @@
+"""Streamed text is shown once: as it comes, or as the event that holds it."""
+
+from __future__ import annotations
+
+from sessions_app.live.pending import Pending
+from sessions_app.models import Event
+
+
+def chunk(text: str, author: str = "agent", branch: str = "", thought: bool = False) -> dict:
+    return {"n": 0, "type": "chunk", "author": author, "branch": branch, "text": text, "thought": thought}
+
+
+def stored(seq: int, author: str = "agent", branch: str = "") -> dict:
+    return {"n": 0, "type": "stored", "seq": seq, "event_id": f"e{seq}", "author": author, "branch": branch}
+
+
+def event(seq: int, author: str = "agent", branch: str = "") -> Event:
+    return Event(seq=seq, author=author, branch=branch)
+
+
+def says(pending: Pending) -> list[tuple[str, str]]:
+    return [(stream.author, stream.text) for stream in pending.streams]
+
+
+def test_chunks_of_a_speaker_grow_together_and_thoughts_stand_apart():
+    pending = Pending()
+    for frame in (chunk("hm", thought=True), chunk("It is "), chunk("sunny.")):
+        assert pending.take(frame)
+    [stream] = pending.streams
+    assert (stream.thought, stream.text) == ("hm", "It is sunny.")
+
+
+def test_branches_speak_side_by_side():
+    pending = Pending()
+    pending.take(chunk("a", branch="x"))
+    pending.take(chunk("b", branch="y"))
+    pending.take(chunk("c", branch="x"))
+    assert [stream.text for stream in pending.streams] == ["ac", "b"]
+
+
+def test_text_stays_until_the_event_that_holds_it_is_on_the_page():
+    pending = Pending()
+    pending.take(chunk("sunny"))
+    assert not pending.take(stored(7))
+    assert says(pending) == [("agent", "sunny")]
+    assert pending.shown([event(7)])
+    assert says(pending) == []
+
+
+def test_an_event_ahead_of_the_stream_takes_its_text_along():
+    pending = Pending()
+    pending.take(chunk("sunny"))
+    assert pending.shown([event(7)])
+    assert says(pending) == []
+    assert not pending.take(stored(7))
+    pending.take(chunk("next"))
+    assert says(pending) == [("agent", "next")]
+
+
+def test_text_that_began_after_the_stored_event_is_not_taken_by_it():
+    pending = Pending()
+    for frame in (chunk("first"), stored(7), chunk("second")):
+        pending.take(frame)
+    pending.shown([event(7)])
+    assert says(pending) == [("agent", "second")]
+
+
+def test_an_event_of_another_speaker_takes_nothing():
+    pending = Pending()
+    pending.take(chunk("sunny"))
+    assert not pending.shown([event(7, author="user"), event(8, branch="x")])
+    assert says(pending) == [("agent", "sunny")]
+
+
+def test_a_chunk_that_comes_late_is_gone_with_its_event():
+    pending = Pending()
+    pending.shown([event(7)])
+    pending.take(chunk("sun"))
+    assert pending.take(stored(7))
+    assert says(pending) == []
+
+
+def test_what_was_cut_off_is_gone_at_the_end_of_the_run():
+    pending = Pending()
+    pending.take(chunk("sunn"))
+    assert pending.take({"n": 9, "type": "end", "status": "cancelled"})
+    assert says(pending) == []
+
+
+def test_a_change_of_status_changes_nothing_that_is_said():
+    pending = Pending()
+    assert not pending.take({"n": 1, "type": "status", "status": "running"})

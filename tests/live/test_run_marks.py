@@ -1,0 +1,149 @@
+"""How runs go, told to an open page: by the socket, and in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sessions_app import db
+from sessions_app.models import Run
+from sessions_app.runs import rows
+from tests.live.conftest import watching
+from tests.live.windows import Line, event
+from tests.timeline.story import Story
+
+Status = Run.Status
+
+
+def begin(story: Story) -> Run:
+    run = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "Break it"}]}})
+    assert rows.claim(run.pk, None, "v1")
+    return run
+
+
+def speak(story: Story, run: Run, text: str = "on it") -> None:
+    """Let a run's agent speak, in an invocation of its own."""
+    story.invocation = f"i-{run.pk}"
+    story.says(text)
+    rows.note_invocation(run.pk, story.invocation)
+
+
+def places(page: Page) -> list[str]:
+    """Return the events, and the runs without any, in the order they stand in."""
+    return page.evaluate(
+        "[...document.querySelectorAll('#events :is([data-seq], [data-run-alone])')]"
+        ".map(element => element.dataset.seq ?? element.dataset.runAlone)"
+    )
+
+
+async def test_a_run_is_told_by_the_socket_when_it_is_known_and_when_it_ends(story):
+    run = await db.write(begin, story)
+    async with watching(story.pk) as page:
+        await db.write(speak, story, run)
+        running = await page.until(lambda m: m["type"] == "marks" and f"i-{run.pk}" in m["html"])
+        assert 'data-status="running"' in running["html"]
+        await db.write(lambda: rows.finish(run.pk, Status.FAILED, error="no <b>luck</b>", traceback="line 7"))
+        failed = await page.until(lambda m: m["type"] == "marks" and "failed" in m["html"])
+        assert "no &lt;b&gt;luck&lt;/b&gt;" in failed["html"]
+        assert "line 7" in failed["html"]
+
+
+async def test_a_run_is_told_once(story):
+    run = await db.write(begin, story)
+    await db.write(lambda: rows.finish(run.pk, Status.CRASHED))
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "marks")
+        await db.write(story.says, "one")
+        await db.write(story.says, "two")
+        await page.until_event(2)
+        assert len(page.of("marks")) == 1
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("store")
+class TestInABrowser:
+    def test_a_run_that_crashes_is_marked_beside_its_events(self, open_page: Callable[..., Page], story):
+        page = open_page(story)
+        run = begin(story)
+        speak(story, run)
+        state = page.locator(f".invocation[data-invocation='i-{run.pk}'] .run-state")
+        expect(state).to_contain_text("Running")
+        rows.finish(run.pk, Status.CRASHED, error_type="RuntimeCrashed", error="Signal 9.")
+        expect(state).to_contain_text("Crashed")
+        expect(state).to_contain_text("Signal 9.")
+        expect(state).to_have_count(1)
+
+        newer = begin(story)
+        speak(story, newer, "again")
+        rows.finish(newer.pk, Status.DONE)
+        expect(page.locator(f".invocation[data-invocation='i-{newer.pk}']")).to_be_visible()
+        expect(page.locator("#runs .run")).to_have_count(0)
+        expect(page.locator(f".invocation[data-invocation='i-{newer.pk}'] .run-state")).to_have_count(0)
+        expect(state).to_contain_text("Crashed")
+
+    def test_a_run_that_leaves_no_event_shows_up_where_it_was(self, open_page: Callable[..., Page], story):
+        page = open_page(story)
+        lost = begin(story)
+        rows.finish(lost.pk, Status.CRASHED, error="Signal 9.")
+        alone = page.locator(".run-alone")
+        expect(alone).to_contain_text("Break it")
+        expect(alone).to_contain_text("Crashed")
+        expect(page.locator("#no-events")).to_have_count(0)
+
+        run = begin(story)
+        speak(story, run)
+        expect(event(page, 1)).to_be_visible()
+        rows.finish(run.pk, Status.DONE)
+        cancelled = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "Never mind"}]}})
+        rows.end_queued(cancelled.pk, Status.CANCELLED)
+        expect(alone).to_have_count(2)
+        live = places(page)
+        assert live == [lost.pk, "1", cancelled.pk]
+        page.reload()
+        expect(page.locator("[data-live=live]")).to_be_visible()
+        expect(alone).to_have_count(2)
+        assert places(page) == live
+
+    def test_marks_are_there_once_when_the_line_comes_back(self, open_page: Callable[..., Page], story):
+        line = Line()
+        page = open_page(story, line=line)
+        run = begin(story)
+        speak(story, run)
+        expect(page.locator(".run-state")).to_have_count(1)
+        line.cut()
+        rows.finish(run.pk, Status.CANCELLED)
+        line.mend()
+        expect(page.locator(".run-state")).to_contain_text("Cancelled")
+        expect(page.locator(".run-state")).to_have_count(1)
+
+    def test_an_answered_question_waits_no_more(self, open_page: Callable[..., Page], story):
+        page = open_page(story)
+        run = begin(story)
+        story.calls("pay", "c1", waiting=True)
+        rows.finish(run.pk, Status.WAITING, invocation_id=story.invocation)
+        expect(page.locator(".run-state")).to_contain_text("waiting")
+        story.invocation = "i2"
+        story.answers("pay", "c1", author="user")
+        expect(page.locator(".run-state")).to_have_count(0)
+        page.reload()
+        expect(page.locator("[data-live=live]")).to_be_visible()
+        expect(page.locator(".run-state")).to_have_count(0)
+
+    def test_an_error_shows_its_traceback_once_its_run_ended(self, open_page: Callable[..., Page], story):
+        page = open_page(story)
+        run = begin(story)
+        speak(story, run)
+        story.add(errorCode="ValueError", errorMessage="no luck")
+        expect(event(page, 2)).to_contain_text("no luck")
+        event(page, 2).locator(".event-seq").click()
+        rows.finish(run.pk, Status.FAILED, error="no luck", traceback="File x, line 7")
+        error = event(page, 2).locator(".event-error")
+        expect(error.locator("pre")).to_have_text("File x, line 7")
+        expect(page.locator("#detail .event-error pre")).to_have_text("File x, line 7")
+        expect(page.locator(".run-state details pre")).to_have_text("no luck")
+        page.reload()
+        expect(page.locator("[data-live=live]")).to_be_visible()
+        expect(error.locator("pre")).to_have_text("File x, line 7")
+        expect(page.locator(".run-state details pre")).to_have_text("no luck")

@@ -1,0 +1,244 @@
+"""The socket of a session page, through its route."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from html.parser import HTMLParser
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from sessions_app import db, writes
+from sessions_app.live import bell, consumers, look, tail
+from sessions_app.models import Run
+from sessions_app.runs import rows
+from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
+from tests.timeline.story import Story
+
+
+async def test_a_page_gets_what_is_behind_its_cursor_and_then_what_comes(story):
+    for text in ("one", "two", "three"):
+        await db.write(story.says, text)
+    async with watching(story.pk, after=1) as page:
+        await page.until_event(3)
+        await db.write(story.says, "four")
+        message = await page.until_event(4)
+        assert page.seqs() == [2, 3, 4]
+        assert "four" in message["html"]
+        assert (message["last"], message["count"]) == (4, 1)
+
+
+async def test_an_event_of_another_process_reaches_the_page(story):
+    async with watching(story.pk) as page, foreign_writer("s1", events=1):
+        message = await page.until_event(1)
+        assert "from afar 0" in message["html"]
+
+
+async def test_reconnecting_loses_and_doubles_nothing_while_another_process_writes(story):
+    chance = random.Random(7)
+    seen: list[int] = []
+    async with foreign_writer("s1", events=240, pause=0.004):
+        while len(seen) < 240:
+            async with watching(story.pk, after=seen[-1] if seen else 0) as page:
+                for _ in range(chance.randrange(1, 12)):
+                    message = await page.next()
+                    seen += seqs_in(message.get("html", ""))
+                    if len(seen) >= 240:
+                        break
+    assert seen == list(range(1, 241))
+
+
+async def test_a_long_backlog_comes_in_batches_without_a_gap(story, monkeypatch):
+    monkeypatch.setattr(look.windows, "WINDOW", 10)
+    for number in range(205):
+        await db.write(story.says, f"event {number}")
+    async with watching(story.pk) as page:
+        await page.until_event(205)
+        assert page.seqs() == list(range(1, 206))
+        assert all(message["count"] <= 100 for message in page.of("events"))
+
+
+async def test_a_lost_bell_costs_a_second_and_no_event(story, monkeypatch):
+    async def hear_nothing(self):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(bell._Bell, "_watch_store", hear_nothing)
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        await db.write(story.says, "unheard")
+        await asyncio.wait_for(page.until_event(1), 3 * bell.RECHECK_S)
+
+
+async def test_a_result_comes_as_an_event_of_its_own_that_names_its_call(story):
+    await db.write(story.calls, "get_weather", "c 1&<")
+    async with watching(story.pk, after=1) as page:
+        await db.write(story.answers, "get_weather", "c 1&<")
+        html = (await page.until_event(2))["html"]
+        assert 'data-answers="[&quot;c 1&amp;&lt;&quot;]"' in html
+
+
+async def test_a_cursor_that_is_no_number_is_refused_for_good(story):
+    for after in ("x", "", "-1", "1.5", "９", "9" * 40, None):
+        async with watching(story.pk, after=after) as page:
+            assert await page.closed() == consumers.BAD_CURSOR, after
+
+
+async def test_a_session_that_does_not_exist_is_refused_for_good(store):
+    async with watching(404) as page:
+        assert await page.closed() == consumers.NO_SESSION
+
+
+async def test_a_page_ahead_of_the_store_is_told_to_start_anew(story):
+    await db.write(story.says, "one")
+    async with watching(story.pk, after=99) as page:
+        assert (await page.next())["type"] == "reset"
+        await db.write(story.says, "two")
+        await page.until_event(2)
+
+
+async def test_a_deleted_session_is_gone_and_the_socket_closed_for_good(story):
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        await db.write(writes.delete_session, story.key)
+        await page.until(lambda message: message["type"] == "gone")
+        assert await page.closed() == consumers.NO_SESSION
+
+
+async def test_what_a_page_says_is_ignored(story):
+    async with watching(story.pk) as page:
+        await page.say(text="{}")
+        await page.say(bytes=b"\x00")
+        await db.write(story.says, "still here")
+        await page.until_event(1)
+
+
+async def test_a_failing_read_says_try_again_and_names_the_cursor_in_the_log(story, monkeypatch, caplog):
+    def fail(session_pk, cursor):
+        raise RuntimeError("the disk is on fire")
+
+    monkeypatch.setattr(tail.reading, "events_after", fail)
+    await db.write(story.says, "one")
+    async with watching(story.pk) as page:
+        assert await page.closed() == consumers.TRY_AGAIN
+    assert "after event 0" in caplog.text
+    assert "the disk is on fire" in caplog.text
+
+
+async def test_a_page_that_closes_while_it_is_told_is_no_failure(story, monkeypatch, caplog):
+    told = asyncio.Event()
+
+    async def find_the_line_closed(self, *, text_data):
+        told.set()
+        raise OSError("connection is closing")
+
+    monkeypatch.setattr(consumers.SessionSocket, "send", find_the_line_closed)
+    await db.write(story.says, "one")
+    async with watching(story.pk), asyncio.timeout(PATIENCE):
+        await told.wait()
+    assert caplog.text == ""
+
+
+async def test_a_page_that_shows_the_past_gets_counts_and_no_rows(story):
+    await db.write(story.says, "one")
+    async with watching(story.pk, after=0, query="&rows=0") as page:
+        assert (await page.until_event(1)) == {"type": "events", "cursor": 1, "last": 1, "count": 1}
+        await db.write(story.says, "two")
+        assert (await page.until_event(2))["count"] == 1
+        assert page.seqs() == []
+
+
+async def test_the_board_is_said_to_change_when_any_session_writes_a_shared_key(story):
+    other = await db.write(Story, "s2")
+    async with watching(story.pk) as page:
+        before = await page.until(lambda message: message["type"] == "board")
+        await db.write(other.says, "x", delta={"app:motd": "hi"})
+        after = await page.until(lambda message: message["type"] == "board")
+        assert after["mark"] != before["mark"]
+
+
+async def test_the_list_is_said_to_change_when_another_session_of_the_app_goes_on(story):
+    other = await db.write(Story, "s2")
+    async with watching(story.pk) as page:
+        before = await page.until(lambda message: message["type"] == "sessions")
+        await db.write(other.says, "x")
+        after = await page.until(lambda message: message["type"] == "sessions")
+        assert after["mark"] != before["mark"]
+
+
+async def test_runs_are_told_from_the_queue_to_the_traceback(story):
+    run = await db.write(rows.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}})
+    async with watching(story.pk) as page:
+        queued = await page.until(lambda message: message["type"] == "run")
+        assert queued["active"]
+        assert "Weather?" in queued["html"]
+        assert f"/runs/{run.pk}/cancel/" in queued["html"]
+        ends = {"error_type": "ValueError", "error": "no <b>luck</b>", "traceback": "Traceback: line 7"}
+        await db.write(lambda: rows.finish(run.pk, Run.Status.FAILED, **ends))
+        failed = await page.until(lambda message: message["type"] == "run" and not message["active"])
+        assert "Traceback: line 7" in failed["html"]
+        assert "no &lt;b&gt;luck&lt;/b&gt;" in failed["html"]
+
+
+async def test_a_quiet_line_is_kept_alive(story, monkeypatch):
+    monkeypatch.setattr(tail, "BEAT_S", 0.0)
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "beat")
+
+
+async def test_nothing_goes_on_after_a_page_has_left(story):
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+    names = {task.get_name() for task in asyncio.all_tasks()}
+    assert not any(name.startswith(("devui-tail", "devui-bell", "devui-stream")) for name in names)
+
+
+class Tags(HTMLParser):
+    """Collects what could act in a piece of HTML."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2) style="color:red">{{ 7 }}{% load x %}'
+
+
+async def test_hostile_content_is_inert(store):
+    story = await db.write(Story, HOSTILE, user=HOSTILE, app=HOSTILE)
+    story.invocation = HOSTILE
+    fields = {"branch": HOSTILE, "modelVersion": HOSTILE, "errorMessage": HOSTILE, "errorCode": HOSTILE}
+    delta = {HOSTILE: HOSTILE, f"user:{HOSTILE}": [HOSTILE]}
+    actions = {"transferToAgent": HOSTILE, HOSTILE: True, "artifactDelta": {HOSTILE: 1}}
+    await db.write(lambda: story.says(HOSTILE, author=HOSTILE, delta=delta, actions=actions))
+    await db.write(lambda: story.add({"text": HOSTILE, "thought": True}, **fields))
+    await db.write(lambda: story.calls(HOSTILE, HOSTILE, waiting=True, **{HOSTILE: HOSTILE}))
+    await db.write(lambda: story.answers(HOSTILE, HOSTILE, response={HOSTILE: HOSTILE}))
+    await db.write(rows.create_run, story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        html = "".join(message.get("html", "") for message in page.messages)
+    assert "&lt;script&gt;" in html
+    shown = Tags(html)
+    assert not shown.tags & {"script", "img", "style", "iframe", "object"}
+    assert not [name for name in shown.attributes if name.startswith("on") or name == "style"]
+
+
+async def test_a_look_costs_four_queries_and_a_batch_the_same_at_any_length(story):
+    def costs(work, *args):
+        with CaptureQueriesContext(connection) as queries:
+            work(*args)
+        return len(queries)
+
+    await db.write(story.says, "one", delta={"x": 1})
+    assert await db.read(costs, look.look_at, story.pk) == 4
+    short = await db.read(costs, look.events_after, story.pk, 0)
+    for number in range(60):
+        await db.write(story.says, f"event {number}", delta={"x": number})
+    assert await db.read(costs, look.events_after, story.pk, 0) == short <= 8

@@ -1,0 +1,137 @@
+"""State changed and compared in a real browser: forms in a dialog, other windows that watch, the address."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sessions_app import state, writes
+from sessions_app.models import Run
+from sessions_app.runs import rows
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+
+
+def entry(page: Page, name: str):
+    return page.locator(f'.entry[data-key="{name}"]')
+
+
+def open_form(page: Page, name: str) -> None:
+    entry(page, name).get_by_role("link", name=f"Edit {name}").click()
+    expect(page.locator("#dialog[open] #key-edit")).to_be_visible()
+    expect(page.locator("#dialog .htmx-settling")).to_have_count(0)  # before that nobody hears what is typed
+
+
+@pytest.mark.parametrize("name", ["city", "user:city", "app:city"])
+def test_a_key_is_edited_in_one_window_and_another_one_sees_it(open_page, story, name):
+    story.says("hi", delta={name: "Rome"})
+    watched = story if name == "city" else Story("watching", user="ann" if name == "user:city" else "bob")
+    watcher = open_page(watched)
+    expect(entry(watcher, name)).to_contain_text('"Rome"')
+    page = open_page(story)
+    open_form(page, name)
+    page.locator("#edit-value").fill("Paris")
+    expect(page.locator("#preview .value-change")).to_have_text('"Rome" → "Paris"')
+    if name != "city":
+        expect(page.locator("#preview .notice-warn")).to_contain_text("1 other besides this one")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_url(re.compile(r"\?seq=2$"))
+    expect(page.locator("#board-title")).to_have_text("State at event 2")
+    expect(entry(page, name)).to_contain_text('"Paris"')
+    expect(entry(watcher, name)).to_contain_text('"Paris"')
+
+
+def test_a_key_is_added_and_removed(open_page, story):
+    story.says("hi")
+    page = open_page(story)
+    page.get_by_role("link", name="Add a key").click()
+    page.locator("#edit-scope").select_option("user")
+    page.locator("#edit-key").fill("tags")
+    page.get_by_label("JSON", exact=True).check()
+    page.locator("#edit-value").fill('["a", ')
+    expect(page.locator("#preview .errorlist")).to_contain_text("Line 1")
+    page.locator("#edit-value").fill('["a", 1]')
+    expect(page.locator("#preview .value-change")).to_have_text('no value → ["a",1]')
+    page.get_by_role("button", name="Save").click()
+    expect(entry(page, "user:tags")).to_contain_text('["a",1]')
+    open_form(page, "user:tags")
+    page.get_by_role("link", name="Remove the key").click()
+    expect(page.locator("#dialog-title")).to_have_text("Remove user:tags?")
+    page.get_by_role("button", name="Remove the key").click()
+    page.wait_for_url(re.compile(r"\?seq=3$"))
+    expect(entry(page, "user:tags")).to_have_count(0)
+    expect(page.locator("#inspector-title")).to_contain_text("event 3")
+
+
+def test_a_form_that_another_window_overtook_shows_what_is_stored_now(open_page, story):
+    story.says("hi", delta={"app:n": "old"})
+    page = open_page(story)
+    open_form(page, "app:n")
+    page.locator("#edit-value").fill("mine")
+    expect(page.locator("#preview .value-change")).to_contain_text("mine")
+    Story("s2").says("x", delta={"app:n": "theirs"})
+    with page.expect_response(lambda response: response.status == 409):
+        page.get_by_role("button", name="Save").click()
+    expect(page.locator(".notice-danger")).to_contain_text("was written since")
+    expect(page.locator(".value-change")).to_have_text('"theirs" → "mine"')
+
+
+def test_while_a_run_is_active_the_form_says_so_and_offers_to_cancel(open_page, story):
+    story.says("hi", delta={"n": "old"})
+    run = rows.create_run(story.pk, {})
+    page = open_page(story)
+    open_form(page, "n")
+    page.locator("#edit-value").fill("new")
+    expect(page.locator("#edit-busy")).to_contain_text(run.pk)
+    expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    rows.finish(run.pk, Run.Status.DONE)
+    page.locator("#edit-value").fill("newer")
+    expect(page.locator("#edit-busy")).to_have_count(0)
+    page.get_by_role("button", name="Save").click()
+    expect(entry(page, "n")).to_contain_text('"newer"')
+
+
+def test_two_moments_are_compared_and_the_address_says_which(open_page, story):
+    for number in range(1, 5):
+        story.says(f"event {number}", delta={"n": number})
+    page = open_page(story, "?seq=4")
+    page.get_by_label("Compare with another moment").click()
+    page.get_by_role("link", name="the start").click()
+    expect(page.locator("#board-title")).to_have_text("The start → event 4")
+    expect(entry(page, "n")).to_contain_text("no value → 4")
+    assert page.url.endswith("?seq=4&diff=0")
+    page.get_by_label("Compare with another moment").click()
+    page.locator("#compare-seq").fill("2")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect(page.locator("#board-title")).to_have_text("Event 2 → event 4")
+    page.keyboard.press("[")
+    expect(page.locator("#board-title")).to_have_text("Event 2 → event 3")
+    expect(entry(page, "n")).to_contain_text("2 → 3")
+    page.go_back()
+    expect(page.locator("#board-title")).to_have_text("Event 2 → event 4")
+    page.reload()
+    expect(page.locator("#board-title")).to_have_text("Event 2 → event 4")
+    page.get_by_label("Back to the state").click()
+    expect(page.locator("#board-title")).to_have_text("State at event 4")
+
+
+def test_a_key_changed_without_an_event_appears_by_itself(open_page, story):
+    story.says("hi", delta={"n": 1})
+    page = open_page(story)
+    writes.note_untracked(story.key, "i1", [writes.Untracked("n", state.canonical(2), "1")])
+    marked = page.locator(".entry[data-untracked]")
+    expect(marked).to_contain_text("untracked: lost after this invocation")
+    expect(marked).to_contain_text("1 → 2")
+
+
+def test_the_drift_opens_in_a_dialog(open_page, story):
+    story.says("hi", delta={"user:n": 1})
+    Story("s2").says("x", delta={"user:n": 2})
+    page = open_page(story)
+    page.get_by_label("Compare with another moment").click()
+    page.get_by_role("link", name="what its events add up to").click()
+    dialog = page.locator("#dialog[open]")
+    expect(dialog.locator("[data-key='user:n']")).to_contain_text("written by another session")

@@ -1,0 +1,147 @@
+"""Text that streams reaches the page as it comes, and gives way to the event that holds it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sessions_app import db
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.models import Run
+from sessions_app.runs import client, rows
+from sessions_app.runs.client import Frame
+from sessions_app.runs.frames import FrameLog
+from tests.live.conftest import Message, watching
+
+
+class Runtime:
+    """A runtime of which only the stream is real: a log of frames."""
+
+    def __init__(self) -> None:
+        self.log = FrameLog()
+
+    def apps(self) -> list[str]:
+        return ["weather"]
+
+    async def client(self, app_name: str) -> Runtime:
+        return self
+
+    def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
+        return self.log.follow(after)
+
+    def says(self, text: str, thought: bool = False) -> None:
+        self.log.publish(
+            "chunk", author="agent", branch="", invocation_id="i1", event_id="p", text=text, thought=thought
+        )
+
+    def stored(self, seq: int) -> None:
+        self.log.publish("stored", seq=seq, event_id=f"e{seq}", author="agent", branch="")
+
+
+@pytest.fixture
+def runtime() -> Runtime:
+    found = Runtime()
+    client.register(found)
+    return found
+
+
+async def running(story) -> Run:
+    run = await db.write(rows.create_run, story.pk, {})
+    await db.write(rows.claim, run.pk, None, "v1")
+    return run
+
+
+def is_pending(message: Message) -> bool:
+    return message["type"] == "pending"
+
+
+async def test_text_grows_on_the_page_and_gives_way_to_its_event(story, runtime):
+    await running(story)
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        runtime.says("It is ")
+        assert "It is" in (await page.until(is_pending))["html"]
+        runtime.says("**sunny**.")
+        assert "<strong>sunny</strong>" in (await page.until(is_pending))["html"]
+
+        runtime.stored(1)
+        await db.write(story.says, "It is **sunny**.")
+        message = await page.until_event(1)
+        assert "<strong>sunny</strong>" in message["html"]
+        assert message["pending"] == ""
+
+
+async def test_a_page_that_comes_late_sees_what_was_said_so_far(story, runtime):
+    await running(story)
+    runtime.says("Once upon ")
+    runtime.says("a time")
+    async with watching(story.pk) as page:
+        assert "Once upon a time" in (await page.until(is_pending))["html"]
+
+
+async def test_fast_chunks_come_together(story, runtime):
+    await running(story)
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        for number in range(200):
+            runtime.says(f"{number} ")
+            await asyncio.sleep(0.002)
+        await page.until(lambda message: is_pending(message) and "199" in message["html"])
+        assert len(page.of("pending")) < 40
+
+
+async def test_what_was_cut_off_disappears_at_the_end(story, runtime):
+    run = await running(story)
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        runtime.says("It is sun")
+        await page.until(is_pending)
+        await db.write(rows.finish, run.pk, Run.Status.CANCELLED)
+        runtime.log.publish("end", status="cancelled")
+        await page.until(lambda message: is_pending(message) and not message["html"])
+
+
+async def test_hostile_text_is_inert_while_it_streams(story, runtime):
+    await running(story)
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        runtime.says("<script>alert(1)</script> [x](javascript:alert(2))")
+        html = (await page.until(is_pending))["html"]
+        assert "<script" not in html
+        assert 'href="javascript' not in html
+
+
+async def test_events_come_without_a_runtime_to_ask(story):
+    await running(story)
+    async with watching(story.pk) as page:
+        await db.write(story.says, "hello")
+        await page.until_event(1)
+
+
+async def test_a_stream_that_breaks_is_logged_and_events_go_on(story, caplog):
+    class Broken(Runtime):
+        async def client(self, app_name: str) -> Runtime:
+            raise ValueError("wires crossed")
+
+    client.register(Broken())
+    await running(story)
+    async with watching(story.pk) as page:
+        await page.until(lambda message: message["type"] == "run")
+        await db.write(story.says, "hello")
+        await page.until_event(1)
+    assert "wires crossed" in caplog.text
+
+
+async def test_a_runtime_that_cannot_be_reached_is_no_trouble(story, caplog):
+    class Away(Runtime):
+        async def client(self, app_name: str) -> Runtime:
+            raise RuntimeUnavailable("gone", hint="")
+
+    client.register(Away())
+    await running(story)
+    async with watching(story.pk) as page:
+        await db.write(story.says, "hello")
+        await page.until_event(1)
+    assert "Traceback" not in caplog.text

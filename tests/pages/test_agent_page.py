@@ -1,0 +1,193 @@
+"""The page of one agent, and agents that are loaded in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions_app import agent_cards, agents
+from sessions_app.errors import NotFound, RuntimeUnavailable
+from sessions_app.runs import client as runtimes
+from tests.pages.getting import Get
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.usefixtures("store", "agents_dir")
+
+TREE = {
+    "name": "root",
+    "type": "LlmAgent",
+    "description": "Hands over.",
+    "model": "gemini",
+    "instruction": "Say <b>{name}</b>",
+    "global_instruction": "",
+    "global_instruction_provider": "tone_of_day",
+    "output_key": "answer",
+    "callbacks": {"before_tool_callback": ["check", "log"]},
+    "tools": [
+        {
+            "name": "get_weather",
+            "description": "Look up.",
+            "long_running": True,
+            "schema": {"properties": {"city": {"type": "string"}}},
+        }
+    ],
+    "sub_agents": [{"name": "helper", "type": "LoopAgent", "max_iterations": 3, "sub_agents": []}],
+    "app": {"name": "weather", "is_app": True, "plugins": ["Recorder"], "resumable": True},
+}
+
+
+class Process:
+    """A runtime that answers as far as loading needs it: the second look finds the agent loaded."""
+
+    def __init__(self, app_name: str, folder: Path) -> None:
+        self.app_name = app_name
+        self.folder = folder
+        self.looks = 0
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        assert (method, path) == ("GET", "/devui/health")
+        self.looks += 1
+        if self.looks == 1:
+            return {"state": "loading"}
+        version = agents.open_folder(self.folder).code_version(self.app_name)
+        from sessions_app import db
+
+        await db.write(agent_cards.write_ready, self.app_name, version, TREE)
+        return {"state": "ready"}
+
+
+class Processes:
+    """A provider of such runtimes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[str] = []
+
+    def apps(self) -> list[str]:
+        return agents.open_folder(self.folder).names()
+
+    async def client(self, app_name: str) -> Any:
+        if app_name not in self.apps():
+            raise NotFound(f"No agent {app_name!r}.")
+        if app_name == "writer":
+            raise RuntimeUnavailable("The process ended.", hint="Look at the log.")
+        self.started.append(app_name)
+        return Process(app_name, self.folder)
+
+
+@pytest.fixture
+def processes(agents_dir: Path) -> Iterator[Processes]:
+    """Agents can be loaded."""
+    provider = Processes(agents_dir)
+    runtimes.register(provider)
+    yield provider
+    runtimes.register(None)
+
+
+def load(agents_dir: Path, tree: dict[str, Any] = TREE) -> None:
+    agent_cards.write_ready("weather", agents.open_folder(agents_dir).code_version("weather"), tree)
+
+
+def test_the_tree_of_agents_is_shown_with_what_each_is_told_and_can_do(get: Get, agents_dir: Path):
+    load(agents_dir)
+    page = get("/agents/weather/")
+    assert [node.one("bdi").text for node in page.all("h2") if node.all("bdi")] == ["root", "helper"]
+    facts = page.all("div", css="agent-facts")[0].text
+    for said in ("Say <b>{name}</b>", "Given at run time by tone_of_day", "get_weather", "long-running"):
+        assert said in facts
+    assert "at most 3 iterations" in page.text
+    assert "check, log" in page.text
+
+
+def test_the_settings_of_the_app_are_shown(get: Get, agents_dir: Path):
+    load(agents_dir)
+    settings = get("/agents/weather/").one("dl", css="panel-body")
+    shown = dict(zip([t.text for t in settings.all("dt")], [d.text for d in settings.all("dd")], strict=True))
+    assert shown == {"Plug-ins": "Recorder", "Resumable": "yes", "Context cache": "off", "Compaction": "off"}
+
+
+def test_an_agent_that_cannot_be_loaded_says_where_and_how_it_goes_on(get: Get, agents_dir: Path):
+    version = agents.open_folder(agents_dir).code_version("weather")
+    agent_cards.write_failed("weather", version, {"type": "E", "message": "m", "file": "/f.py", "line": 7})
+    notice = get("/agents/weather/").one("div", css="notice-danger")
+    assert "/f.py:7" in notice.text
+    assert "Save a corrected file" in notice.text
+
+
+def test_an_agent_that_broke_is_still_shown_as_it_was(get: Get, agents_dir: Path):
+    load(agents_dir)
+    version = agents.open_folder(agents_dir).code_version("weather")
+    agent_cards.write_failed("weather", version, {"type": "E", "message": "m"})
+    card = get("/agents/weather/").one("div", id="agent-card")
+    assert "As it was when it could last be loaded" in card.text
+    assert "get_weather" in card.text
+
+
+def test_the_sessions_of_the_agent_stand_beside_it(get: Get):
+    Story("s1").asks("Hello")
+    Story("s2", app="writer").asks("Other")
+    assert [link.text for link in get("/agents/weather/").one("ul", css="session-links").all("a")] == [
+        "Hello"
+    ]
+
+
+def test_an_app_that_nothing_knows_is_not_found(get: Get):
+    assert "No agent 'nobody'" in get("/agents/nobody/", status=404).one("h1").text
+
+
+def test_an_app_with_sessions_only_has_a_page(get: Get):
+    Story("s1", app="gone")
+    page = get("/agents/gone/")
+    assert "not in the agents folder" in page.one("div", css="notice").text
+
+
+def test_a_page_of_an_unknown_agent_asks_for_it_and_does_not_wait(get: Get, processes: Processes):
+    card = get("/agents/weather/").one("div", id="agent-card")
+    assert (card.attrs["hx-get"], card.attrs["hx-trigger"]) == ("/agents/weather/", "load")
+    assert processes.started == []
+
+
+def test_the_card_waits_until_the_agent_is_loaded(get: Get, processes: Processes):
+    part = get("/agents/weather/", target="agent-card")
+    assert processes.started == ["weather"]
+    assert part.all("h2")[0].text == "root"
+    assert not part.all("main")
+
+
+def test_a_process_that_cannot_be_started_is_said_on_the_card(get: Get, processes: Processes):
+    notice = get("/agents/writer/", target="agent-card").one("div", css="notice")
+    assert notice.one("strong").text == "The process ended."
+    assert notice.one("span").text == "Look at the log."
+
+
+def test_a_server_without_runtimes_says_how_to_start_one(get: Get):
+    notice = get("/agents/weather/", target="agent-card").one("div", css="notice")
+    assert "manage.py web" in notice.text
+
+
+def test_the_first_page_gets_one_agent_and_then_asks_for_the_next(get: Get, processes: Processes):
+    part = get("/agent-check/?app=weather")
+    status = part.one("div", css="agent-status")
+    assert (status.attrs["hx-swap-oob"], status.one("span", css="badge").text) == ("true", "ready")
+    assert part.one("div", id="agent-check").attrs["hx-get"] == "/agent-check/?app=writer"
+
+
+def test_an_agent_that_cannot_be_started_does_not_stop_the_others(get: Get, processes: Processes):
+    part = get("/agent-check/?app=writer")
+    assert "The process ended." in part.one("div", css="agent-status").text
+    assert "hx-get" not in part.one("div", id="agent-check").attrs
+
+
+def test_asking_for_an_agent_that_is_gone_goes_on_quietly(get: Get, processes: Processes):
+    part = get("/agent-check/?app=nobody")
+    assert not part.all("div", css="agent-status")
+    assert part.one("div", id="agent-check").attrs["hx-get"] == "/agent-check/?app=weather"
+
+
+def test_the_evalsets_of_the_agent_stand_beside_it(get: Get, agents_dir: Path):
+    (agents_dir / "weather" / "smoke.evalset.json").write_text('{"eval_set_id": "smoke", "eval_cases": []}')
+    link = get("/agents/weather/").one("ul", css="evalset-links").one("a")
+    assert link.attrs["href"] == "/evals/weather/smoke/"

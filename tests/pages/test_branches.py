@@ -1,0 +1,240 @@
+"""Rewinding, forking and comparing on pages."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from sessions_app.branches.fork import Wanted, fork
+from sessions_app.models import AgentSession, Event, UserState
+from sessions_app.runs import rows
+from tests.pages.getting import Get
+from tests.pages.page import Element, parse
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def story(db: None) -> Story:
+    """A session of two invocations: events 1 and 2, then 3 to 6."""
+    story = Story(initial={"seed": 1, "user:tier": "free"})
+    story.asks("Weather in Paris?")
+    story.says("Sunny.", delta={"city": "Paris"})
+    story.invocation = "i2"
+    story.asks("And in Rome?")
+    story.calls("get_weather", "c1", city="Rome")
+    story.answers("get_weather", "c1", delta={"city": "Rome", "late": 1, "user:tier": "gold"})
+    story.says("Rainy.")
+    return story
+
+
+def link(tree: Element, text: str) -> Element:
+    return next(a for a in tree.all("a") if text in a.text)
+
+
+def rewind_page(story: Story, event: str = "e5") -> str:
+    return f"/sessions/id/{story.pk}/rewind/?event={event}"
+
+
+def test_an_open_event_offers_both(story: Story, get: Get):
+    page = get(f"/sessions/id/{story.pk}/?seq=5")
+    rewind, fork_link = link(page, "Rewind to before this invocation"), link(page, "Fork from here")
+    assert rewind.attrs["href"] == rewind.attrs["hx-get"] == rewind_page(story)
+    assert fork_link.attrs["href"] == f"/sessions/id/{story.pk}/fork/?seq=5"
+    assert rewind.attrs["hx-target"] == fork_link.attrs["hx-target"] == "#dialog-content"
+
+
+def test_the_plan_of_a_rewind_is_a_page_and_a_dialog(story: Story, get: Get):
+    page = get(rewind_page(story))
+    dialog = get(rewind_page(story), target="dialog-content")
+    assert page.one("form", css="branch-plan").text == dialog.one("form", css="branch-plan").text
+    assert not dialog.all("html")
+
+
+def test_the_plan_says_what_changes_and_what_stays(story: Story, get: Get):
+    said = get(rewind_page(story)).one("form", css="branch-plan").text
+    assert "“And in Rome?” had not happened: 4 events from event 3 on" in said
+    assert 'city "Rome" "Paris"' in said
+    assert "late 1 removed" in said
+    assert 'user:tier "gold" was "free"' in said
+    assert "1 tool call: what they did outside is not undone" in said
+    assert "get_weather city=Rome event 4" in said
+    assert "ADK's own rewind would leave 2 keys otherwise" in said
+    assert Event.objects.count() == 6
+
+
+def test_confirming_rewinds_and_leads_back_to_the_session(story: Story, client: Client, get: Get):
+    form = get(rewind_page(story)).one("form", css="branch-plan")
+    fields = {field.attrs["name"]: field.attrs["value"] for field in form.all("input")}
+    response = client.post(form.attrs["action"], fields)
+    assert (response.status_code, response["Location"]) == (302, "/sessions/weather/ann/s1/")
+    page = get(response["Location"])
+    assert "rewound by 7" in page.one("article", data_seq="5").text
+    assert 'city "Rome" "Paris"' in page.one("article", data_seq="7").text
+
+
+def test_a_plan_that_is_old_is_shown_anew_and_nothing_is_done(story: Story, client: Client):
+    revision = story.session.revision
+    story.says("One more.")
+    response = client.post(f"/sessions/id/{story.pk}/rewind/", {"event": "e5", "revision": revision})
+    assert response.status_code == 409
+    page = parse(response.content)
+    assert "The session has moved on" in page.one("div", css="notice-warn").text
+    assert page.one("input", name="revision").attrs["value"] == str(story.session.revision)
+    assert story.session.last_seq == 7
+
+
+def test_a_session_that_runs_is_not_rewound_and_the_run_is_named(story: Story, client: Client, get: Get):
+    run = rows.create_run(story.pk, {})
+    page = get(rewind_page(story))
+    assert run.id[:8] in page.one("div", css="notice-warn").text
+    assert "disabled" in page.one("button", css="button-primary").attrs
+    response = client.post(f"/sessions/id/{story.pk}/rewind/", {"event": "e5"})
+    assert response.status_code == 409
+    assert run.id in parse(response.content).one("h1").text
+
+
+@pytest.mark.parametrize(("query", "status"), [("?event=nobody", 404), ("", 400)])
+def test_a_rewind_to_nowhere_is_refused(story: Story, get: Get, query: str, status: int):
+    get(f"/sessions/id/{story.pk}/rewind/{query}", status=status)
+
+
+def test_an_eval_attempt_offers_a_fork_and_no_rewind(get: Get):
+    story = Story(realm="eval/1")
+    story.asks("one")
+    page = get(f"/sessions/id/{story.pk}/?seq=1")
+    assert not [a for a in page.all("a") if "Rewind" in a.text]
+    assert link(page, "Fork from here")
+    get(rewind_page(story, "e1"), status=400)
+
+
+def test_the_form_of_a_fork_is_filled_in(story: Story, get: Get):
+    form = get(f"/sessions/id/{story.pk}/fork/?seq=2", target="dialog-content").one("form")
+    values = {
+        field.attrs["name"]: field.attrs.get("value", "")
+        for field in form.all("input")
+        if field.attrs.get("type") != "radio" or "checked" in field.attrs
+    }
+    assert values == {
+        "seq": "2",
+        "title": "Weather in Paris? · fork at 2",
+        "app": "weather",
+        "user": "ann",
+        "session_id": "",
+        "shared": "live",
+    }
+
+
+def test_a_fork_is_made_and_both_link_to_each_other(story: Story, client: Client, get: Get):
+    given = {"seq": 2, "app": "weather", "user": "ann", "session_id": "try", "title": "Try", "shared": "live"}
+    response = client.post(f"/sessions/id/{story.pk}/fork/", given)
+    assert (response.status_code, response["Location"]) == (302, "/sessions/weather/ann/try/")
+    new = get("/sessions/weather/ann/try/")
+    origin = new.one("span", css="session-facts").one("span", css="origin-line")
+    assert origin.text == "forked from Weather in Paris? at event 2"
+    assert origin.one("a").attrs["href"] == "/sessions/weather/ann/s1/?seq=2"
+    assert "forked here" in new.one("article", data_seq="2").text
+    old = get(f"/sessions/id/{story.pk}/")
+    assert (
+        old.one("article", data_seq="2").one("a", css="fork-link").attrs["href"]
+        == "/sessions/weather/ann/try/"
+    )
+    branches = old.one("section", css="relatives")
+    assert [a.attrs["href"] for a in branches.all("a")] == [
+        "/sessions/weather/ann/try/",
+        "?seq=2",
+        f"/sessions/compare/?left={story.pk}&right={AgentSession.objects.get(session_id='try').pk}",
+    ]
+
+
+def test_a_fork_with_state_of_its_own_says_so(story: Story, client: Client, get: Get):
+    given = {"seq": 2, "app": "weather", "user": "ann", "title": "Try", "shared": "own"}
+    response = client.post(f"/sessions/id/{story.pk}/fork/", given)
+    page = get(response["Location"])
+    assert "own user: and app: state" in page.one("span", css="session-facts").text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_deleting_a_fork_with_state_of_its_own_deletes_its_private_world(client: Client, get: Get):
+    story = Story(initial={"user:tier": "free"})
+    story.asks("one")
+    new = fork(story.pk, Wanted(own_realm=True))
+    offer = link(get(f"/sessions/id/{new.pk}/"), "delete")
+    assert "So is all of its private world" in get(offer.attrs["href"]).one("p", css="soft").text
+    assert client.post(offer.attrs["href"]).status_code == 302
+    assert not AgentSession.objects.filter(pk=new.pk).exists()
+    assert [row.owner.realm for row in UserState.objects.select_related("owner")] == [""]
+
+
+def test_a_fork_of_a_session_that_is_gone_says_where_it_was(story: Story, get: Get):
+    new = fork(story.pk, Wanted(seq=2, session_id="try"))
+    AgentSession.objects.filter(pk=story.pk).delete()
+    origin = get(f"/sessions/id/{new.pk}/").one("span", css="session-facts").one("span", css="origin-line")
+    assert origin.text == "forked from s1, deleted, at event 2"
+    assert not origin.all("a")
+
+
+def test_an_id_that_is_taken_is_said_in_the_form(story: Story, client: Client):
+    given = {"seq": 2, "app": "weather", "user": "ann", "session_id": "s1", "shared": "live"}
+    response = client.post(f"/sessions/id/{story.pk}/fork/", given)
+    assert response.status_code == 422
+    assert "already exists" in parse(response.content).one("div", css="notice-danger").text
+    assert AgentSession.objects.count() == 1
+
+
+@pytest.mark.parametrize(("method", "seq"), [("get", 99), ("post", 99)])
+def test_an_event_that_does_not_exist_cannot_be_forked_at(
+    story: Story, client: Client, method: str, seq: int
+):
+    given = {"seq": seq, "app": "weather", "user": "ann", "shared": "live"}
+    response = getattr(client, method)(f"/sessions/id/{story.pk}/fork/", given)
+    assert response.status_code == 404
+
+
+def test_two_branches_stand_side_by_side(story: Story, get: Get):
+    new = fork(story.pk, Wanted(seq=2, session_id="try"))
+    other = Story("unused")
+    other.key, other.pk, other.told, other.invocation = story.key._replace(session_id="try"), new.pk, 90, "f1"
+    other.asks("And in Oslo?")
+    other.says("Snow.", delta={"city": "Oslo"})
+    page = get(f"/sessions/compare/?left={story.pk}&right={new.pk}")
+    assert "The first 2 events are the same" in page.one("p", css="compare-common").text
+    [turn] = page.all("li", "compare-turn")
+    left, right = turn.all("div", "compare-cell")
+    assert [e.attrs["data-seq"] for e in left.all("li", "compare-event")] == ["3", "4", "5", "6"]
+    assert [e.attrs["data-seq"] for e in right.all("li", "compare-event")] == ["3", "4"]
+    pairs = [[part.text for part in li.all("span")] for li in page.one("ul", css="state-pairs").all("li")]
+    assert pairs[0] == ["S city", '"Rome"', '"Oslo"']
+    assert pairs[1][:3] == ["S late", "1", "absent"]
+    at_two = get(f"/sessions/compare/?left={story.pk}&right={new.pk}&left_at=2&right_at=2")
+    assert "0 keys differ" in at_two.one("section", css="compare-state").text
+
+
+def test_more_turns_come_as_a_piece(story: Story, get: Get):
+    new = fork(story.pk, Wanted(seq=2))
+    for number in range(80):
+        story.invocation = f"n{number}"
+        story.asks("x")
+    address = f"/sessions/compare/?left={story.pk}&right={new.pk}"
+    more = get(address).one("li", id="more-turns").one("a")
+    piece = get(f"/sessions/compare/{more.attrs['hx-get']}", target="more-turns")
+    assert not piece.all("html")
+    assert piece.all("li", "compare-turn")
+
+
+def test_without_a_second_session_relatives_are_offered_first(story: Story, get: Get):
+    Story("newer")
+    new = fork(story.pk, Wanted(seq=2, title="Try"))
+    page = get(f"/sessions/compare/?left={story.pk}")
+    options = [option.attrs["value"] for option in page.one("select", name="right").all("option")]
+    assert options[1] == str(new.pk)
+    assert str(story.pk) not in options
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("?left=999", 404), ("", 400), ("?left={0}&right=999", 404), ("?left={0}&right={0}&left_at=99", 404)],
+)
+def test_what_cannot_be_compared_is_refused(story: Story, get: Get, query: str, status: int):
+    get(f"/sessions/compare/{query.format(story.pk)}", status=status)

@@ -1,0 +1,281 @@
+"""The pages in a real browser: keys, dialogs, themes, times, lists that stay true."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sessions_app import writes
+from sessions_app.runs import rows as runs
+from tests.browser import OpenWindow
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("agents_dir", "store")]
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str) -> Page:
+    """A tab, in Tokyo."""
+    return open_window(server, timezone_id="Asia/Tokyo", locale="en-GB", color_scheme="light").new_page()
+
+
+def compose(page: Page, key: str) -> None:
+    """Press a key as an input method does that is composing."""
+    page.evaluate(
+        "key => document.activeElement.dispatchEvent("
+        "new KeyboardEvent('keydown', {key, isComposing: true, bubbles: true}))",
+        key,
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "address"), [("s", "/sessions/"), ("t", "/state/"), ("r", "/runs/"), ("a", "/")]
+)
+def test_g_and_a_letter_lead_to_a_place(page: Page, key: str, address: str):
+    page.goto("/state/" if address == "/" else "/")
+    page.keyboard.press("g")
+    page.keyboard.press(key)
+    page.wait_for_url(f"**{address}")
+
+
+def test_the_chosen_app_is_kept_on_the_way(page: Page):
+    page.goto("/sessions/?app=weather")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    page.wait_for_url("**/runs/?app=weather")
+
+
+def test_a_slash_goes_to_the_search_and_types_nothing(page: Page):
+    page.goto("/sessions/")
+    page.keyboard.press("/")
+    expect(page.locator("[data-search]")).to_be_focused()
+    expect(page.locator("[data-search]")).to_have_value("")
+    page.keyboard.type("g/s?")
+    expect(page.locator("[data-search]")).to_have_value("g/s?")
+    expect(page.locator("#help")).to_be_hidden()
+
+
+def test_no_key_fires_while_an_input_method_composes(page: Page):
+    page.goto("/sessions/")
+    for key in ("g", "r", "?", "/"):
+        compose(page, key)
+    expect(page.locator("#help")).to_be_hidden()
+    expect(page.locator("[data-search]")).not_to_be_focused()
+    assert page.url.endswith("/sessions/")
+
+
+def test_keys_with_ctrl_belong_to_the_browser(page: Page):
+    page.goto("/sessions/")
+    page.keyboard.press("g")
+    page.keyboard.press("Control+r")
+    page.wait_for_load_state()
+    assert page.url.endswith("/sessions/")
+
+
+def test_a_question_mark_lists_the_keys(page: Page):
+    page.goto("/")
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    expect(page.locator("#help dd", has_text="Go to Sessions")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_hidden()
+
+
+def test_a_chosen_theme_is_there_before_anything_is_painted(page: Page):
+    page.goto("/")
+    page.get_by_role("button", name=re.compile("Theme: as the system")).click()
+    page.get_by_role("button", name=re.compile("Theme: light")).click()
+    assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
+    page.route("**/app.js", lambda route: route.abort())
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
+
+
+def test_times_are_in_the_zone_of_the_reader_and_exact_on_hover(page: Page):
+    writes.create_session(writes.SessionKey("", "weather", "ann", "s1"), now=1_577_804_400.25)
+    page.goto("/sessions/")
+    time = page.locator("tbody time")
+    expect(time).to_have_text("1 Jan 2020")
+    expect(time).to_have_attribute("title", re.compile(r"01/01/2020, 00:00:00[.,]250.*GMT\+9"))
+
+
+def test_a_new_session_is_made_in_a_dialog(page: Page):
+    page.goto("/sessions/")
+    page.get_by_role("link", name="New session").first.click()
+    dialog = page.get_by_role("dialog", name="New session")
+    dialog.get_by_label("App").fill("weather")
+    dialog.get_by_label("Session id").fill("a/b %")
+    dialog.get_by_role("button", name="Create session").click()
+    page.wait_for_url("**/sessions/weather/user/a%2Fb%20%25/")
+
+
+def test_a_dialog_closes_by_escape_and_gives_the_focus_back(page: Page):
+    page.goto("/sessions/")
+    opener = page.get_by_role("link", name="New session").first
+    opener.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#dialog")).to_be_hidden()
+    expect(opener).to_be_focused()
+
+
+def test_a_session_is_deleted_after_a_question_and_the_filter_stays(page: Page):
+    Story("s1").asks("one")
+    Story("s2").asks("two")
+    page.goto("/sessions/?app=weather")
+    page.get_by_role("link", name="Delete session s1").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete session").click()
+    page.wait_for_url("**/sessions/?app=weather")
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+def test_filtering_stands_in_the_address_and_back_undoes_it(page: Page):
+    Story("s1").asks("tea")
+    Story("s2").asks("東京の天気は？")
+    page.goto("/sessions/")
+    page.locator("[data-search]").fill("東京")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert page.url.endswith("/sessions/?q=%E6%9D%B1%E4%BA%AC")
+    page.go_back()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.locator("[data-search]")).to_have_value("")
+
+
+def test_a_list_that_is_looked_at_stays_true_and_moves_nothing(page: Page):
+    first = Story("s1")
+    first.asks("Hello")
+    page.goto("/sessions/")
+    top = page.locator("tbody tr").first.bounding_box()
+    first.says("Good day")
+    expect(page.locator("tbody .session-last")).to_have_text("Good day")
+    writes.create_session(writes.SessionKey("", "weather", "ben", "s2"), title="New here")
+    expect(page.get_by_role("link", name="1 new or changed")).to_be_visible()
+    assert page.locator("tbody tr").count() == 1
+    assert page.locator("tbody tr").first.bounding_box() == top
+    page.get_by_role("link", name="1 new or changed").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+
+
+def test_an_error_stays_until_it_is_closed(page: Page):
+    story = Story("s1")
+    page.goto("/sessions/")
+    writes.delete_session(story.key)
+    page.get_by_role("link", name="Delete session s1").click()
+    toast = page.get_by_role("alert")
+    expect(toast).to_contain_text("Session not found")
+    expect(toast).to_contain_text("may have been deleted")
+    toast.get_by_role("button", name="Close message").click()
+    expect(toast).to_have_count(0)
+
+
+def test_a_server_that_is_gone_is_said_on_the_list_and_not_in_a_flood(page: Page):
+    Story("s1")
+    page.goto("/sessions/")
+    page.route("**/sessions/changes/**", lambda route: route.abort())
+    expect(page.locator("#watch")).to_have_class(re.compile("is-cut-off"))
+    assert page.get_by_role("alert").count() == 0
+    page.unroute("**/sessions/changes/**")
+    expect(page.locator("#watch")).not_to_have_class(re.compile("is-cut-off"))
+
+
+def test_a_branch_of_a_value_is_fetched_when_it_is_opened(page: Page):
+    Story(initial={"app:list": [{"n": n} for n in range(150)]})
+    page.goto("/state/?app=weather")
+    tree = page.locator(".value-cell .json")
+    tree.locator("summary").click()
+    expect(tree.locator("details > ul > li")).to_have_count(101)
+    tree.get_by_role("button", name="50 more").click()
+    expect(tree.locator("details").first.locator("> ul > li")).to_have_count(150)
+    tree.locator("details details summary").first.click()
+    expect(tree.locator("details details li").first).to_have_text("n0")
+
+
+def test_the_app_menu_opens_and_closes_by_escape(page: Page):
+    page.goto("/state/")
+    summary = page.locator(".app-switcher summary")
+    summary.click()
+    expect(page.get_by_role("link", name="writer")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="writer")).to_be_hidden()
+    expect(summary).to_be_focused()
+    summary.click()
+    page.get_by_role("link", name="writer").click()
+    page.wait_for_url("**/state/?app=writer")
+
+
+def test_the_skip_link_leads_past_the_header(page: Page):
+    page.goto("/")
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip-link")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    "address", ["/", "/sessions/", "/state/?app=weather&user=ann", "/runs/", "/agents/weather/"]
+)
+def test_no_page_is_wider_than_its_window(page: Page, address: str):
+    long = "x" * 300
+    story = Story(long, {f"app:{long}": long, f"user:{long}": [long]})
+    story.asks(long)
+    runs.create_run(story.pk, {})
+    page.goto(address)
+    for width in (320, 420, 799, 801, 1024, 1440):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        cut = "[...document.querySelectorAll('.table-wrap')].filter(e => e.scrollWidth > e.clientWidth)"
+        assert width > 800 or page.evaluate(f"{cut}.length") == 0
+
+
+def test_everything_works_without_scripts(open_window: OpenWindow, server: str):
+    Story("s1").asks("tea")
+    tab = open_window(server, java_script_enabled=False).new_page()
+    tab.goto("/sessions/")
+    tab.get_by_role("link", name="New session").first.click()
+    tab.get_by_label("App", exact=True).fill("weather")
+    tab.get_by_label("User", exact=True).fill("ann")
+    tab.get_by_label("Session id").fill("s1")
+    tab.get_by_role("button", name="Create session").click()
+    expect(tab.get_by_text("Session already exists: s1")).to_be_visible()
+    tab.goto("/sessions/")
+    tab.get_by_role("link", name="Delete session s1").click()
+    tab.get_by_role("button", name="Delete session").click()
+    expect(tab.get_by_text("No sessions yet")).to_be_visible()
+
+
+def test_j_and_k_walk_through_a_list(page: Page):
+    for n in range(3):
+        Story(f"s{n}").asks(f"question {n}")
+    page.goto("/sessions/")
+    focused = page.locator(".row-link:focus")
+    for key, text in (("j", "question 2"), ("j", "question 1"), ("k", "question 2"), ("k", "question 2")):
+        page.keyboard.press(key)
+        expect(focused).to_have_text(text)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/sessions/weather/ann/s2/")
+
+
+def test_what_a_script_says_hides_nothing_either(page: Page):
+    page.goto("/")
+    page.evaluate(
+        "async () => (await import('/static/devui/toasts.js')).showError('No session \\u202eevil.\\nAt all', '\\ufeff')"
+    )
+    toast = page.locator(".toast")
+    expect(toast.locator("[data-message]")).to_have_text("No session \\u202eevil. At all")
+    expect(toast.locator("[data-hint]")).to_have_text("\\ufeff")
+
+
+@pytest.mark.parametrize("address", ["/sessions/", "/sessions/?q=hello"])
+def test_an_empty_list_shows_the_first_session_as_it_comes(page: Page, address: str):
+    page.goto(address)
+    expect(page.locator(".empty")).to_be_visible()
+    Story("s1").asks("Hello")
+    expect(page.locator(".session-table tbody tr")).to_have_count(1)
+    expect(page.locator(".empty")).to_have_count(0)
+    later = Story("s2")
+    later.asks("Hello")
+    later.says("Hello")
+    expect(page.get_by_role("link", name="1 new or changed")).to_be_visible()

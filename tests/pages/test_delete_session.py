@@ -1,0 +1,78 @@
+"""Deleting a session."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from sessions_app.models import AgentSession, AppState, Event, StateChange
+from sessions_app.runs import rows as runs
+from tests.pages.getting import Get
+from tests.pages.page import parse
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_session_is_deleted_with_its_events_and_shared_state_survives(client: Client):
+    story = Story(initial={"own": 1, "app:shared": 2})
+    story.asks("Hello")
+    response = client.post(f"/sessions/id/{story.pk}/delete/")
+    assert (response.status_code, response["Location"]) == (302, "/sessions/")
+    assert not AgentSession.objects.exists()
+    assert not Event.objects.exists()
+    assert AppState.objects.get().key == "shared"
+    assert {change.key for change in StateChange.objects.all()} == {"shared"}
+
+
+def test_asking_deletes_nothing_and_says_what_would_go(get: Get):
+    story = Story("s1")
+    story.asks("Hello <b>")
+    page = get(f"/sessions/id/{story.pk}/delete/")
+    said = [fact.text for fact in page.one("dl", css="pairs").all("dd")]
+    assert said == ["Hello <b>", "s1", "weather", "ann", "1"]
+    assert AgentSession.objects.exists()
+
+
+def test_afterwards_the_list_is_shown_as_it_was(get: Get, client: Client):
+    story = Story()
+    address = "/sessions/?app=weather&q=a%26b"
+    page = get(f"/sessions/id/{story.pk}/delete/?next=%2Fsessions%2F%3Fapp%3Dweather%26q%3Da%2526b")
+    assert page.one("input", name="next").attrs["value"] == address
+    response = client.post(f"/sessions/id/{story.pk}/delete/", {"next": address})
+    assert response["Location"] == address
+
+
+@pytest.mark.parametrize(
+    "address", ["https://elsewhere.example/", "//elsewhere.example/", "javascript:alert(1)"]
+)
+def test_nobody_is_sent_elsewhere_afterwards(client: Client, get: Get, address: str):
+    story = Story()
+    page = get(f"/sessions/id/{story.pk}/delete/?next={address}")
+    assert page.one("input", name="next").attrs["value"] == "/sessions/"
+    assert client.post(f"/sessions/id/{story.pk}/delete/", {"next": address})["Location"] == "/sessions/"
+
+
+def test_a_session_that_runs_is_not_deleted(client: Client):
+    story = Story()
+    run = runs.create_run(story.pk, {})
+    response = client.post(f"/sessions/id/{story.pk}/delete/")
+    assert response.status_code == 409
+    page = parse(response.content)
+    assert run.id in page.one("h1").text
+    assert "Cancel the run first" in page.one("p", css="lead").text
+    assert AgentSession.objects.exists()
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_a_session_that_is_gone_is_not_found(client: Client, method: str):
+    response = getattr(client, method)("/sessions/id/999/delete/")
+    assert response.status_code == 404
+    assert "may have been deleted" in parse(response.content).one("p", css="lead").text
+
+
+def test_the_list_asks_before_it_deletes(get: Get):
+    story = Story("s1")
+    link = get("/sessions/?app=weather").one("td", css="row-actions").one("a")
+    assert link.attrs["aria-label"] == "Delete session s1"
+    assert link.attrs["href"] == f"/sessions/id/{story.pk}/delete/?next=%2Fsessions%2F%3Fapp%3Dweather"

@@ -1,0 +1,110 @@
+"""The page of a session's drift, and a key's history as a page."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessions_app import state, writes
+from sessions_app.models import SessionState, StateChange
+from tests.pages.getting import Get
+from tests.pages.page import Element
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def keys(page: Element) -> dict[str, str]:
+    return {item.attrs["data-key"]: item.text for item in page.all("li") if "data-key" in item.attrs}
+
+
+def test_a_page_says_that_nothing_drifted(get: Get):
+    story = Story()
+    story.says("a", delta={"n": 1})
+    assert "Nothing has drifted" in get(f"/sessions/id/{story.pk}/state/drift/").text
+
+
+def test_a_page_names_every_key_with_its_values_its_cause_and_its_writer(get: Get):
+    story, other = Story("s1", {"seeded": 1}), Story("s2")
+    story.says("a", delta={"user:n": 1, "gone": 1})
+    other.says("x", delta={"user:n": [2]})
+    writes.edit_state(story.key, {}, removed=["gone"])
+    page = get(f"/sessions/id/{story.pk}/state/drift/")
+    shown = keys(page)
+    assert "3 stored keys the events do not explain" in page.text
+    assert "removed by hand events null stored no value" in shown["gone"]
+    assert "initial state events say nothing stored 1" in shown["seeded"]
+    assert "written by another session events 1 stored [2]" in shown["user:n"]
+    assert "event 1 of s2" in shown["user:n"]
+    assert not page.all("div", "notice-danger")
+
+
+def test_a_row_changed_by_something_else_is_an_alarm(get: Get):
+    story = Story()
+    story.says("a", delta={"n": 1})
+    SessionState.objects.update(value="2")
+    page = get(f"/sessions/id/{story.pk}/state/drift/")
+    assert "1 key was changed by something else than DevUI" in page.one("div", "notice-danger").text
+
+
+def test_keys_changed_without_an_event_are_listed_and_a_key_taken_out_is_no_value(get: Get):
+    story = Story()
+    story.says("a", delta={"n": 1})
+    found = [writes.Untracked("n", None, "1"), writes.Untracked("new", state.canonical({"a": 1}), None)]
+    writes.note_untracked(story.key, "i1", found)
+    page = get(f"/sessions/id/{story.pk}/state/drift/")
+    assert "1 → no value" in keys(page)["n"]
+    assert 'no value → {"a":1}' in keys(page)["new"]
+    board = get(f"/sessions/id/{story.pk}/")
+    marked = [entry for entry in board.all("li", "entry") if "data-untracked" in entry.attrs]
+    assert [entry.attrs["data-key"] for entry in marked] == ["n", "new"]
+    assert "untracked: lost after this invocation" in marked[0].text
+
+
+def test_the_menu_of_moments_leads_to_the_drift(get: Get):
+    story = Story()
+    story.says("a")
+    [link] = [a for a in get(f"/sessions/id/{story.pk}/").all("a") if "drift" in a.attrs.get("href", "")]
+    assert link.attrs["href"] == f"/sessions/id/{story.pk}/state/drift/"
+
+
+def test_the_drift_of_a_session_that_is_gone_is_not_found(get: Get):
+    get("/sessions/id/999/state/drift/", status=404)
+
+
+def test_a_page_of_many_keys_says_how_many_are_left_out(get: Get):
+    story = Story(initial={f"k{number:03}": number for number in range(130)})
+    page = get(f"/sessions/id/{story.pk}/state/drift/")
+    assert len(keys(page)) == 100
+    assert "30 more keys" in page.text
+
+
+def test_a_history_names_causes_versions_calls_and_removals(get: Get):
+    story = Story(initial={"user:n": 0})
+    writers = {"user:n": writes.Writer("tool", "count", "call-7", inferred=False)}
+    story.says("a", delta={"user:n": 1}, writers=writers)
+    writes.edit_state(story.key, {"user:n": 2})
+    writes.edit_state(story.key, {}, removed=["user:n"])
+    story.says("b", delta={"user:n": 3})
+    pk = StateChange.objects.order_by("-pk").values_list("pk", flat=True)[0]
+    said = [
+        item.text for item in get(f"/state/history/{pk}/").one("ol", "history").all("li") if item.all("p")
+    ]
+    assert ["version 5" in said[0], "the key was new" in said[0], "event 4 of s1" in said[0]] == [True] * 3
+    assert ["removed" in said[1], "edited by hand" in said[1]] == [True, True]
+    assert "edited by hand" in said[2]
+    assert ["count" in said[3], "call call-7" in said[3]] == [True, True]
+    assert ["initial state" in said[4], "the key was new" in said[4]] == [True, True]
+
+
+def test_a_shared_keys_history_can_be_kept_to_one_session(get: Get):
+    story, other = Story("s1"), Story("s2")
+    for number in range(25):
+        (story if number % 2 else other).says("x", delta={"app:n": number})
+    change = StateChange.objects.filter(session_id=story.pk).latest("pk")
+    page = get(f"/state/history/{change.pk}/?here={story.pk}")
+    assert len([item for item in page.one("ol", "history").all("li") if item.all("p")]) == 12
+    whole = get(f"/state/history/{change.pk}/")
+    assert len([item for item in whole.one("ol", "history").all("li") if item.all("p")]) == 20
+    older = whole.one("p", "dialog-foot").one("a").attrs["href"]
+    rest = get(f"/state/history/{change.pk}/{older}")
+    assert len([item for item in rest.one("ol", "history").all("li") if item.all("p")]) == 5

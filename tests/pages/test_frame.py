@@ -1,0 +1,144 @@
+"""What every page has in common."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.contrib.staticfiles import finders
+
+from tests.pages.getting import Get
+from tests.pages.page import Element
+from tests.timeline.story import Story
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PAGES = {
+    "/": "Agents",
+    "/sessions/": "Sessions",
+    "/sessions/?q=nothing+has+this": "Sessions",
+    "/sessions/new/": "New session",
+    "/sessions/id/{pk}/delete/": "Delete a session",
+    "/state/": "State",
+    "/state/?app=weather&user=ann": "State of weather",
+    "/state/history/{change}/": "History of city",
+    "/runs/": "Runs",
+    "/agents/weather/": "weather",
+}
+
+
+@pytest.fixture(params=PAGES.items(), ids=PAGES.keys())
+def page(request: pytest.FixtureRequest, get: Get, store: None, agents_dir: Path) -> Element:
+    address, title = request.param
+    story = Story(initial={"user:city": "Paris", "app:n": 1})
+    change = story.session.changes.get(key="city")
+    found = get(address.format(pk=story.pk, change=change.pk))
+    assert found.one("title").text == f"{title} · DevUI"
+    return found
+
+
+def test_a_page_runs_no_inline_script_and_wears_no_inline_style(page: Element):
+    assert [script.attrs.get("src", "") != "" and script.text == "" for script in page.all("script")] == [
+        True
+    ] * len(page.all("script"))
+    assert not page.all("style")
+    assert not [element.attrs for element in page if "style" in element.attrs]
+    assert not [name for element in page for name in element.attrs if name.startswith(("on", "hx-on"))]
+
+
+def test_a_page_loads_nothing_from_elsewhere(page: Element):
+    addresses = [element.attrs[name] for element in page for name in ("src", "href") if name in element.attrs]
+    assert addresses
+    assert not [address for address in addresses if re.match(r"(?!#)[a-z-]*:|//", address)]
+
+
+def test_a_page_has_landmarks_one_heading_and_a_way_past_the_header(page: Element):
+    assert page.one("main").attrs["id"] == "main"
+    assert page.one("a", css="skip-link").attrs["href"] == "#main"
+    assert page.one("nav", css="places").attrs["aria-label"] == "Places"
+    assert len(page.all("h1")) == 1
+
+
+def test_ids_are_given_once(page: Element):
+    ids = [element.attrs["id"] for element in page if "id" in element.attrs]
+    assert sorted(ids) == sorted(set(ids))
+
+
+def test_every_control_has_a_name(page: Element):
+    labelled = {label.attrs.get("for") for label in page.all("label")}
+    for label in page.all("label"):
+        labelled.update(id(control) for control in label)
+    for control in page.all("input") + page.all("select") + page.all("textarea"):
+        if control.attrs.get("type") != "hidden":
+            assert control.attrs.get("id") in labelled or id(control) in labelled, control.attrs
+    for button in page.all("button") + page.all("a") + page.all("summary"):
+        assert button.text or button.attrs.get("aria-label"), button.attrs
+
+
+def test_every_icon_is_in_the_sprite_and_is_named_or_hidden(page: Element):
+    sprite = Path(str(finders.find("devui/icons.svg"))).read_text()
+    known = set(re.findall(r'<symbol id="([^"]+)"', sprite))
+    for svg in page.all("svg"):
+        assert svg.one("use").attrs["href"].partition("#")[2] in known
+        assert svg.attrs.get("aria-hidden") == "true" or svg.attrs.get("aria-label")
+
+
+def test_templates_name_only_icons_of_the_sprite():
+    sprite = (ROOT / "static/devui/icons.svg").read_text()
+    known = set(re.findall(r'<symbol id="([^"]+)"', sprite))
+    for template in (ROOT / "templates").rglob("*.html"):
+        named = set(re.findall(r'{% icon "([^"]+)"', template.read_text()))
+        assert named <= known, template
+
+
+STANDS_ALONE = ROOT / "templates/devui/evals/report.html"
+"""A file that is read without a server carries its style."""
+
+
+def test_no_template_of_a_page_holds_an_inline_script_or_style():
+    for template in set((ROOT / "templates").rglob("*.html")) - {STANDS_ALONE}:
+        text = template.read_text()
+        assert not re.search(r"<style|\sstyle=|\son[a-z]+=|hx-on|javascript:", text), template
+        assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", text)), template
+
+
+def classes_of(template: str) -> set[str]:
+    """Return the classes a template gives, without those it makes of a value."""
+    given = re.findall(r'class="([^"]*)"', re.sub(r"{%.*?%}", " ", template))
+    given += re.findall(r'css="([^"]*)"', template)
+    return {name for names in given for name in names.split() if re.fullmatch(r"[a-z][\w-]*", name)}
+
+
+def test_every_class_of_a_template_has_a_rule_a_script_or_a_test_that_uses_it():
+    styles = [*ROOT.glob("static/devui/css/*.css"), STANDS_ALONE]
+    used = {name for path in styles for name in re.findall(r"\.([a-z][\w-]*)", path.read_text())}
+    for path in [*ROOT.glob("static/devui/*.js"), *ROOT.glob("tests/**/*.py")]:
+        used.update(re.findall(r"(?:\.|css=\")([a-z][\w-]*)", path.read_text()))
+    for template in (ROOT / "templates").rglob("*.html"):
+        assert classes_of(template.read_text()) <= used, template
+
+
+@pytest.mark.django_db
+def test_the_places_keep_the_chosen_app_and_the_current_one_is_marked(get: Get, agents_dir: Path):
+    places = get("/sessions/?app=weather").one("nav", css="places").all("a")
+    shown = {link.text: (link.attrs["href"], link.attrs.get("aria-current")) for link in places}
+    assert shown["Sessions"] == ("/sessions/?app=weather", "page")
+    assert shown["State"] == ("/state/?app=weather", None)
+    assert shown["Agents"] == ("/", None)
+
+
+@pytest.mark.django_db
+def test_the_app_menu_leads_to_the_same_place_for_another_app(get: Get, agents_dir: Path):
+    links = get("/app-menu/?place=state&app=writer").all("a")
+    assert [(link.text, link.attrs["href"], link.attrs.get("aria-current")) for link in links] == [
+        ("All apps", "/state/", None),
+        ("weather", "/state/?app=weather", None),
+        ("writer", "/state/?app=writer", "true"),
+    ]
+
+
+@pytest.mark.django_db
+def test_outside_of_lists_the_app_menu_leads_to_the_agents_own_pages(get: Get, agents_dir: Path):
+    links = get("/app-menu/?place=agents").all("a")
+    assert [link.attrs["href"] for link in links] == ["/", "/agents/weather/", "/agents/writer/"]

@@ -1,0 +1,102 @@
+"""A JSON value as a tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.errors import NotFound
+from sessions_app.presentation import jsontree
+from tests.pages.page import Element, parse
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def tree(value: Any, **options: Any) -> Element:
+    return parse(jsontree.render(value, **options))
+
+
+@given(JSON)
+def test_any_json_is_well_formed_html(value: Any):
+    assert tree(value).one("div", css="json")
+    assert tree(value, url="/piece/", depth=0).one("div", css="json")
+
+
+def test_leaves_are_told_apart_by_kind():
+    shown = tree({"s": "x", "n": 1.5, "t": True, "z": None, "e": [], "o": {}})
+    leaves = {item.one("bdi", css="json-key").text: item.children[-1] for item in shown.all("li")}
+    assert {name: (leaf.text, leaf.classes) for name, leaf in leaves.items()} == {
+        "s": ('"x"', {"json-string"}),
+        "n": ("1.5", {"json-number"}),
+        "t": ("true", {"json-word"}),
+        "z": ("null", {"json-word"}),
+        "e": ("[]", {"json-note"}),
+        "o": ("{}", {"json-note"}),
+    }
+
+
+def test_markup_in_keys_and_values_stays_text():
+    shown = tree({"<b>k</b>": "<script>alert(1)</script>", "l": ["<img src=x>"] * 20})
+    assert not [element for element in shown if element.tag in {"b", "script", "img"}]
+    assert "<script>alert(1)</script>" in shown.text
+
+
+def test_branches_start_open_down_to_the_depth_asked_for():
+    value = {"a": {"b": {"c": 1}}}
+    assert [("open" in branch.attrs) for branch in tree(value, depth=2).all("details")] == [True, True, False]
+    assert "open" not in tree(value, depth=0).all("details")[0].attrs
+
+
+def test_a_closed_branch_tells_its_size_and_how_it_begins():
+    closed = tree({"cities": ["Paris", {"x": 1}, [2], *range(30)]}).all("details")[1]
+    assert closed.all("summary")[0].text == 'cities[33] "Paris", {…}, […], 0, 1, 2, 3, 4'
+
+
+def test_with_an_address_closed_branches_and_long_texts_are_fetched():
+    shown = tree({"a/b~c": list(range(20)), "t": "x" * 5000}, url="/v/?at=1")
+    fetched = [branch.attrs["hx-get"] for branch in shown.all("details") if "hx-get" in branch.attrs]
+    assert fetched == ["/v/?at=1&pointer=%2Fa~1b~0c&offset=0", "/v/?at=1&pointer=%2Ft&offset=0"]
+    assert "x" * 500 not in shown.text
+
+
+@given(JSON, st.text(min_size=1))
+def test_a_pointer_finds_what_it_was_made_for(value: Any, name: str):
+    pointer = "/" + name.replace("~", "~0").replace("/", "~1")
+    assert jsontree.resolve({name: value}, pointer) == value
+
+
+@pytest.mark.parametrize("pointer", ["/x", "/a/0/y", "/l/-", "/l/9", "/l/x"])
+def test_a_pointer_to_nothing_is_refused(pointer: str):
+    with pytest.raises(NotFound, match="nothing at"):
+        jsontree.resolve({"a": 1, "l": [1]}, pointer)
+
+
+def test_pieces_of_a_list_join_to_the_whole():
+    value = list(range(230))
+    shown = [
+        parse(jsontree.render_piece(value, "", offset=offset, url="/v/")).all("span", css="json-number")
+        for offset in (0, 100, 200)
+    ]
+    assert [int(number.text) for piece in shown for number in piece] == value
+
+
+def test_a_piece_of_text_is_the_whole_text():
+    piece = parse(jsontree.render_piece({"t": "y" * 5000}, "/t"))
+    assert piece.one("li").text == '"' + "y" * 5000 + '"'
+
+
+@pytest.mark.parametrize("url", ["", "/v/"])
+def test_a_tree_is_bounded_however_large_the_value(url: str):
+    value = {f"k{n}": {f"j{m}": list(range(200)) for m in range(12)} for n in range(200)}
+    assert len(list(tree(value, url=url, depth=9))) < 20 * jsontree.BUDGET
+
+
+def test_what_is_left_out_is_said():
+    assert "130 more, left out" in tree(list(range(230))).text

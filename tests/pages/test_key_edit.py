@@ -1,0 +1,319 @@
+"""Changing a key of a session's state from its page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from sessions_app import edits, history, writes
+from sessions_app.models import AgentSession, Cause, Event, Run, Scope, StateChange
+from sessions_app.runs import rows
+from tests.pages.getting import Get
+from tests.pages.page import Element, parse
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+VALUES = {"city": "Rome", "user:tags": ["a", {"b": 1}], "app:motd": "hi"}
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story(initial=VALUES)
+
+
+def edit_url(story: Story, name: str | None = None) -> str:
+    key = "" if name is None else f"?key={name}"
+    return f"/sessions/id/{story.pk}/state/edit/{key}"
+
+
+def fields(page: Element) -> dict[str, str]:
+    """Return what a browser would send of the form as it stands, without a button."""
+    form = page.one("form", id="key-edit")
+    sent = {field.attrs["name"]: field.attrs["value"] for field in form.all("input", type="hidden")}
+    sent |= {field.attrs["name"]: field.attrs["value"] for field in form.all("input", type="text")}
+    sent |= {
+        f.attrs["name"]: f.attrs["value"] for f in form.all("input", type="radio") if "checked" in f.attrs
+    }
+    for select in form.all("select"):
+        sent[select.attrs["name"]] = next(
+            o.attrs["value"] for o in select.all("option") if "selected" in o.attrs
+        )
+    area = form.one("textarea")
+    return sent | {"value": "".join(map(str, area.children)).removeprefix("\n")}
+
+
+def save(client: Client, url: str, get: Get, **changes: Any) -> Any:
+    return client.post(url, {**fields(get(url)), "step": "save", **changes})
+
+
+def merged(story: Story) -> dict[str, Any]:
+    return history.state_at(story.session).merged()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "shown"),
+    [
+        ("city", "text", "Rome"),
+        ("user:tags", "json", '[\n  "a",\n  {\n    "b": 1\n  }\n]'),
+        ("app:motd", "text", "hi"),
+    ],
+)
+def test_a_form_holds_text_as_it_is_and_the_rest_as_json(get: Get, story: Story, name, kind, shown):
+    held = fields(get(edit_url(story, name)))
+    assert (held["kind"], held["value"]) == (kind, shown)
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize(("kind", "typed", "new"), [("text", "12", "12"), ("json", '{"a": [1]}', {"a": [1]})])
+def test_saving_appends_an_event_and_shows_it(client: Client, get: Get, story: Story, name, kind, typed, new):
+    response = save(client, edit_url(story, name), get, kind=kind, value=typed)
+    assert (response.status_code, response["Location"]) == (303, "/sessions/weather/ann/s1/?seq=1")
+    assert merged(story) == {**VALUES, name: new}
+    body = json.loads(story.event(1).data)
+    assert (body["author"], body["actions"]["stateDelta"]) == ("user", {name: new})
+    change = StateChange.objects.get(seq=1)
+    assert (change.cause, change.writer, change.inferred) == (Cause.EDIT, "user", False)
+
+
+def test_a_form_sent_back_as_it_was_changes_no_value(client: Client, get: Get):
+    story = Story(
+        initial={"text": "a\nb\n  c ", "cr": "a\r\nb", "blank": "", "hidden": "a\u202eb", "n": None}
+    )
+    for name in ("text", "cr", "blank", "hidden", "n"):
+        held = fields(get(edit_url(story, name)))
+        held["value"] = held["value"].replace("\r\n", "\n").replace("\n", "\r\n")  # as browsers send lines
+        assert client.post(edit_url(story, name), {**held, "step": "save"}).status_code == 303
+    assert merged(story) == {
+        "text": "a\nb\n  c ",
+        "cr": "a\r\nb",
+        "blank": "",
+        "hidden": "a\u202eb",
+        "n": None,
+    }
+
+
+@pytest.mark.parametrize(("scope", "name"), [("session", "k.x"), ("user", "user:k.x"), ("app", "app:k.x")])
+def test_a_key_is_added_to_a_scope(client: Client, get: Get, story: Story, scope, name):
+    response = save(client, edit_url(story), get, scope=scope, key="k.x", value="new")
+    assert response.status_code == 303
+    assert merged(story) == {**VALUES, name: "new"}
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("user:k", "user: names the user scope"),
+        ("app:k", "app: names the app scope"),
+        ("temp:k", "temp: keys live in one invocation"),
+        ("a\x00b", "Null characters"),
+    ],
+)
+def test_a_key_that_belongs_elsewhere_is_refused_and_what_was_typed_stays(
+    client: Client, get: Get, story: Story, key, said
+):
+    response = save(client, edit_url(story), get, key=key, value="typed")
+    assert response.status_code == 422
+    page = parse(response.content)
+    assert said in page.one("ul", "errorlist").text
+    assert fields(page)["value"] == "typed"
+    assert not Event.objects.exists()
+
+
+@pytest.mark.parametrize("typed", ["{", "NaN", "[1, Infinity]", "", "'a'", "[" * 100_000, "9" * 5000])
+def test_what_is_no_json_is_refused_with_its_place(client: Client, get: Get, story: Story, typed):
+    response = save(client, edit_url(story, "city"), get, kind="json", value=typed)
+    assert response.status_code == 422
+    assert parse(response.content).all("ul", "errorlist")
+    assert not Event.objects.exists()
+
+
+def test_a_form_with_a_fault_is_saved_once_it_is_mended(client: Client, get: Get, story: Story):
+    page = parse(save(client, edit_url(story, "app:motd"), get, kind="json", value="{").content)
+    response = client.post(edit_url(story, "app:motd"), {**fields(page), "value": "{}", "step": "save"})
+    assert response.status_code == 303
+    assert merged(story)["app:motd"] == {}
+
+
+def test_json_that_no_store_keeps_is_refused(client: Client, get: Get, story: Story):
+    response = save(client, edit_url(story, "city"), get, kind="json", value="[" * 120 + "]" * 120)
+    assert response.status_code == 400
+    assert "is not JSON (deep)" in parse(response.content).one("div", "notice-danger").text
+    assert not Event.objects.exists()
+
+
+def test_a_preview_shows_old_and_new_and_writes_nothing(client: Client, get: Get, story: Story):
+    sent = {**fields(get(edit_url(story, "city"))), "value": "Paris", "step": "preview"}
+    page = parse(client.post(edit_url(story, "city"), sent).content)
+    assert page.one("p", "value-change").text == '"Rome" → "Paris"'
+    assert "appends event 1" in page.text
+    assert not Event.objects.exists()
+    piece = client.post(edit_url(story, "city"), sent, headers={"HX-Request": "true", "HX-Target": "preview"})
+    assert parse(piece.content).one("p", "value-change").text == '"Rome" → "Paris"'
+    assert b"<form" not in piece.content
+    broken = client.post(
+        edit_url(story, "city"),
+        {**sent, "kind": "json", "value": "{"},
+        headers={"HX-Request": "true", "HX-Target": "preview"},
+    )
+    assert (broken.status_code, b"Line 1, column 2" in broken.content) == (422, True)
+
+
+def test_a_form_says_who_else_reads_the_key(get: Get, story: Story):
+    for number in range(3):
+        Story(f"other{number}")
+    Story("theirs", user="bob")
+    Story("elsewhere", app="writer")
+    assert "Only this session reads it" in get(edit_url(story, "city")).text
+    user = get(edit_url(story, "user:tags")).one("div", "notice-warn").text
+    assert "Every session of ann in weather reads this key: 3 others" in user
+    app = get(edit_url(story, "app:motd")).one("div", "notice-warn").text
+    assert "Every session of weather reads this key: 4 others" in app
+    assert "of 2 users" in app
+
+
+def test_readers_are_counted_up_to_a_limit(story: Story, monkeypatch, django_assert_num_queries):
+    monkeypatch.setattr(edits, "SEEN_LIMIT", 3)
+    for number in range(6):
+        Story(f"o{number}", user=f"user{number}")
+    session = AgentSession.objects.get(pk=story.pk)
+    with django_assert_num_queries(2):
+        reach = edits.reach(session, Scope.APP)
+    assert (reach.sessions, reach.users) == (4, 4)
+    with django_assert_num_queries(1):
+        assert edits.reach(session, Scope.USER) == edits.Reach(0, 1)
+    with django_assert_num_queries(0):
+        assert edits.reach(session, Scope.SESSION) == edits.Reach(0)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_key_that_was_written_since_is_not_overwritten_unseen(client: Client, get: Get, story: Story, name):
+    url = edit_url(story, name)
+    held = fields(get(url))
+    (story if name == "city" else Story("s2")).says("x", delta={name: "theirs"})
+    seen_events = Event.objects.count()
+    response = client.post(url, {**held, "kind": "text", "value": "mine", "step": "save"})
+    assert response.status_code == 409
+    page = parse(response.content)
+    assert "was written since" in page.one("div", "notice-danger").text
+    assert page.one("p", "value-change").text == '"theirs" → "mine"'
+    assert Event.objects.count() == seen_events
+    assert client.post(url, {**fields(page), "step": "save"}).status_code == 303
+    assert merged(story)[name] == "mine"
+
+
+def test_while_a_run_is_active_nothing_is_changed_and_the_way_out_is_offered(
+    client: Client, get: Get, story: Story
+):
+    url = edit_url(story, "city")
+    held = {**fields(get(url)), "value": "Paris", "step": "save"}
+    run = rows.create_run(story.pk, {})
+    response = client.post(url, held)
+    assert response.status_code == 409
+    page = parse(response.content)
+    assert run.pk in page.one("div", id="edit-busy").text
+    assert page.one("form", id="edit-cancel-run").attrs["action"] == f"/runs/{run.pk}/cancel/"
+    assert fields(page)["value"] == "Paris"
+    assert not Event.objects.exists()
+    rows.finish(run.pk, Run.Status.DONE)
+    assert client.post(url, {**fields(page), "step": "save"}).status_code == 303
+    assert merged(story)["city"] == "Paris"
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_removal_is_told_for_what_it_is_and_appended(client: Client, get: Get, story: Story, name):
+    url = f"/sessions/id/{story.pk}/state/remove/?key={name}"
+    page = get(url)
+    assert f"Remove {name}?" in page.one("h1").text
+    told = page.one("div", "notice-info").text
+    assert "cannot remove a key" in told
+    assert "ADK's own session services would keep the key with None" in told
+    seen = page.one("input", name="seen").attrs["value"]
+    response = client.post(url, {"seen": seen})
+    assert (response.status_code, response["Location"]) == (303, "/sessions/weather/ann/s1/?seq=1")
+    assert merged(story) == {key: value for key, value in VALUES.items() if key != name}
+    assert json.loads(story.event(1).data)["actions"]["stateDelta"] == {name: None}
+    assert get(url, status=404)
+
+
+def test_a_key_that_changed_since_or_a_busy_session_is_not_removed(client: Client, get: Get, story: Story):
+    url = f"/sessions/id/{story.pk}/state/remove/?key=city"
+    seen = get(url).one("input", name="seen").attrs["value"]
+    story.says("x", delta={"city": "Oslo"})
+    response = client.post(url, {"seen": seen})
+    assert response.status_code == 409
+    page = parse(response.content)
+    assert "Oslo" in page.text
+    rows.create_run(story.pk, {})
+    busy = client.post(url, {"seen": page.one("input", name="seen").attrs["value"]})
+    assert (busy.status_code, bool(parse(busy.content).one("div", id="edit-busy"))) == (409, True)
+    assert merged(story)["city"] == "Oslo"
+
+
+def test_credentials_are_not_shown_and_said_to_be_replaced(get: Get):
+    story = Story(initial={"held": {"authType": "apiKey", "apiKey": "hush"}})
+    page = get(edit_url(story, "held"))
+    assert "hush" not in page.text
+    assert "holds credentials, which are never shown" in page.text
+
+
+def test_a_value_too_long_for_a_form_is_not_put_into_one(get: Get):
+    story = Story(initial={"big": "x" * 300_000})
+    page = get(edit_url(story, "big"))
+    assert fields(page)["value"] == ""
+    assert "has 300,002 characters and is not loaded" in page.text
+
+
+@pytest.mark.parametrize("path", ["state/edit/", "state/edit/?key=n", "state/remove/?key=n"])
+def test_an_eval_attempt_is_kept_as_it_ran(client: Client, path):
+    story = Story(initial={"n": 1}, realm="eval/r/c/0")
+    for method in ("get", "post"):
+        assert getattr(client, method)(f"/sessions/id/{story.pk}/{path}").status_code == 400
+    page = parse(client.get(f"/sessions/id/{story.pk}/").content)
+    assert not [link for link in page.all("a") if "state/edit" in link.attrs.get("href", "")]
+
+
+@pytest.mark.parametrize("path", ["state/edit/?key=temp:x", "state/remove/?key=temp:x"])
+def test_temp_keys_are_refused(client: Client, story: Story, path):
+    assert client.get(f"/sessions/id/{story.pk}/{path}").status_code == 400
+
+
+def test_a_session_that_is_gone_is_not_found(client: Client):
+    for path in ("state/edit/", "state/remove/?key=n"):
+        assert client.get(f"/sessions/id/999/{path}").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["a b&c=d#e?f", "日本語", "user:user:x", "k'\"<b>", "", "app:", "%2F"])
+def test_any_key_can_be_edited_by_its_link_on_the_board(client: Client, get: Get, name):
+    story = Story(initial={name: "old"})
+    page = get(f"/sessions/id/{story.pk}/")
+    [link] = [a for a in page.one("li", "entry").all("a") if "state/edit" in a.attrs["href"]]
+    held = fields(get(link.attrs["href"]))
+    assert held["value"] == "old"
+    response = client.post(link.attrs["href"], {**held, "value": "new", "step": "save"})
+    assert response.status_code == 303
+    assert merged(story) == {name: "new"}
+
+
+def test_a_shared_key_can_be_edited_from_the_page_of_shared_state(client: Client, get: Get, story: Story):
+    page = get("/state/?app=weather&user=ann")
+    links = [a.attrs["href"] for a in page.all("a") if "state/edit" in a.attrs.get("href", "")]
+    assert links == [edit_url(story, "app%3Amotd"), edit_url(story, "user%3Atags")]
+    response = save(client, links[0], get, value="hello")
+    assert response["Location"] == "/sessions/weather/ann/s1/?seq=1"
+    assert merged(story)["app:motd"] == "hello"
+    writes.delete_session(story.key)
+    gone = get("/state/?app=weather&user=ann")
+    assert not [a for a in gone.all("a") if "state/edit" in a.attrs.get("href", "")]
+
+
+def test_a_key_of_another_realm_is_found_under_the_sessions_key(client: Client, get: Get):
+    story = Story(initial={"n": 1, "user:n": 1}, realm="fork/1")
+    Story(initial={"user:n": "real"})
+    response = save(client, edit_url(story, "user:n"), get, kind="json", value="2")
+    assert response["Location"] == f"/sessions/id/{story.pk}/?seq=1"
+    assert merged(story) == {"n": 1, "user:n": 2}
+    assert writes.AgentSession.objects.count() == 2

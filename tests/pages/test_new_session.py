@@ -1,0 +1,106 @@
+"""Making a session by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.test import Client
+
+from sessions_app.history import state_at
+from sessions_app.models import AgentSession
+from tests.pages.getting import Get
+from tests.pages.page import Element, parse
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
+
+GIVEN = {"app": "weather", "user": "ann", "session_id": "s1", "state": ""}
+
+
+def send(client: Client, **changed: str) -> Element:
+    """Send the form and return the page that refuses it."""
+    response = client.post("/sessions/new/", {**GIVEN, **changed})
+    assert response.status_code == 422
+    return parse(response.content)
+
+
+def fault(page: Element) -> str:
+    return page.one("ul", css="errorlist").text
+
+
+def test_a_session_is_made_with_its_state_in_every_scope(client: Client):
+    state = {"city": "Paris", "user:name": "Ada", "app:motd": "hi", "temp:x": 1}
+    response = client.post("/sessions/new/", {**GIVEN, "state": json.dumps(state)})
+    assert (response.status_code, response["Location"]) == (302, "/sessions/weather/ann/s1/")
+    session = AgentSession.objects.get()
+    assert state_at(session).merged() == {"city": "Paris", "user:name": "Ada", "app:motd": "hi"}
+
+
+def test_an_id_is_made_when_none_is_given(client: Client):
+    client.post("/sessions/new/", {**GIVEN, "session_id": ""})
+    assert len(AgentSession.objects.get().session_id) == 36
+
+
+def test_ids_are_taken_as_they_are(client: Client):
+    response = client.post("/sessions/new/", {**GIVEN, "user": " a/b ", "session_id": "100%/é"})
+    session = AgentSession.objects.get()
+    assert (session.user_id, session.session_id) == (" a/b ", "100%/é")
+    assert response["Location"] == "/sessions/weather/%20a%2Fb%20/100%25%2F%C3%A9/"
+
+
+def test_an_id_that_is_taken_is_refused_and_nothing_typed_is_lost(client: Client):
+    Story("s1")
+    page = send(client, state='{"k": 1}')
+    assert "Session already exists: s1" in page.one("div", css="notice").text
+    assert page.one("textarea").text == '{"k": 1}'
+    assert page.one("input", name="session_id").attrs["value"] == "s1"
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ('{"a": 1,}', "Line 1, column 9"),
+        ("[1, 2]", "The state is a JSON object"),
+        ("null", "The state is a JSON object"),
+        ("{\n'a': 1}", "Line 2, column 1"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_state_that_is_no_json_object_is_refused_with_its_place(client: Client, state: str, said: str):
+    page = send(client, state=state)
+    assert said in fault(page)
+    assert page.one("textarea").attrs["aria-invalid"] == "true"
+    assert not AgentSession.objects.exists()
+
+
+@pytest.mark.parametrize("field", ["app", "user"])
+def test_app_and_user_are_needed(client: Client, field: str):
+    assert "required" in fault(send(client, **{field: ""}))
+
+
+def test_an_id_that_is_too_long_is_refused(client: Client):
+    assert "bytes" in send(client, session_id="é" * 300).one("div", css="notice").text
+
+
+def test_an_id_with_a_nul_is_refused(client: Client):
+    assert "Null characters" in fault(send(client, user="a\0b"))
+
+
+def test_the_form_names_the_app_it_was_opened_from_and_offers_all(get: Get):
+    page = get("/sessions/new/?app=writer")
+    assert page.one("input", name="app").attrs["value"] == "writer"
+    assert page.one("input", name="user").attrs["value"] == "user"
+    assert [option.attrs["value"] for option in page.one("datalist").all("option")] == ["weather", "writer"]
+
+
+def test_a_dialog_gets_only_the_form(get: Get):
+    part = get("/sessions/new/", target="dialog-content")
+    assert part.one("form").attrs["action"] == "/sessions/new/"
+    assert not part.all("main")
+
+
+def test_another_site_cannot_make_a_session(client: Client):
+    response = client.post("/sessions/new/", GIVEN, headers={"Sec-Fetch-Site": "cross-site"})
+    assert response.status_code == 403
+    assert not AgentSession.objects.exists()

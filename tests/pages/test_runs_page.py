@@ -1,0 +1,139 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from sessions_app.models import Run
+from sessions_app.runs import rows as runs
+from tests.pages.getting import Get
+from tests.pages.page import table
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
+
+
+def run(story: Story, at: float = 100.0, **facts: object) -> Run:
+    """Return a run that was created at a moment, with these columns."""
+    created = runs.create_run(story.pk, {"new_message": {"parts": [{"text": "x" * 5000}]}})
+    Run.objects.filter(pk=created.pk).update(created_at=at, **facts)
+    return created
+
+
+def test_a_run_shows_how_it_ended_and_how_long_it_took(get: Get):
+    story = Story()
+    story.asks("Weather?")
+    run(story, status="done", started_at=10.0, finished_at=11.5, first_seq=0, last_seq=4)
+    row = table(get("/runs/"))[0]
+    assert (row["Status"], row["Session"], row["Duration"], row["Events"]) == (
+        "done",
+        "Weather?",
+        "1.50 s",
+        "4",
+    )
+
+
+def test_a_failed_run_shows_its_error_and_traceback_as_text(get: Get):
+    run(Story(), status="failed", error_type="ValueError", error="<b>no</b>", traceback="File x, line 1")
+    failed = get("/runs/").one("details", css="run-error")
+    assert failed.one("summary").text == "ValueError: <b>no</b>"
+    assert failed.one("pre").text == "File x, line 1"
+
+
+def test_an_active_run_can_be_cancelled_from_here(get: Get):
+    active = run(Story(), status="running")
+    form = get("/runs/").one("td", css="row-actions").one("form")
+    assert (form.attrs["method"], form.attrs["action"]) == ("post", f"/runs/{active.pk}/cancel/")
+    assert form.one("button").text == "Cancel"
+
+
+def test_a_run_that_is_being_cancelled_is_not_cancelled_twice(get: Get):
+    run(Story(), status="running", cancel_requested_at=1.0)
+    button = get("/runs/").one("td", css="row-actions").one("button")
+    assert (button.text, "disabled" in button.attrs) == ("Cancelling", True)
+
+
+def test_a_run_that_has_ended_cannot_be_cancelled(get: Get):
+    run(Story(), status="done")
+    assert not get("/runs/").one("td", css="row-actions").all("form")
+
+
+def test_runs_are_filtered_by_app_and_status(get: Get):
+    run(Story("s1"), status="done")
+    run(Story("s2", app="writer"), status="failed")
+    assert [row["App"] for row in table(get("/runs/?status=failed"))] == ["writer"]
+    assert [row["App"] for row in table(get("/runs/?app=weather"))] == ["weather"]
+    assert get("/runs/?app=weather&status=failed").one("div", css="empty").one("h2").text == "No run matches"
+
+
+def test_pages_join_without_a_gap_or_a_repetition(get: Get):
+    story = Story()
+    made = [run(story, at=float(n // 3)).pk for n in range(110)]
+    seen, address = [], "/runs/"
+    while address:
+        page = get(address)
+        seen += [row.attrs["id"].removeprefix("run-") for row in page.one("tbody").all("tr")]
+        older = page.all("a", rel="next")
+        address = f"/runs/{older[0].attrs['href']}" if older else ""
+    assert sorted(seen) == sorted(made)
+
+
+@pytest.mark.parametrize("query", ["?status=bored", "?before=x"])
+def test_a_parameter_that_cannot_be_meant_is_refused(get: Get, query: str):
+    get(f"/runs/{query}", status=400)
+
+
+def test_a_store_without_runs_says_what_a_run_is(get: Get):
+    assert get("/runs/").one("div", css="empty").one("h2").text == "No runs yet"
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_runs(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+):
+    for n in range(3):
+        for m in range(10):
+            run(Story(f"s{n}-{m}"), status="failed")
+        with django_assert_num_queries(2):  # the apps of the filter, the runs with their sessions
+            client.get("/runs/")
+
+
+def test_a_run_that_goes_on_is_replaced_where_it_stands(get: Get, client: Client):
+    active = run(Story(), status="running")
+    run(Story("s2"), status="done")
+    address = get("/runs/").one("div", id="watch").attrs["hx-get"]
+    assert client.get(address).status_code == 204
+    runs.finish(active.pk, Run.Status.FAILED, error_type="ValueError", error="no")
+    change = get(address)
+    assert change.one("tr").attrs["id"] == f"run-{active.pk}"
+    assert change.one("tr").one("span", data_status="failed")
+    assert client.get(change.one("div", id="watch").attrs["hx-get"]).status_code == 204
+
+
+def test_a_run_that_went_with_its_session_leaves_the_list(get: Get):
+    story = Story()
+    gone = run(story, status="done")
+    address = get("/runs/").one("div", id="watch").attrs["hx-get"]
+    story.session.delete()
+    assert get(address).one("tr").attrs == {"id": f"run-{gone.pk}", "hx-swap-oob": "delete"}
+
+
+def test_runs_that_come_are_counted_and_not_pushed_in(get: Get, client: Client):
+    run(Story("s1"))
+    page = get("/runs/?app=weather")
+    run(Story("s2"), at=200.0)
+    run(Story("s3", app="writer"), at=300.0)
+    told = get(page.one("div", id="watch").attrs["hx-get"])
+    link = told.one("a")
+    assert (link.text, link.attrs["href"]) == ("1 new or changed", "/runs/?app=weather")
+    assert not told.all("tr")
+    assert client.get(told.one("div", id="watch").attrs["hx-get"]).status_code == 204
+
+
+def test_an_empty_list_of_runs_loads_its_first_at_once(get: Get):
+    page = get("/runs/?status=done")
+    run(Story("s1"), status="done")
+    told = get(page.one("div", id="watch").attrs["hx-get"]).one("div", id="watch")
+    assert (told.attrs["hx-get"], told.attrs["hx-target"]) == ("/runs/?status=done", "#runs")
+    assert len(get(told.attrs["hx-get"], target="runs").one("tbody").all("tr")) == 1

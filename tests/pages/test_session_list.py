@@ -1,0 +1,318 @@
+"""The list of sessions."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoAssertNumQueries
+
+from sessions_app import writes
+from sessions_app.models import AgentSession, Run
+from sessions_app.runs import rows as runs
+from tests.pages.getting import Get
+from tests.pages.page import Element, table
+from tests.timeline.story import START, Story
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
+
+
+def titles(get: Get, query: str = "") -> list[str]:
+    page = get(f"/sessions/{query}")
+    return [cell.one("a").text for cell in page.all("td", css="session-cell")]
+
+
+def make(count: int, **given: str) -> None:
+    """Create sessions named s0, s1, … each older than the one before."""
+    for n in range(count):
+        key = writes.SessionKey("", given.get("app", "weather"), given.get("user", "ann"), f"s{n}")
+        writes.create_session(key, now=START - n)
+
+
+def test_a_session_shows_what_it_is_about_and_what_happened_in_it(get: Get):
+    story = Story("s1", user="ann")
+    story.asks("Weather in Paris?")
+    story.says("It is sunny.", usageMetadata={"totalTokenCount": 1234})
+    story.says("", errorCode="QUOTA", errorMessage="no more")
+    row = table(get("/sessions/"))[0]
+    assert row["Session"] == "Weather in Paris? It is sunny."
+    assert (row["App"], row["User"], row["Id"]) == ("weather", "ann", "s1")
+    assert (row["Events"], row["Tokens"], row["Errors"]) == ("3", "1.23k", "1")
+
+
+def test_a_title_given_by_a_person_comes_before_the_first_text(get: Get):
+    story = Story()
+    story.asks("Weather?")
+    assert titles(get) == ["Weather?"]
+    writes.rename_session(story.pk, "A rainy day")
+    assert titles(get) == ["A rainy day"]
+
+
+def test_a_session_without_a_text_is_called_by_its_id(get: Get):
+    Story("empty-one")
+    assert titles(get) == ["empty-one"]
+
+
+def test_the_newest_session_comes_first(get: Get):
+    make(3)
+    assert titles(get) == ["s0", "s1", "s2"]
+
+
+def test_pages_join_without_a_gap_or_a_repetition(get: Get):
+    make(120)
+    seen, address = [], "/sessions/"
+    while address:
+        page = get(address)
+        seen += [cell.one("a").text for cell in page.all("td", css="session-cell")]
+        older = page.all("a", rel="next")
+        address = f"/sessions/{older[0].attrs['href']}" if older else ""
+    assert seen == [f"s{n}" for n in range(120)]
+
+
+def test_sessions_of_one_moment_are_split_over_pages_by_their_key(get: Get):
+    for n in range(60):
+        writes.create_session(writes.SessionKey("", "weather", "ann", f"s{n}"), now=START)
+    first = get("/sessions/")
+    second = get(f"/sessions/{first.one('a', rel='next').attrs['href']}")
+    both = [row["Id"] for page in (first, second) for row in table(page)]
+    assert len(both) == len(set(both)) == 60
+
+
+def test_an_older_page_leads_back_to_the_newest_and_keeps_the_filter(get: Get):
+    make(60)
+    older = get("/sessions/?app=weather").one("a", rel="next").attrs["href"]
+    page = get(f"/sessions/{older}")
+    newest = page.one("nav", css="pager").all("a")[0]
+    assert (newest.text, newest.attrs["href"]) == ("Newest", "?app=weather")
+
+
+@pytest.mark.parametrize("cursor", ["yesterday", "1.5", "nan~1", "1~x", "~", "inf~3", "1e999~2"])
+def test_a_cursor_that_is_none_is_refused(get: Get, cursor: str):
+    page = get(f"/sessions/?before={cursor}", status=400)
+    assert "no cursor" in page.one("h1").text
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("?app=weather", {"tea", "東京の天気は？"}),
+        ("?user=ben", {"chess"}),
+        ("?q=TEA", {"tea"}),
+        ("?q=東京", {"東京の天気は？"}),
+        ("?q=100%25", set()),
+        ("?q=_", set()),
+        ("?q=id-3", {"chess"}),
+        ("?q=Bxd7", {"chess"}),
+        ("?errors_only=1", {"chess"}),
+        ("?app=weather&user=ben", set()),
+    ],
+)
+def test_filters_stand_in_the_address(get: Get, query: str, found: set[str]):
+    Story("id-1").asks("tea")
+    Story("id-2").asks("東京の天気は？")
+    chess = Story("id-3", app="writer", user="ben")
+    chess.asks("chess")
+    chess.says("Bxd7", errorCode="X")
+    assert set(titles(get, query)) == found
+
+
+def test_attempts_of_evals_are_shown_only_when_asked_for(get: Get):
+    Story("real")
+    attempt = Story("attempt", realm="eval/r1/c1/1")
+    assert titles(get) == ["real"]
+    page = get("/sessions/?realm=eval/")
+    assert [row["Id"] for row in table(page)] == ["attempt"]
+    link = page.one("td", css="session-cell").one("a")
+    assert link.attrs["href"] == f"/sessions/id/{attempt.pk}/"
+
+
+def test_a_link_leads_to_a_session_whatever_its_id_holds(get: Get):
+    Story("a/b%2F?c#d é", user="x/y")
+    link = get("/sessions/").one("td", css="session-cell").one("a")
+    assert link.attrs["href"] == "/sessions/weather/x%2Fy/a%2Fb%252F%3Fc%23d%20%C3%A9/"
+
+
+def test_a_session_whose_id_cannot_stand_in_a_path_is_linked_by_its_key(get: Get):
+    story = Story("..")
+    link = get("/sessions/").one("td", css="session-cell").one("a")
+    assert link.attrs["href"] == f"/sessions/id/{story.pk}/"
+
+
+def test_hostile_text_stays_text(get: Get):
+    hostile = "</td><script>alert(1)</script><img src=x onerror=alert(1)>"
+    story = Story(hostile, user=hostile, app=hostile)
+    story.asks(hostile)
+    writes.rename_session(story.pk, hostile)
+    page = get("/sessions/")
+    assert not page.all("img")
+    assert all(script.attrs["src"].startswith("/static/") for script in page.all("script"))
+    assert table(page)[0]["Id"] == hostile
+
+
+def test_directions_of_writing_do_not_leak_out_of_a_cell(get: Get):
+    Story("\u202eevil").asks("\u202eevil")
+    row = get("/sessions/").one("tbody").one("tr")
+    for cell in row.all("td"):
+        if "\u202e" in cell.text:
+            assert all("\u202e" in bdi.text for bdi in cell.all("bdi"))
+            assert cell.all("bdi")
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [("running", True), ("waiting", True), ("failed", True), ("crashed", True), ("done", False)],
+)
+def test_how_the_newest_run_stands_is_shown_when_it_matters(get: Get, status: str, shown: bool):
+    story = Story()
+    runs.create_run(story.pk, {})
+    newest = runs.create_run(story.pk, {})
+    Run.objects.filter(pk=newest.pk).update(status=status, created_at=newest.created_at + 1)
+    badges = get("/sessions/").one("td", css="session-cell").all("span", data_status=status)
+    assert bool(badges) is shown
+
+
+def test_a_store_without_sessions_teaches_what_would_be_here(get: Get):
+    empty = get("/sessions/").one("div", css="empty")
+    assert empty.one("h2").text == "No sessions yet"
+    assert empty.one("a").attrs["href"] == "/sessions/new/"
+
+
+def test_filters_that_fit_nothing_offer_the_way_back(get: Get):
+    Story()
+    empty = get("/sessions/?q=nothing").one("div", css="empty")
+    assert empty.one("h2").text == "No session matches"
+    assert empty.one("a").attrs["href"] == "/sessions/"
+
+
+def test_a_filter_gets_only_the_list(get: Get):
+    Story("one")
+    part = get("/sessions/?q=one", target="sessions")
+    assert not part.all("header")
+    assert not part.all("main")
+    assert table(part)[0]["Id"] == "one"
+
+
+def test_going_back_to_a_filtered_list_gets_the_whole_page(client: Client):
+    headers = {"HX-Request": "true", "HX-Target": "sessions", "HX-History-Restore-Request": "true"}
+    response = client.get("/sessions/?q=one", headers=headers)
+    assert b"<html" in response.content
+    assert "HX-Request" in response.headers["Vary"]
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_sessions(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+):
+    for user in ("ann", "ben", "cid"):
+        make(20, user=user)
+        with django_assert_num_queries(2):  # the apps of the filter, the sessions
+            client.get("/sessions/")
+
+
+def test_a_list_reads_no_event_and_no_state(client: Client):
+    Story(initial={"k": 1}).asks("Hello")
+    with CaptureQueriesContext(connection) as queries:
+        client.get("/sessions/")
+    read = " ".join(query["sql"] for query in queries)
+    assert "agentsession" in read
+    assert not [table for table in ("app_event", "statechange", "sessionstate") if table in read]
+
+
+def test_writing_to_the_list_is_refused(client: Client):
+    assert client.post("/sessions/").status_code == 405
+    assert not AgentSession.objects.exists()
+
+
+def watch(page: Element) -> str:
+    """Return where a list asks how it has changed."""
+    return page.one("div", id="watch").attrs["hx-get"]
+
+
+def test_a_list_that_has_not_changed_is_told_nothing(get: Get, client: Client):
+    Story("s1").asks("Hello")
+    assert client.get(watch(get("/sessions/"))).status_code == 204
+
+
+def test_a_row_that_has_changed_is_replaced_where_it_stands(get: Get, client: Client):
+    first, second = Story("s1"), Story("s2")
+    page = get("/sessions/")
+    first.asks("Hello")
+    change = get(watch(page))
+    row = change.one("tr")
+    assert (row.attrs["id"], row.attrs["hx-swap-oob"]) == (f"session-row-{first.pk}", "true")
+    assert row.one("td", css="session-cell").text == "Hello Hello"
+    assert client.get(watch(change)).status_code == 204
+    second.asks("Hi")
+    assert get(watch(change)).one("tr").attrs["id"] == f"session-row-{second.pk}"
+
+
+@pytest.mark.parametrize("happens", ["renamed", "run"])
+def test_a_title_and_a_run_change_a_row_too(get: Get, happens: str):
+    story = Story("s1")
+    page = get("/sessions/")
+    if happens == "renamed":
+        writes.rename_session(story.pk, "Title")
+    else:
+        runs.create_run(story.pk, {})
+    assert get(watch(page)).one("tr")
+
+
+def test_sessions_that_come_are_counted_and_not_pushed_in(get: Get, client: Client):
+    Story("s1")
+    page = get("/sessions/?app=weather")
+    for n in range(3):
+        Story(f"new-{n}").asks("Hello")
+    Story("elsewhere", app="writer").asks("Hello")
+    change = get(watch(page))
+    assert not change.all("tr")
+    link = change.one("div", id="watch").one("a")
+    assert (link.text, link.attrs["href"]) == ("3 new or changed", "/sessions/?app=weather")
+    assert client.get(watch(change)).status_code == 204
+
+
+@pytest.mark.parametrize("address", ["/sessions/", "/sessions/?app=weather&q=hello"])
+def test_an_empty_list_loads_its_first_sessions_at_once(get: Get, client: Client, address: str):
+    page = get(address)
+    Story("elsewhere", app="other").says("Hi") if "?" in address else None
+    assert client.get(watch(page)).status_code == 204
+    Story("s1").asks("Hello")
+    told = get(watch(page)).one("div", id="watch")
+    assert (told.attrs["hx-get"], told.attrs["hx-target"]) == (address, "#sessions")
+    assert told.attrs["hx-trigger"].startswith("load")
+    assert not told.all("a")
+    assert len(get(told.attrs["hx-get"], target="sessions").one("tbody").all("tr")) == 1
+
+
+def test_a_row_that_changed_where_it_stands_leads_back_to_the_list_when_it_is_deleted(get: Get):
+    story = Story("s1")
+    page = get("/sessions/?app=weather")
+    story.asks("Hello")
+    link = get(watch(page)).one("td", css="row-actions").one("a").attrs["href"]
+    assert link.endswith("?next=%2Fsessions%2F%3Fapp%3Dweather")
+
+
+def test_an_older_page_hears_only_of_its_own_rows(get: Get, client: Client):
+    make(60)
+    page = get(f"/sessions/{get('/sessions/').one('a', rel='next').attrs['href']}")
+    Story("new").asks("Hello")
+    assert client.get(watch(page)).status_code == 204
+
+
+def test_a_session_that_was_deleted_elsewhere_leaves_the_list(get: Get):
+    story = Story("s1")
+    page = get("/sessions/")
+    writes.delete_session(story.key)
+    row = get(watch(page)).one("tr")
+    assert (row.attrs["id"], row.attrs["hx-swap-oob"]) == (f"session-row-{story.pk}", "delete")
+
+
+@pytest.mark.parametrize("shown", ["x.1", "1", "1.2.3", "-1.a", "9" * 30 + ".a", ",".join(["1.a"] * 51)])
+def test_rows_that_no_page_shows_are_refused(get: Get, shown: str):
+    get(f"/sessions/changes/?shown={shown}", status=400)
+
+
+def test_looking_for_changes_takes_two_queries(client: Client, get: Get, django_assert_num_queries):
+    make(30)
+    address = watch(get("/sessions/"))
+    with django_assert_num_queries(2):  # the rows shown, the sessions that came
+        client.get(address)

@@ -1,0 +1,190 @@
+"""State that sessions share: keys, writers, histories."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from sessions_app import scopes, writes
+from sessions_app.models import StateChange
+from sessions_app.wire import Writer
+from tests.pages.getting import Get
+from tests.pages.page import Element, table
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
+
+
+def boards(page: Element) -> dict[str, list[str]]:
+    """Return the keys of each board by its heading."""
+    return {
+        section.all("h2")[0].text: [cell.text for cell in section.all("th", css="key-cell")]
+        for section in page.all("section")
+    }
+
+
+def newest(key: str) -> StateChange:
+    return StateChange.objects.filter(key=key).latest("position")
+
+
+def test_each_scope_has_its_own_board_with_prefixed_keys(get: Get):
+    Story(initial={"mine": 0, "user:name": "Ada", "app:motd": "hi"})
+    page = get("/state/?app=weather&user=ann")
+    assert boards(page) == {"Everyone in weather": ["app:motd"], "User ann": ["user:name"]}
+    assert len(page.all("abbr", css="scope-user")) == 2  # in the lead and on the board
+
+
+def test_a_key_tells_who_last_wrote_it_and_where(get: Get):
+    story = Story(initial={"user:n": 0})
+    story.asks("Weather?")
+    seq = story.add(
+        delta={"user:n": 1}, writers={"user:n": Writer("tool", "get_weather", "c1", inferred=False)}
+    )
+    row = get("/state/?app=weather&user=ann").all("tbody")[0].one("tr")
+    writer = row.one("span", css="writer")
+    assert writer.one("svg").attrs["aria-label"] == "tool"
+    assert writer.text == f"get_weather event {seq} of Weather?"
+    assert writer.one("a").attrs["href"] == f"/sessions/weather/ann/s1/?seq={seq}"
+
+
+def test_a_writer_that_no_recorder_saw_is_marked_as_inferred(get: Get):
+    story = Story()
+    story.add(delta={"app:n": 1})
+    assert "inferred" in get("/state/?app=weather").one("span", css="writer").text
+
+
+def test_a_key_outlives_the_session_that_wrote_it(get: Get):
+    story = Story("s1")
+    story.add(delta={"app:n": 1})
+    writes.delete_session(story.key)
+    writer = get("/state/?app=weather").one("span", css="writer")
+    assert "session s1, deleted" in writer.text
+    assert not writer.all("a")
+
+
+def test_a_removed_key_is_gone_from_the_board(get: Get):
+    Story(initial={"app:a": 1, "app:b": 2})
+    change = newest("a")
+    scopes.AppState.objects.filter(key="a").delete()
+    assert boards(get("/state/?app=weather"))["Everyone in weather"] == ["app:b"]
+    assert change.pk
+
+
+def test_without_an_app_the_apps_that_share_anything_are_listed(get: Get):
+    Story("s1", {"app:a": 1, "user:b": 2})
+    Story("s2", {"user:c": 1}, user="ben")
+    Story("s3", {"own": 1}, app="writer")
+    assert table(get("/state/")) == [{"App": "weather", "App keys": "1", "Users with keys": "2"}]
+
+
+def test_without_a_user_those_with_state_are_offered(get: Get):
+    Story("s1", {"user:b": 2}, user="a/b&c")
+    chip = get("/state/?app=weather").one("a", css="chip")
+    assert chip.attrs["href"] == "?app=weather&user=a%2Fb%26c"
+
+
+def test_a_store_without_shared_state_teaches_how_to_share(get: Get):
+    empty = get("/state/").one("div", css="empty")
+    assert 'state["user:name"]' in empty.one("code").text
+
+
+def test_values_of_state_stay_text(get: Get):
+    hostile = '"><script>alert(1)</script>'
+    Story(initial={"app:" + hostile: {hostile: [hostile]}})
+    page = get("/state/?app=weather")
+    assert all("src" in script.attrs for script in page.all("script"))
+    assert page.one("th", css="key-cell").text == "app:" + hostile
+
+
+def test_credentials_in_state_are_not_shown(client: Client):
+    secret = {"authType": "oauth2", "oauth2": {"clientSecret": "hush"}}
+    Story(initial={"app:auth": secret})
+    address = f"/state/values/{newest('auth').pk}/"
+    for page in ("/state/?app=weather", address, f"/state/history/{newest('auth').pk}/"):
+        assert b"hush" not in client.get(page).content
+
+
+def test_many_keys_come_in_pages(get: Get):
+    Story(initial={f"app:k{n:03}": n for n in range(150)})
+    first = get("/state/?app=weather")
+    more = first.one("nav", css="pager").one("a").attrs["href"]
+    second = get(f"/state/{more}")
+    keys = [key for page in (first, second) for key in boards(page)["Everyone in weather"]]
+    assert keys == [f"app:k{n:03}" for n in range(150)]
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_keys(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+):
+    for n in range(3):
+        Story(f"s{n}", {f"app:{n}-{m}": m for m in range(20)} | {f"user:{n}": n})
+        with django_assert_num_queries(8):  # apps, users; for each board owner, keys and changes
+            client.get("/state/?app=weather&user=ann")
+
+
+def test_a_history_shows_every_write_across_sessions_newest_first(get: Get):
+    Story("s1", {"user:n": 0})
+    Story("s2").add(delta={"user:n": 1})
+    third = Story("s3")
+    third.add(delta={"user:n": 2})
+    page = get(f"/state/history/{newest('n').pk}/")
+    items = page.one("ol", css="history").all("li")
+    assert [item.one("span", css="json-number").text for item in items] == ["2", "1", "0"]
+    assert ["the key was new" in item.text for item in items] == [False, False, True]
+    assert page.one("h1").text == "user:n"
+
+
+def test_a_long_history_comes_in_pages_and_only_its_end_says_new(get: Get):
+    story = Story()
+    for n in range(25):
+        story.add(delta={"app:n": n})
+    first = get(f"/state/history/{newest('n').pk}/")
+    older = first.one("p", css="dialog-foot").one("a").attrs["href"]
+    second = get(f"/state/history/{newest('n').pk}/{older}")
+    numbers = [int(value.text) for page in (first, second) for value in page.all("span", css="json-number")]
+    assert numbers == list(range(24, -1, -1))
+    assert "the key was new" not in first.one("main").text
+    assert "the key was new" in second.one("main").text
+
+
+def test_a_dialog_gets_only_the_history(get: Get):
+    Story(initial={"app:n": 1})
+    part = get(f"/state/history/{newest('n').pk}/", target="dialog-content")
+    assert part.one("h1").attrs["id"] == "dialog-title"
+    assert not part.all("main")
+
+
+def test_a_long_value_is_fetched_piece_by_piece(get: Get):
+    Story(initial={"app:list": list(range(250))})
+    address = f"/state/values/{newest('list').pk}/"
+    closed = get("/state/?app=weather").one("div", css="json").one("details")
+    assert closed.attrs["hx-get"] == f"{address}?pointer=&offset=0"
+    assert not closed.one("ul").children
+    numbers, more = [], closed.attrs["hx-get"]
+    while more:
+        piece = get(more)
+        numbers += [int(value.text) for value in piece.all("span", css="json-number")]
+        buttons = piece.all("button")
+        more = buttons[0].attrs["hx-get"] if buttons else ""
+    assert numbers == list(range(250))
+
+
+@pytest.mark.parametrize("query", ["?pointer=/nowhere", "?pointer=/n/0/x", "?pointer=/l/9"])
+def test_a_piece_that_is_not_there_is_not_found(get: Get, query: str):
+    Story(initial={"app:v": {"n": 1, "l": [1]}})
+    get(f"/state/values/{newest('v').pk}/{query}", status=404)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/state/values/999/", "/state/history/999/"],
+)
+def test_a_row_that_is_gone_is_not_found(get: Get, address: str):
+    assert "no row 999" in get(address, status=404).one("h1").text
+
+
+@pytest.mark.parametrize("query", ["?before=x", "?before=-1"])
+def test_a_history_cursor_that_is_none_is_refused(get: Get, query: str):
+    Story(initial={"app:n": 1})
+    get(f"/state/history/{newest('n').pk}/{query}", status=400)

@@ -1,0 +1,135 @@
+"""Characters that nobody sees are shown as escapes."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.presentation import visible
+from sessions_app.presentation.prose import markdown
+from tests.pages.page import parse
+
+FAMILY = "👨‍👩‍👧 ❤️ 🏳️‍🌈 👍🏽 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f 1️⃣"
+ENGLISH = "abc 123 — “é” ☂ 東京 café"
+HEBREW = "שלום, עולם!"
+PERSIAN = "می‌خواهم"
+KANJI = "葛\U000e0100飾"
+SINHALA = "ශ්‍රී"
+
+UNSEEN = [
+    *map(chr, [0, 7, 8, 0xB, 0xC, 0x1B, 0x7F, 0x85, 0xAD, 0x61C, 0x180E, 0x3164, 0xFEFF, 0xFFF9]),
+    *map(chr, range(0x200B, 0x2010)),
+    *map(chr, range(0x2028, 0x202F)),
+    *map(chr, range(0x2060, 0x206A)),
+    *map(chr, [0xD800, 0xDFFF, 0xFE00, 0xFE0F, 0xE0001, 0xE0041, 0xE007F, 0xE0100]),
+]
+ANYTHING = st.text(st.characters() | st.sampled_from([*UNSEEN, *"\n\t\r<&'\"#1❤👨ا葛"]))
+
+
+def hidden(text: str) -> set[str]:
+    """Return the characters of a text that have no shape of their own: the rule written down a second time."""
+    return {sign for sign in text if sign in UNSEEN or unicodedata.category(sign) in {"Cc", "Cs", "Zl", "Zp"}}
+
+
+@pytest.mark.parametrize("sign", UNSEEN, ids=lambda sign: f"U+{ord(sign):04X}")
+def test_an_unseen_character_is_shown_in_names_text_and_json(sign: str):
+    escape = f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
+    assert visible.name(f"a{sign}b") == f"a{escape}b"
+    assert visible.text(f"a{sign}b") == f"a{escape}b"
+    assert json.loads(visible.json_text(f'"a{sign}b"')) == f"a{sign}b"
+    mark = parse(visible.name_html(f"a{sign}b")).one("span", css="escape")
+    assert mark.text == escape
+    assert mark.attrs["title"].startswith(f"U+{ord(sign):04X} ")
+
+
+def test_a_mark_says_what_it_stands_for():
+    shown = parse(visible.name_html("\u202eevil\x07\ud800"))
+    assert [mark.attrs["title"] for mark in shown.all("span")] == [
+        "U+202E RIGHT-TO-LEFT OVERRIDE",
+        "U+0007 control character",
+        "U+D800 lone surrogate",
+    ]
+    assert shown.text == r"\u202eevil\u0007\ud800"
+
+
+def test_two_names_that_differ_never_read_the_same():
+    names = ["a b", "a\nb", "a\tb", "a\r\nb", "ab", "a\u200bb", "a\u200db", "a\ufe0fb", "❤", "❤️", PERSIAN]
+    assert len({visible.name(name) for name in [*names, PERSIAN.replace("\u200c", "")]}) == len(names) + 1
+
+
+@pytest.mark.parametrize("text", [FAMILY, ENGLISH, HEBREW, PERSIAN, KANJI, SINHALA, "one\n\ttwo"])
+def test_text_keeps_its_lines_and_what_writing_needs(text: str):
+    assert visible.text(text) == text
+    assert parse(visible.text_html(text)).all("span") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\u200db", r"a\u200db"),
+        ("❤\u200d", r"❤\u200d"),
+        ("❤\ufe0f\ufe0f", r"❤️" + r"\ufe0f"),
+        (PERSIAN[:2] + "\u200c\u200c" + PERSIAN[3:], r"می\u200c\u200cخواهم"),
+        ("\U0001f3f4\U000e0067", "\U0001f3f4" + r"\U000e0067"),
+        ("שלום\u202e", r"שלום\u202e"),
+        ("a\r\nb\rc", "a\nb\\rc"),
+    ],
+)
+def test_outside_of_writing_the_same_characters_are_shown(text: str, shown: str):
+    assert visible.text(text) == shown
+
+
+@given(ANYTHING)
+def test_a_name_hides_nothing(text: str):
+    assert not hidden(visible.name(text))
+    assert not hidden(parse(visible.name_html(text)).text.replace(" ", ""))
+
+
+@given(ANYTHING)
+def test_text_hides_nothing_outside_of_writing(text: str):
+    assert hidden(visible.text(text)) <= {
+        "\n",
+        "\t",
+        "\u200c",
+        "\u200d",
+        "\ufe00",
+        "\ufe0f",
+        *map(chr, range(0xE0000, 0xE0200)),
+    }
+    assert visible.text(visible.text(text)) == visible.text(text)
+
+
+@given(ANYTHING)
+def test_what_is_marked_is_still_text_and_copies_as_what_it_shows(text: str):
+    for html, plain in ((visible.name_html, visible.name), (visible.text_html, visible.text)):
+        assert re.sub(r"\s+", " ", "".join(parse(html(text))._strings())) == re.sub(r"\s+", " ", plain(text))
+
+
+@given(st.recursive(st.none() | ANYTHING, lambda inner: st.lists(inner) | st.dictionaries(ANYTHING, inner)))
+def test_json_stays_the_same_json(value):
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    assert json.loads(visible.json_text(text)) == value
+
+
+@given(ANYTHING)
+def test_markdown_shows_them_wherever_they_stand(text: str):
+    quiet = text.replace("\n", " ").replace("]", "").replace("`", "")
+    html = markdown(f'{text}\n\n`{quiet}` [{quiet}](https://e.example/{quiet} "{quiet}")\n\n    {quiet}\n')
+    assert not hidden(html) - {
+        "\n",
+        "\t",
+        "\u200c",
+        "\u200d",
+        "\ufe00",
+        "\ufe0f",
+        *map(chr, range(0xE0000, 0xE0200)),
+    }
+
+
+def test_an_author_cannot_write_a_mark():
+    assert not parse(markdown('<span class="escape" title="x">y</span>')).all("span")

@@ -1,0 +1,179 @@
+"""Real runtime processes over the tests' store, with agents that do what the test says."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from django.conf import settings
+from django.core.management import call_command
+
+from devui.supervisor import Limits, Supervisor
+from sessions_app import db, writes
+from sessions_app.models import AgentSession, Event, Run
+from sessions_app.runs import processes, rows
+from sessions_app.writes import SessionKey
+from tests.store import store_url
+
+STAGE = Path(__file__).parent / "stage"
+STAGE_APPS = ["broken", "group.inner", "napper", "patient", "talker", "trouble", "written"]
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def store(transactional_db: None) -> Iterator[None]:
+    """The tests' store, which runtime processes write to as well; emptied after the test."""
+    yield
+    db.close_pools()
+
+
+@pytest.fixture(scope="module")
+def module_store(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """The tests' store, emptied after the module's last test."""
+    with django_db_blocker.unblock():
+        yield
+        db.close_pools()
+        call_command("flush", interactive=False, verbosity=0)
+
+
+def copy_of_stage(folder: Path) -> Path:
+    """Copy the stage's agents to a folder."""
+    return Path(shutil.copytree(STAGE, folder / "agents", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+@pytest.fixture
+def agents_dir(tmp_path: Path) -> Path:
+    """A copy of the stage, for the test to change."""
+    return copy_of_stage(tmp_path)
+
+
+class Stage:
+    """A supervisor and what tests do with it."""
+
+    def __init__(self, supervisor: Supervisor, lines: list[str]) -> None:
+        self.supervisor = supervisor
+        self.lines = lines
+
+    async def session(self, app: str) -> AgentSession:
+        """Create a session of the usual user."""
+        return await db.write(writes.create_session, SessionKey("", app, "ann", uuid.uuid4().hex))
+
+    async def queue(self, session: AgentSession, text: str, **request: Any) -> Run:
+        """Queue a run that says `text`."""
+        message = {"role": "user", "parts": [{"text": text}]}
+        return await db.write(rows.create_run, session.pk, {"new_message": message, **request})
+
+    async def start(self, session: AgentSession, text: str, **request: Any) -> Run:
+        """Queue a run and hand it over."""
+        run = await self.queue(session, text, **request)
+        client = await self.supervisor.client(session.app_name)
+        await client.start_run(run.pk)
+        return run
+
+    async def run(self, session: AgentSession, text: str, **request: Any) -> Run:
+        """Run to the end and return the row."""
+        return await self.end_of(await self.start(session, text, **request))
+
+    async def end_of(self, run: Run) -> Run:
+        """Wait until a run has ended and return the row."""
+        return await until(lambda: read_run(run), lambda row: row.status not in rows.ACTIVE)
+
+    async def frames(self, run: Run, app: str, after: int = 0) -> list[dict[str, Any]]:
+        """Return all frames of a run."""
+        client = await self.supervisor.client(app)
+        async with asyncio.timeout(PATIENCE_S):
+            return [frame async for frame in client.stream(run.pk, after)]
+
+    async def first_text(self, run: Run, app: str) -> str:
+        """Return the first text that a run streams."""
+        client = await self.supervisor.client(app)
+        async with asyncio.timeout(PATIENCE_S):
+            async for frame in client.stream(run.pk):
+                if frame["type"] == "chunk":
+                    return str(frame["text"])
+        raise AssertionError("The run ended without streaming anything.")
+
+    async def health(self, app: str) -> dict[str, Any]:
+        """Return what the app's process says of itself."""
+        answer: dict[str, Any] = await (await self.supervisor.client(app)).call("GET", "/devui/health")
+        return answer
+
+
+async def until(read: Callable[[], Awaitable[Any]], holds: Callable[[Any], bool]) -> Any:
+    """Read until what was read holds, and return it."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            value = await read()
+            if holds(value):
+                return value
+            await asyncio.sleep(0.02)
+
+
+async def read_run(run: Run) -> Run:
+    """Return the row of a run as it is now."""
+    return await db.read(Run.objects.select_related("session", "runtime").get, pk=run.pk)
+
+
+async def read_events(session: AgentSession) -> list[Event]:
+    """Return the stored events of a session."""
+    return await db.read(lambda: list(Event.objects.filter(session=session).order_by("seq")))
+
+
+async def pid_of(stage: Stage, app: str) -> int:
+    """Return the pid of an app's process, started if need be."""
+    return int((await stage.health(app))["pid"])
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process lives."""
+    return processes.started_at(pid) is not None
+
+
+async def gone(pid: int) -> None:
+    """Wait until a process is gone."""
+
+    async def look() -> bool:
+        return is_running(pid)
+
+    await until(look, lambda running: not running)
+
+
+@asynccontextmanager
+async def opened_stage(folder: Path, data: Path, **limits: float) -> AsyncIterator[Stage]:
+    """Supervise the agents of a folder, over the tests' store."""
+    lines: list[str] = []
+    environment = {
+        "DATABASE_URL": store_url(),
+        "DEVUI_DATA_DIR": str(data),
+        "DJANGO_SETTINGS_MODULE": settings.SETTINGS_MODULE,
+    }
+    supervisor = Supervisor(
+        folder,
+        limits=Limits(**limits),
+        environment=environment,
+        write_line=lambda app, line: lines.append(f"{app} | {line}"),
+    )
+    async with supervisor:
+        yield Stage(supervisor, lines)
+
+
+@pytest.fixture
+def supervise(store: None, tmp_path: Path, agents_dir: Path) -> Callable[..., Any]:
+    """Return a context manager that supervises the test's own copy of the stage's agents."""
+    return partial(opened_stage, agents_dir, tmp_path)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(module_store: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """The stage's agents under a supervisor that the module's tests share."""
+    data = tmp_path_factory.mktemp("stage")
+    async with opened_stage(copy_of_stage(data), data) as opened:
+        yield opened

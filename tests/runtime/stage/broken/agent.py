@@ -1,0 +1,1 @@
+from .helper import KEY  # noqa: F401 - importing it raises

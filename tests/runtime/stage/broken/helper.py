@@ -1,0 +1,5 @@
+def key() -> str:
+    return {}["API_KEY"]
+
+
+KEY = key()

@@ -1,0 +1,13 @@
+import time
+
+from acting import Acting
+from google.adk.agents import LlmAgent
+
+
+def nap(seconds: float) -> str:
+    """Sleep as tools do that know nothing of event loops."""
+    time.sleep(seconds)
+    return "awake"
+
+
+root_agent = LlmAgent(name="napper", model=Acting(), tools=[nap])

@@ -1,0 +1,102 @@
+import os
+import subprocess
+import sys
+import time
+
+from acting import Acting
+from google.adk.agents import LlmAgent
+from google.adk.tools.tool_context import ToolContext
+
+
+def print_much() -> str:
+    """Print a line without end, bytes that are no text, and many lines."""
+    print("x" * 200_000, end="")
+    sys.stdout.buffer.write(b"\xff\xfe\x00\n")
+    for n in range(2_000):
+        print(n, file=sys.stderr)
+    return "printed"
+
+
+def fork() -> str:
+    """Fork; the copy lives on for a while."""
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    return str(pid)
+
+
+def come_back() -> str:
+    """Fork; the copy goes on as if it were the runtime."""
+    pid = os.fork()
+    return "parent" if pid else "copy"
+
+
+def leave_behind() -> str:
+    """Start a program that outlives the call."""
+    return str(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]).pid)
+
+
+def hard_exit() -> None:
+    """End the process."""
+    os._exit(3)
+
+
+def soft_exit() -> None:
+    """Raise SystemExit."""
+    sys.exit(4)
+
+
+def fail() -> None:
+    """Raise an error of its own."""
+    raise ZeroDivisionError("nothing to share")
+
+
+def nested(levels: int) -> dict:
+    """Return a dict in a dict in a dict …"""
+    value: dict = {"leaf": 1}
+    for _ in range(levels):
+        value = {"in": value}
+    return value
+
+
+def answer_half() -> dict:
+    """Answer with half of a character."""
+    return {"text": "half \ud83d"}
+
+
+def answer_object() -> dict:
+    """Answer with what is no JSON."""
+    return {"object": object(), "set": {1}, "number": float("nan"), "bytes": b"\xff\x00"}
+
+
+def answer_deep() -> dict:
+    """Answer with more levels than pydantic writes."""
+    return nested(300)
+
+
+def write_half(tool_context: ToolContext) -> str:
+    """Write half of a character to the state, as key and as value."""
+    tool_context.state["half \ud83d"] = "half \ud83d"
+    return "written"
+
+
+def write_object(tool_context: ToolContext) -> str:
+    """Write what is no JSON to the state."""
+    tool_context.state.update({"object": object(), "number": float("nan"), "bytes": b"\xff\x00"})
+    return "written"
+
+
+def write_deep(tool_context: ToolContext) -> str:
+    """Write more levels to the state than pydantic writes."""
+    tool_context.state["deep"] = nested(300)
+    return "written"
+
+
+HOSTILE = [answer_half, answer_object, answer_deep, write_half, write_object, write_deep]
+
+root_agent = LlmAgent(
+    name="trouble",
+    model=Acting(),
+    tools=[print_much, fork, come_back, leave_behind, hard_exit, soft_exit, fail, *HOSTILE],
+)

@@ -1,0 +1,162 @@
+"""A folder of agents, as ADK sees it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
+from google.adk.cli.utils.agent_loader import AgentLoader
+
+from sessions_app.agents import is_code, open_folder
+from sessions_app.errors import BadInput, NotFound
+
+
+def write(root: Path, *names: str, text: str = "") -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    write(
+        tmp_path,
+        "weather/__init__.py",
+        "weather/agent.py",
+        "weather/sub_agents/wind/agent.py",
+        "only_package/__init__.py",
+        "no_code/root_agent.yaml",
+        "group/east/agent.py",
+        "group/west/root_agent.yaml",
+        "group/nothing/notes.txt",
+        "_private/agent.py",
+        ".hidden/agent.py",
+        "__pycache__/agent.py",
+        "a/b/c/d/e/agent.py",
+        "a/b/c/d/e/f/agent.py",
+        "empty/readme.md",
+        "shared.py",
+    )
+    return tmp_path
+
+
+def test_the_names_are_those_of_adk(folder):
+    both = {*AgentLoader(str(folder)).list_agents(), *NestedAgentLoader(str(folder)).list_agents()}
+
+    names = open_folder(folder).names()
+
+    assert names == sorted(both)
+    assert {"weather", "only_package", "no_code", "group.east", "group.west", "a.b.c.d.e"} <= set(names)
+
+
+def test_the_folder_of_one_agent_holds_that_agent_only(folder):
+    opened = open_folder(folder / "weather")
+
+    assert opened.names() == AgentLoader(str(folder / "weather")).list_agents() == ["weather"]
+    assert opened.root == folder
+    assert opened.folder_of("weather") == folder / "weather"
+
+
+def test_every_name_has_its_folder(folder):
+    opened = open_folder(folder)
+    for name in opened.names():
+        assert opened.folder_of(name) == folder.joinpath(*name.split("."))
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "empty", "weather.", ".weather", "/etc", "no"])
+def test_a_name_without_an_agent_is_refused(folder, name):
+    with pytest.raises(NotFound, match="No agent"):
+        open_folder(folder).folder_of(name)
+
+
+def test_an_agent_beside_a_single_one_is_refused(folder):
+    with pytest.raises(NotFound):
+        open_folder(folder / "weather").folder_of("no_code")
+
+
+def test_a_folder_that_does_not_exist_is_refused_with_a_way_out(tmp_path):
+    with pytest.raises(BadInput, match="does not exist") as refused:
+        open_folder(tmp_path / "missing")
+    assert "Name a folder" in refused.value.hint
+
+
+def test_a_file_is_no_agents_folder(folder):
+    with pytest.raises(BadInput, match="is not a folder"):
+        open_folder(folder / "shared.py")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["weather/agent.py", "weather/deep/tools.py", "weather/sub.yaml", "weather/.env", "shared.py", ".env"],
+)
+def test_a_change_of_code_is_another_version(folder, name):
+    opened = open_folder(folder)
+    before = opened.code_version("weather")
+
+    write(folder, name, text="changed = 1")
+
+    assert opened.code_version("weather") != before
+    write(folder, name, text="changed = 2")
+    assert opened.code_version("weather") != before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "weather/trip.evalset.json",
+        "weather/trip.evalset.yaml",
+        "weather/trip.test.json",
+        "weather/test_config.json",
+        "weather/.adk/session.py",
+        "weather/.devui/x.py",
+        "weather/__pycache__/x.py",
+        "weather/data.csv",
+        "no_code/tools.py",
+    ],
+)
+def test_data_caches_and_other_agents_are_not_its_code(folder, name):
+    opened = open_folder(folder)
+    before = opened.code_version("weather")
+
+    write(folder, name, text="changed")
+
+    assert opened.code_version("weather") == before
+
+
+def test_the_same_code_elsewhere_is_the_same_version(folder, tmp_path_factory):
+    copy = shutil.copytree(folder, tmp_path_factory.mktemp("copy") / "agents")
+
+    assert open_folder(copy).code_version("weather") == open_folder(folder).code_version("weather")
+
+
+def test_a_renamed_file_is_another_version(folder):
+    before = open_folder(folder).code_version("weather")
+
+    (folder / "weather/agent.py").rename(folder / "weather/tools.py")
+    (folder / "weather/root_agent.yaml").touch()
+
+    assert open_folder(folder).code_version("weather") != before
+
+
+def test_a_removed_file_is_another_version(folder):
+    opened = open_folder(folder)
+    before = opened.code_version("weather")
+
+    (folder / "weather/__init__.py").unlink()
+
+    assert opened.code_version("weather") != before
+
+
+def test_a_virtual_environment_holds_no_agents(folder):
+    write(folder, "venv/pyvenv.cfg", "venv/lib/some_package/agent.py")
+
+    assert not [name for name in open_folder(folder).names() if name.startswith("venv")]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("agent.py", True), ("a.YAML", False), (".env", True), (".x.py", False)]
+)
+def test_code_is_told_by_its_name(name, code):
+    assert is_code(name) is code

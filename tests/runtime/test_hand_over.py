@@ -1,0 +1,231 @@
+"""Queued runs and processes that end before they begin them: none is lost, failed by mistake, or handed on for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from devui.supervisor import deliveries
+from sessions_app import db
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.models import AgentSession, Run, RuntimeProcess
+from sessions_app.runs import client as runs_client
+from sessions_app.runs import rows
+from sessions_app.views import console
+from tests.runtime.conftest import Stage, pid_of, read_events, read_run, until
+
+Status = Run.Status
+
+
+@pytest.fixture
+async def own(supervise) -> AsyncIterator[Stage]:
+    """A stage of the test's own, which the console hands its runs to."""
+    async with supervise() as opened:
+        runs_client.register(opened.supervisor)
+        yield opened
+        runs_client.register(None)
+
+
+async def block(stage: Stage, seconds: float = 30) -> Run:
+    """Start a run that blocks its process, and return once it does."""
+    session = await stage.session("napper")
+    nap = await stage.start(session, f'call nap {{"seconds": {seconds}}}')
+    await until(lambda: read_events(session), lambda events: len(events) == 2)
+    return nap
+
+
+async def kill(stage: Stage, nap: Run) -> None:
+    """End the process of a run as a kernel that is out of memory does."""
+    os.kill((await read_run(nap)).runtime.pid, signal.SIGKILL)
+
+
+async def is_assigned(run: Run) -> Run:
+    return await until(lambda: read_run(run), lambda row: row.runtime_id is not None)
+
+
+async def test_a_run_whose_process_dies_while_the_console_hands_it_over_is_run_by_the_next(own: Stage):
+    nap = await block(own)
+    queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
+    handing_over = asyncio.create_task(console._hand_over("napper", queued.pk))
+    await is_assigned(queued)
+
+    await kill(own, nap)
+    await handing_over
+
+    ended = await own.end_of(queued)
+    assert (ended.status, ended.error) == (Status.DONE, "")
+    assert (await read_run(nap)).status == Status.CRASHED
+
+
+@pytest.mark.soak
+async def test_a_run_that_was_handed_over_before_its_process_died_is_run_by_the_next(own: Stage, monkeypatch):
+    monkeypatch.setattr(deliveries, "HAND_OVER_S", 0.1)
+    nap = await block(own)
+    queued = await own.start(await own.session("napper"), 'call nap {"seconds": 0}')
+
+    await kill(own, nap)
+
+    assert (await own.end_of(queued)).status == Status.DONE
+
+
+@pytest.mark.soak
+async def test_a_process_that_dies_when_it_begins_is_replaced_only_so_often(own: Stage, agents_dir):
+    agent = agents_dir / "talker" / "agent.py"
+    dies = "import os\nfrom sessions_app.runs import rows\nrows.claim = lambda *given: os._exit(9)\n"
+    agent.write_text(dies + agent.read_text())
+    run = await own.queue(await own.session("talker"), "say hi")
+
+    await console._hand_over("talker", run.pk)
+
+    ended = await own.end_of(run)
+    assert (ended.status, ended.error_type) == (Status.CRASHED, "RuntimeCrashed")
+    assert f"{deliveries.MOST_PROCESSES} processes ended before they had begun it" in ended.error
+    assert "exit status 9" in ended.error
+    count = await db.read(RuntimeProcess.objects.count)
+    assert count == deliveries.MOST_PROCESSES
+
+
+@pytest.mark.soak
+async def test_runs_that_waited_long_are_handed_on_while_others_look_for_orphans(supervise):
+    async with supervise(sweep=0.01) as stage:
+        nap = await block(stage)
+        sessions = [await stage.session("napper") for _ in range(6)]
+        queued = [await stage.queue(session, 'call nap {"seconds": 0}') for session in sessions]
+        client = await stage.supervisor.client("napper")
+        handing_over = [asyncio.create_task(client.start_run(run.pk)) for run in queued]
+        for run in queued:
+            await is_assigned(run)
+        await db.write(Run.objects.update, created_at=time.time() - 10 * rows.UNASSIGNED_S)
+
+        await kill(stage, nap)
+
+        assert {(await stage.end_of(run)).status for run in queued} == {Status.DONE}
+        await asyncio.gather(*handing_over)
+
+
+async def test_a_process_that_cannot_take_a_run_late_is_told_by_the_run(own: Stage, agents_dir, monkeypatch):
+    monkeypatch.setattr(deliveries, "HAND_OVER_S", 0.1)
+    agent = agents_dir / "napper" / "agent.py"
+    fails = (
+        "from devui.runtime import host\nread = host._read_run\n"
+        "def fail_second(run_id):\n    global read\n    mine, read = read, None\n    return mine(run_id)\n"
+        "host._read_run = fail_second\n"
+    )
+    agent.write_text(fails + agent.read_text())
+    await block(own, seconds=4)
+
+    late = await own.start(await own.session("napper"), 'call nap {"seconds": 0}')
+    assert (await read_run(late)).status == Status.QUEUED
+
+    ended = await own.end_of(late)
+    assert ended.status == Status.FAILED
+    assert "500" in ended.error
+
+
+async def test_a_run_whose_process_is_killed_while_it_loads_is_run_by_the_next(own: Stage, agents_dir):
+    agent, flag = agents_dir / "talker" / "agent.py", agents_dir.parent / "loaded-once"
+    waits = f"import pathlib, time\nflag = pathlib.Path({str(flag)!r})\nif not flag.exists():\n"
+    agent.write_text(waits + "    flag.touch()\n    time.sleep(60)\n" + agent.read_text())
+    run = await own.queue(await own.session("talker"), "say hi")
+    handing_over = asyncio.create_task(console._hand_over("talker", run.pk))
+
+    async def is_loading() -> bool:
+        return flag.exists()
+
+    await until(is_loading, bool)
+    await kill(own, run)
+    await handing_over
+
+    ended = await own.end_of(run)
+    assert (ended.status, ended.error) == (Status.DONE, "")
+
+
+async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, agents_dir):
+    (agents_dir / "talker" / "agent.py").write_text("import os\nos._exit(7)\n")
+    run = await own.queue(await own.session("talker"), "say hi")
+
+    await console._hand_over("talker", run.pk)
+
+    ended = await own.end_of(run)
+    assert (ended.status, "exit status 7" in ended.error) == (Status.CRASHED, True)
+    assert await db.read(RuntimeProcess.objects.count) == 1
+
+
+async def test_a_run_cancelled_while_it_is_handed_over_stays_cancelled(own: Stage):
+    nap = await block(own)
+    queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
+    handing_over = asyncio.create_task(console._hand_over("napper", queued.pk))
+    await is_assigned(queued)
+
+    await (await own.supervisor.client("napper")).cancel_run(queued.pk)
+    await kill(own, nap)
+    await handing_over
+
+    assert (await own.end_of(queued)).status == Status.CANCELLED
+    await pid_of(own, "napper")
+    assert (await read_run(queued)).status == Status.CANCELLED
+
+
+async def test_runs_that_are_being_handed_over_end_with_the_server(supervise, agents_dir):
+    (agents_dir / "talker" / "agent.py").write_text("import time\ntime.sleep(60)\n")
+    async with supervise() as stage:
+        run = await stage.queue(await stage.session("talker"), "say hi")
+        client = await stage.supervisor.client("talker")
+        handing_over = asyncio.create_task(client.start_run(run.pk))
+        await is_assigned(run)
+
+    with pytest.raises(RuntimeUnavailable):
+        await handing_over
+    ended = await read_run(run)
+    assert (ended.status, ended.error) == (Status.CRASHED, "The server was stopped.")
+
+
+async def ask(stage: Stage, session: AgentSession, text: str) -> int:
+    """Send a message on ADK's own path and return the status of the answer."""
+    body = {
+        "appName": session.app_name,
+        "userId": session.user_id,
+        "sessionId": session.session_id,
+        "newMessage": {"role": "user", "parts": [{"text": text}]},
+    }
+    client = await stage.supervisor.client(session.app_name)
+    headers, content = {"Content-Type": "application/json"}, json.dumps(body).encode()
+    async with client.open("POST", "/run", headers=headers, content=content) as answer:
+        await answer.aread()
+        return answer.status_code
+
+
+async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage):
+    session = await own.session("talker")
+    first = await own.start(session, "say " + " ".join(["word"] * 40), streaming=True)
+    await own.first_text(first, "talker")
+    asking = asyncio.create_task(ask(own, session, "say hi"))
+    await until(lambda: db.read(Run.objects.count), lambda count: count == 2)
+
+    for run in await db.read(lambda: list(Run.objects.all())):
+        old = run.created_at - 10 * rows.UNASSIGNED_S
+        await db.write(Run.objects.filter(pk=run.pk).update, created_at=old)
+    assert await db.write(rows.crash_orphans) == []
+
+    assert await asking == 200
+    statuses = await db.read(lambda: set(Run.objects.values_list("status", flat=True)))
+    assert statuses == {Status.DONE}
+
+
+async def test_a_run_of_adks_path_ends_with_the_process_its_caller_waits_for(own: Stage):
+    nap = await block(own)
+    session = (await read_run(nap)).session
+    asking = asyncio.create_task(ask(own, session, 'call nap {"seconds": 0}'))
+    await asyncio.sleep(0.2)
+
+    await kill(own, nap)
+
+    with pytest.raises(RuntimeUnavailable):
+        await asking
+    assert await db.read(Run.objects.filter(status__in=rows.ACTIVE).count) == 0

@@ -1,0 +1,249 @@
+"""Agents that do what agents should not, and what becomes of their runs and of everybody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+
+import httpx
+import pytest
+
+from sessions_app import db
+from sessions_app.errors import NotFound, RuntimeUnavailable
+from sessions_app.models import AgentSession, Run, RuntimeProcess
+from tests.runtime.conftest import PATIENCE_S, STAGE_APPS, Stage, gone, pid_of, read_events, read_run, until
+
+Status = Run.Status
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def seconds_to_first_text(stage: Stage, talking: AgentSession) -> tuple[float, Run]:
+    began = time.monotonic()
+    run = await stage.start(talking, "say " + " ".join(["word"] * 60), streaming=True)
+    await stage.first_text(run, "talker")
+    return time.monotonic() - began, run
+
+
+async def test_a_blocking_agent_holds_up_no_other_and_is_cancelled_alone(stage: Stage):
+    """Timed, the only test that is: a second, or three times what the same takes beside no blocking agent."""
+    napping = await stage.session("napper")
+    await stage.run(await stage.session("talker"), "say warm up")
+    usual, _ = await seconds_to_first_text(stage, await stage.session("talker"))
+    nap = await stage.start(napping, 'call nap {"seconds": 30}')
+    await until(lambda: read_events(napping), lambda events: len(events) == 2)
+
+    beside, talk = await seconds_to_first_text(stage, await stage.session("talker"))
+    assert beside < max(1.0, 3 * usual)
+
+    await (await stage.supervisor.client("napper")).cancel_run(nap.pk)
+    assert (await read_run(nap)).status == Status.CANCELLED
+    assert (await read_run(talk)).status in {Status.RUNNING, Status.DONE}
+    assert (await stage.end_of(talk)).status == Status.DONE
+    assert (await stage.run(napping, 'call nap {"seconds": 0}')).status == Status.DONE
+
+
+@pytest.mark.soak
+async def test_runs_that_share_a_process_with_a_cancelled_one_say_why_they_crashed(stage: Stage):
+    blocking, beside = await stage.session("napper"), await stage.session("napper")
+    talk = await stage.start(beside, "say " + " ".join(["word"] * 2_000_000), streaming=True)
+    await until(lambda: read_run(talk), lambda row: row.status == Status.RUNNING)
+    nap = await stage.start(blocking, 'call nap {"seconds": 30}')
+    await until(lambda: read_events(blocking), lambda events: len(events) == 2)
+
+    await (await stage.supervisor.client("napper")).cancel_run(nap.pk)
+
+    assert (await read_run(nap)).status == Status.CANCELLED
+    crashed = await read_run(talk)
+    assert crashed.status == Status.CRASHED
+    assert nap.pk in crashed.error
+
+
+async def test_what_waits_for_a_blocked_process_is_run_by_the_next_one(stage: Stage):
+    blocking, waiting = await stage.session("napper"), await stage.session("napper")
+    nap = await stage.start(blocking, 'call nap {"seconds": 30}')
+    await until(lambda: read_events(blocking), lambda events: len(events) == 2)
+    queued = await stage.start(waiting, 'call nap {"seconds": 0}')
+    assert (await read_run(queued)).status == Status.QUEUED
+
+    await (await stage.supervisor.client("napper")).cancel_run(nap.pk)
+
+    assert (await read_run(nap)).status == Status.CANCELLED
+    assert (await stage.end_of(queued)).status == Status.DONE
+
+
+async def test_a_killed_process_crashes_its_run_at_once(stage: Stage):
+    session = await stage.session("talker")
+    run = await stage.start(session, "say " + " ".join(["word"] * 200), streaming=True)
+    await stage.first_text(run, "talker")
+    reader = asyncio.create_task(stage.frames(run, "talker"))
+    pid = await pid_of(stage, "talker")
+
+    os.kill(pid, signal.SIGKILL)
+
+    assert (await reader)[-1]["status"] == Status.CRASHED
+    crashed = await read_run(run)
+    assert (crashed.status, crashed.error_type) == (Status.CRASHED, "RuntimeCrashed")
+    assert "signal 9" in crashed.error
+    assert (await db.read(RuntimeProcess.objects.get, pk=crashed.runtime_id)).stopped_at is not None
+    assert (await stage.run(session, "say again")).status == Status.DONE
+    assert await pid_of(stage, "talker") != pid
+
+
+async def test_a_process_that_dies_while_it_answers_is_an_error_in_words(stage: Stage):
+    session = await stage.session("trouble")
+    client = await stage.supervisor.client("trouble")
+    body = {
+        "appName": "trouble",
+        "userId": "ann",
+        "sessionId": session.session_id,
+        "newMessage": {"role": "user", "parts": [{"text": "call hard_exit"}]},
+    }
+
+    with pytest.raises(RuntimeUnavailable, match="exit status 3"):
+        async with client.open(
+            "POST", "/run", headers={"Content-Type": "application/json"}, content=json.dumps(body).encode()
+        ) as answer:
+            await answer.aread()
+
+    assert (await db.read(Run.objects.get, session=session)).status == Status.CRASHED
+
+
+async def test_os_exit_crashes_the_run_and_the_next_one_works(stage: Stage):
+    session = await stage.session("trouble")
+
+    crashed = await stage.run(session, "call hard_exit")
+
+    assert (crashed.status, "exit status 3" in crashed.error) == (Status.CRASHED, True)
+    assert (await stage.run(session, "say hi")).status == Status.DONE
+
+
+async def test_sys_exit_fails_the_run_and_leaves_the_process_alone(stage: Stage):
+    session = await stage.session("trouble")
+    pid = await pid_of(stage, "trouble")
+
+    failed = await stage.run(session, "call soft_exit")
+
+    assert (failed.status, failed.error_type) == (Status.FAILED, "AgentExited")
+    assert failed.error == "The agent called sys.exit(4)."
+    assert "in soft_exit" in failed.traceback
+    assert (await stage.run(session, "say hi")).status == Status.DONE
+    assert await pid_of(stage, "trouble") == pid
+
+
+async def test_a_run_of_an_agent_that_cannot_be_loaded_has_an_invocation_of_its_own(stage: Stage):
+    session = await stage.session("broken")
+
+    runs = [await stage.run(session, "say hi") for _ in range(2)]
+
+    named = [event.invocation_id for event in await read_events(session)]
+    assert named == [run.invocation_id for run in runs]
+    assert len(set(named)) == 2
+
+
+async def test_an_agent_may_print_what_it_likes(stage: Stage):
+    session = await stage.session("trouble")
+
+    assert (await stage.run(session, "call print_much")).status == Status.DONE
+
+    assert "trouble | 1999" in stage.lines
+    assert max(len(line) for line in stage.lines) < 10_000
+
+
+@pytest.mark.soak
+async def test_a_fork_is_the_agents_own_business_and_ends_with_the_process(stage: Stage):
+    session = await stage.session("trouble")
+    pid = await pid_of(stage, "trouble")
+
+    assert (await stage.run(session, "call fork")).status == Status.DONE
+    assert (await stage.run(session, "call leave_behind")).status == Status.DONE
+
+    texts = [
+        json.loads(event.data)["content"]["parts"][0].get("text", "") for event in await read_events(session)
+    ]
+    started = [int(text.split("'")[3]) for text in texts if "answered" in text]
+    assert len(started) == 2
+    os.kill(pid, signal.SIGKILL)
+    for child in started:
+        await gone(child)
+
+
+async def test_a_forked_copy_that_comes_back_writes_nothing_twice(stage: Stage):
+    session = await stage.session("trouble")
+
+    assert (await stage.run(session, "call come_back")).status == Status.DONE
+
+    assert [event.author for event in await read_events(session)] == ["user", "trouble", "trouble", "trouble"]
+    assert (await stage.run(session, "say hi")).status == Status.DONE
+
+
+async def test_a_forked_copy_that_comes_back_answers_nobody(stage: Stage):
+    """What the copy inherits, the web's connections among it, is the runtime's alone."""
+    session = await stage.session("trouble")
+    client = await stage.supervisor.client("trouble")
+    over = asyncio.Event()
+
+    async def keep_asking() -> int:
+        asked = 0
+        while not over.is_set():
+            answer = await client.call("GET", "/devui/health")
+            assert answer["runtime_id"]
+            asked += 1
+        return asked
+
+    asking = [asyncio.create_task(keep_asking()) for _ in range(4)]
+    for _ in range(10):
+        assert (await stage.run(session, "call come_back")).status == Status.DONE
+    over.set()
+
+    assert all(asked > 10 for asked in await asyncio.gather(*asking))
+
+
+async def test_a_forked_copy_that_lives_on_keeps_no_answer_open(stage: Stage):
+    session = await stage.session("trouble")
+    child = await stage.supervisor.child("trouble")
+    body = {
+        "appName": "trouble",
+        "userId": "ann",
+        "sessionId": session.session_id,
+        "newMessage": {"role": "user", "parts": [{"text": "call fork"}]},
+    }
+    reader, writer = await asyncio.open_unix_connection(str(child._listener.path))
+    content = json.dumps(body).encode()
+    head = (
+        f"POST /run HTTP/1.1\r\nHost: 127.0.0.1\r\nX-DevUI-Token: {child.config.token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\nConnection: close\r\n\r\n"
+    )
+    writer.write(head.encode() + content)
+
+    answer = await asyncio.wait_for(reader.read(), PATIENCE_S / 2)
+
+    assert answer.startswith(b"HTTP/1.1 200")
+    writer.close()
+
+
+async def test_a_process_answers_nobody_without_its_token(stage: Stage):
+    await stage.health("talker")
+    child = await stage.supervisor.child("talker")
+    for headers in ({}, {"X-DevUI-Token": "guess"}):
+        transport = httpx.AsyncHTTPTransport(uds=str(child._listener.path))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as stranger:
+            for path in ("/devui/health", "/list-apps", "/run_sse"):
+                answer = await stranger.get(path, headers=headers)
+                assert (answer.status_code, answer.json()["code"]) == (403, "wrong_token")
+
+
+async def test_an_app_that_does_not_exist_is_refused(stage: Stage):
+    assert stage.supervisor.apps() == STAGE_APPS
+    with pytest.raises(NotFound, match="No agent 'nobody'"):
+        await stage.supervisor.client("nobody")
+
+
+async def test_requests_sent_while_a_process_starts_wait_for_it(stage: Stage):
+    answers = await asyncio.gather(*(stage.health("talker") for _ in range(5)))
+
+    assert {answer["state"] for answer in answers} == {"ready"}
+    assert len({answer["pid"] for answer in answers}) == 1

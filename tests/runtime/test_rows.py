@@ -1,0 +1,262 @@
+"""The rows of runs and processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sessions_app import writes
+from sessions_app.errors import SessionMissing
+from sessions_app.models import AgentSession, Run, RuntimeProcess
+from sessions_app.runs import processes, rows
+from sessions_app.wire import record
+from sessions_app.writes import SessionKey
+
+Status = Run.Status
+
+
+def new_session(session_id: str = "s1") -> AgentSession:
+    return writes.create_session(SessionKey("", "weather", "ann", session_id))
+
+
+def new_run(session: AgentSession, text: str = "hello") -> Run:
+    message = {"role": "user", "parts": [{"text": text}]}
+    return rows.create_run(session.pk, {"new_message": message, "streaming": True})
+
+
+def new_process(runtime_id: str = "r1", pid: int | None = None) -> RuntimeProcess:
+    return processes.register(runtime_id, "weather", os.getpid() if pid is None else pid, "v1")
+
+
+def status(run: Run) -> str:
+    return Run.objects.get(pk=run.pk).status
+
+
+@pytest.fixture
+def session(db) -> AgentSession:
+    return new_session()
+
+
+@pytest.fixture
+def runtime(db) -> RuntimeProcess:
+    return new_process()
+
+
+def test_a_run_is_queued_with_what_it_was_asked(session):
+    run = new_run(session, "wie geht's? \ud800")
+
+    stored = Run.objects.get(pk=run.pk)
+    assert stored.status == Status.QUEUED
+    assert json.loads(stored.request)["new_message"]["parts"][0]["text"].startswith("wie geht's?")
+    assert rows.active_run(session.pk) == stored
+
+
+def test_a_run_on_a_session_that_does_not_exist_is_refused(db):
+    with pytest.raises(SessionMissing, match="Session not found: 4711"):
+        rows.create_run(4711, {})
+
+
+def test_a_run_is_claimed_only_once(session, runtime):
+    run = new_run(session)
+
+    claimed = rows.claim(run.pk, runtime.pk, "v1")
+
+    assert claimed is not None
+    assert (claimed.status, claimed.code_version, claimed.first_seq) == (Status.RUNNING, "v1", 0)
+    assert rows.claim(run.pk, runtime.pk, "v1") is None
+
+
+def test_a_run_waits_for_the_earlier_ones_on_its_session(session, runtime):
+    first, second = new_run(session, "one"), new_run(session, "two")
+
+    assert rows.claim(second.pk, runtime.pk, "v1") is None
+    assert rows.claim(first.pk, runtime.pk, "v1") is not None
+    assert rows.claim(second.pk, runtime.pk, "v1") is None
+    rows.finish(first.pk, Status.DONE)
+    assert rows.claim(second.pk, runtime.pk, "v1") is not None
+
+
+def test_runs_on_different_sessions_do_not_wait_for_each_other(session, runtime):
+    new_run(session)
+    other = new_run(new_session("s2"))
+
+    assert rows.claim(other.pk, runtime.pk, "v1") is not None
+
+
+def test_a_run_that_ended_keeps_how_it_ended_first(session, runtime):
+    run = new_run(session)
+    rows.claim(run.pk, runtime.pk, "v1")
+    writes.edit_state(SessionKey("", "weather", "ann", "s1"), {"a": 1})
+
+    assert rows.finish(
+        run.pk, Status.FAILED, error_type="ValueError", error="no \x00", traceback="Traceback…"
+    )
+    assert not rows.finish(run.pk, Status.DONE)
+
+    ended = Run.objects.get(pk=run.pk)
+    assert (ended.status, ended.error_type, ended.last_seq) == (Status.FAILED, "ValueError", 1)
+    assert ended.error == "no \N{REPLACEMENT CHARACTER}"
+    assert rows.active_run(session.pk) is None
+
+
+def test_the_active_run_of_a_session_is_the_one_that_runs(session, runtime):
+    first, second = new_run(session), new_run(session)
+    rows.claim(first.pk, runtime.pk, "v1")
+
+    assert rows.active_run(session.pk) == first
+    rows.finish(first.pk, Status.WAITING)
+    assert rows.active_run(session.pk) == second
+
+
+def test_a_cancel_is_heard_by_the_process_that_has_the_run(session, runtime):
+    run = new_run(session)
+    rows.claim(run.pk, runtime.pk, "v1")
+    assert rows.cancel_requests(runtime.pk) == []
+
+    assert rows.request_cancel(run.pk)
+
+    assert rows.cancel_requests(runtime.pk) == [run.pk]
+    rows.finish(run.pk, Status.CANCELLED)
+    assert rows.cancel_requests(runtime.pk) == []
+    assert not rows.request_cancel(run.pk)
+
+
+def event(event_id: str, author: str, **parts) -> dict:
+    content = {"role": "model", "parts": [parts]}
+    return {"id": event_id, "invocationId": "i1", "author": author, "timestamp": 1.0, "content": content}
+
+
+def test_a_long_running_call_is_open_until_the_user_answers_it(session):
+    key = SessionKey("", "weather", "ann", "s1")
+    asked = event("e1", "weather", functionCall={"id": "c1", "name": "pay", "args": {}})
+    writes.append_event(key, record({**asked, "longRunningToolIds": ["c1"]}))
+    pending = {"id": "c1", "name": "pay", "response": {"status": "pending"}}
+    writes.append_event(key, record(event("e2", "weather", functionResponse=pending)))
+    assert rows.open_calls(session.pk, "i1") == ["c1"]
+    assert rows.open_calls(session.pk, "another") == []
+
+    answer = {"id": "c1", "name": "pay", "response": {"status": "approved"}}
+    writes.append_event(key, record(event("e3", "user", functionResponse=answer)))
+    assert rows.open_calls(session.pk, "i1") == []
+
+
+def test_the_runs_of_a_process_crash_with_it_and_say_why(session, runtime):
+    running, queued = new_run(session), new_run(session)
+    done = new_run(new_session("s2"))
+    rows.claim(running.pk, runtime.pk, "v1")
+    rows.assign(queued.pk, runtime.pk)
+    rows.assign(done.pk, runtime.pk)
+    rows.finish(done.pk, Status.DONE)
+
+    crashed = rows.crash_runs_of(runtime.pk, "Signal 9.")
+
+    assert sorted(crashed) == sorted([running.pk, queued.pk])
+    assert status(running) == status(queued) == Status.CRASHED
+    assert Run.objects.get(pk=running.pk).error == "Signal 9."
+    assert status(done) == Status.DONE
+
+
+def test_runs_of_a_process_that_is_gone_are_orphans(session):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        runtime = new_process(pid=process.pid)
+        run = new_run(session)
+        rows.claim(run.pk, runtime.pk, "v1")
+        assert rows.crash_orphans() == []
+
+    assert rows.crash_orphans() == [run.pk]
+    assert status(run) == Status.CRASHED
+    assert RuntimeProcess.objects.get(pk=runtime.pk).stopped_at is not None
+
+
+def test_a_pid_that_is_used_again_is_another_process(session, runtime):
+    run = new_run(session)
+    rows.claim(run.pk, runtime.pk, "v1")
+    RuntimeProcess.objects.update(pid_started_at=runtime.pid_started_at - 3600)
+
+    assert rows.crash_orphans() == [run.pk]
+
+
+def test_a_process_on_another_host_lives_while_its_heart_beats(session, runtime):
+    run = new_run(session)
+    rows.claim(run.pk, runtime.pk, "v1")
+    RuntimeProcess.objects.update(host=socket.gethostname() + "-other", pid=1)
+    processes.beat(runtime.pk)
+    assert rows.crash_orphans() == []
+
+    RuntimeProcess.objects.update(heartbeat_at=time.time() - processes.SILENCE_S - 1)
+    assert rows.crash_orphans() == [run.pk]
+
+
+def test_what_a_process_has_not_begun_is_left_for_a_while_to_who_hands_it_on(session, runtime):
+    run = new_run(session)
+    rows.assign(run.pk, runtime.pk)
+    Run.objects.update(created_at=time.time() - 10 * rows.UNASSIGNED_S)
+    processes.stop(runtime.pk)
+    assert rows.crash_orphans() == []
+
+    RuntimeProcess.objects.update(stopped_at=time.time() - rows.HANDED_ON_S - 1)
+    assert rows.crash_orphans() == [run.pk]
+
+
+def test_what_a_process_that_was_silent_for_long_has_not_begun_is_an_orphan_at_once(session, runtime):
+    run = new_run(session)
+    rows.assign(run.pk, runtime.pk)
+    processes.stop(runtime.pk)
+    RuntimeProcess.objects.update(heartbeat_at=time.time() - rows.UNASSIGNED_S - 1)
+    assert rows.crash_orphans() == [run.pk]
+
+
+def test_a_queued_run_that_somebody_has_begun_is_not_ended_as_queued(session, runtime):
+    begun, waiting = new_run(session), new_run(session)
+    rows.claim(begun.pk, runtime.pk, "v1")
+    assert not rows.end_queued(begun.pk, Status.FAILED, "X", "no")
+    assert rows.end_queued(waiting.pk, Status.FAILED, "X", "no")
+    assert (status(begun), status(waiting)) == (Status.RUNNING, Status.FAILED)
+
+
+def test_a_run_of_adks_path_is_not_handed_on(session, runtime):
+    ours = new_run(session)
+    rows.create_run(session.pk, {}, rows.ADK, runtime.pk)
+    rows.assign(ours.pk, runtime.pk)
+    assert rows.not_begun_by(runtime.pk) == [ours.pk]
+
+
+def test_a_queued_run_nobody_took_is_an_orphan_after_a_while(session):
+    run = new_run(session)
+    assert rows.crash_orphans() == []
+
+    Run.objects.update(created_at=time.time() - rows.UNASSIGNED_S - 1)
+    assert rows.crash_orphans() == [run.pk]
+
+
+def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, monkeypatch):
+    monkeypatch.setattr(processes, "BATCH", 2)
+    for name in ("old-1", "old-2", "old-3", "young", "living", "busy"):
+        new_process(name)
+    long_ago = time.time() - processes.KEPT_S - 1
+    RuntimeProcess.objects.filter(pk__in=["old-1", "old-2", "old-3", "busy"]).update(stopped_at=long_ago)
+    processes.stop("young")
+    run, queued = new_run(session), new_run(session)
+    rows.claim(run.pk, "old-1", "v1")
+    rows.finish(run.pk, Status.DONE)
+    rows.assign(queued.pk, "busy")
+
+    assert [processes.forget_stopped() for _ in range(3)] == [2, 1, 0]
+
+    kept = set(RuntimeProcess.objects.values_list("pk", flat=True))
+    assert kept == {"young", "living", "busy"}
+    ended = Run.objects.get(pk=run.pk)
+    assert (ended.status, ended.runtime_id) == (Status.DONE, None)
+
+
+def test_no_process_has_started_under_a_pid_that_is_not_in_use():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert processes.started_at(process.pid) is None
+    assert abs((processes.started_at(os.getpid()) or 0) - time.time()) < 3600

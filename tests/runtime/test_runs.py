@@ -1,0 +1,324 @@
+"""Runs in real processes: what is written, what is streamed, what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from sessions_app import db
+from sessions_app.errors import NotFound, RuntimeUnavailable
+from sessions_app.models import AgentCard, Run
+from sessions_app.runs import rows
+from tests.runtime.conftest import Stage, opened_stage, read_events, read_run, until
+
+Status = Run.Status
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def texts(frames: list[dict]) -> str:
+    return "".join(frame["text"] for frame in frames if frame["type"] == "chunk")
+
+
+async def test_a_run_is_carried_out_and_streams_what_is_said(stage: Stage):
+    session = await stage.session("talker")
+    run = await stage.start(session, "say one two three", streaming=True)
+
+    frames = await stage.frames(run, "talker")
+
+    assert texts(frames)
+    assert "one two three ".startswith(texts(frames))  # the stored event may overtake the last chunk
+    assert [frame["status"] for frame in frames if frame["type"] == "status"] == ["queued", "running", "done"]
+    assert frames[-1] == {"n": frames[-1]["n"], "type": "end", "status": "done"}
+    stored = [frame for frame in frames if frame["type"] == "stored"]
+    assert [(frame["seq"], frame["author"]) for frame in stored] == [(1, "user"), (2, "talker")]
+    ended = await stage.end_of(run)
+    assert (ended.status, ended.first_seq, ended.last_seq) == (Status.DONE, 0, 2)
+    assert ended.invocation_id == (await read_events(session))[0].invocation_id
+    assert ended.code_version == ended.runtime.code_version != ""
+
+
+async def test_without_streaming_nothing_is_streamed(stage: Stage):
+    session = await stage.session("talker")
+    run = await stage.start(session, "say one two")
+    assert texts(await stage.frames(run, "talker")) == ""
+
+
+async def test_a_run_is_found_again_while_it_streams(stage: Stage):
+    session = await stage.session("talker")
+    words = " ".join(f"w{n}" for n in range(40))
+    run = await stage.start(session, f"say {words}", streaming=True)
+    said = await stage.first_text(run, "talker")
+
+    frames = await stage.frames(run, "talker")
+
+    assert texts(frames).startswith(said)
+    assert words.startswith(texts(frames).strip())
+    assert frames[-1]["status"] == Status.DONE
+
+
+async def test_a_run_goes_on_when_nobody_listens(stage: Stage):
+    session = await stage.session("talker")
+    run = await stage.start(session, "say one two three", streaming=True)
+    await stage.first_text(run, "talker")
+
+    assert (await stage.end_of(run)).status == Status.DONE
+    assert [event.author for event in await read_events(session)] == ["user", "talker"]
+
+
+async def test_runs_on_one_session_take_turns_in_their_order(stage: Stage):
+    session = await stage.session("talker")
+    runs = [await stage.queue(session, f"say run {n}") for n in range(4)]
+    client = await stage.supervisor.client("talker")
+
+    await asyncio.gather(*(client.start_run(run.pk) for run in reversed(runs)))
+    ended = [await stage.end_of(run) for run in runs]
+
+    assert [run.status for run in ended] == [Status.DONE] * 4
+    assert [(run.first_seq, run.last_seq) for run in ended] == [(0, 2), (2, 4), (4, 6), (6, 8)]
+
+
+async def test_runs_on_different_sessions_run_side_by_side(stage: Stage):
+    sessions = [await stage.session("talker") for _ in range(2)]
+    words = " ".join(f"w{n}" for n in range(20))
+    runs = [await stage.start(session, f"say {words}", streaming=True) for session in sessions]
+
+    first, second = [await stage.end_of(run) for run in runs]
+
+    assert first.started_at < second.finished_at
+    assert second.started_at < first.finished_at
+
+
+async def test_a_failed_run_keeps_its_traceback_and_is_seen_in_the_session(stage: Stage):
+    session = await stage.session("trouble")
+
+    run = await stage.run(session, "call fail")
+
+    assert (run.status, run.error_type, run.error) == (Status.FAILED, "ZeroDivisionError", "nothing to share")
+    assert "in fail" in run.traceback
+    assert 'raise ZeroDivisionError("nothing to share")' in run.traceback
+    last = (await read_events(session))[-1]
+    assert (last.kind, last.author, last.seq) == ("error", "trouble", run.last_seq)
+    assert json.loads(last.data)["errorCode"] == "ZeroDivisionError"
+    assert [event.kind for event in await read_events(session)].count("error") == 1, "ADK told of it already"
+    assert (await stage.run(session, "say again")).status == Status.DONE
+
+
+async def test_an_agents_error_takes_one_line_in_the_log(stage: Stage):
+    told_before = len(stage.lines)
+
+    await stage.run(await stage.session("trouble"), "call fail")
+
+    told = stage.lines[told_before:]
+    assert any("ZeroDivisionError" in line for line in told)
+    assert not any("Traceback" in line for line in told)
+
+
+async def test_a_run_config_that_cannot_be_is_a_failed_run(stage: Stage):
+    session = await stage.session("talker")
+
+    run = await stage.run(session, "say hi", run_config={"max_llm_cals": 3})
+
+    assert (run.status, run.error_type) == (Status.FAILED, "ValidationError")
+    assert "max_llm_cals" in run.error
+
+
+async def test_the_limit_of_model_calls_ends_a_run_by_its_own_error(stage: Stage):
+    session = await stage.session("trouble")
+
+    run = await stage.run(session, "call print_much", run_config={"max_llm_calls": 1})
+
+    assert (run.status, run.error_type) == (Status.FAILED, "LlmCallsLimitExceededError")
+
+
+async def test_a_long_running_call_leaves_the_run_waiting(stage: Stage):
+    session = await stage.session("patient")
+
+    run = await stage.run(session, 'call ask_boss {"what": "leave"}')
+
+    assert run.status == Status.WAITING
+    call_id = (await db.read(rows.open_calls, session.pk, run.invocation_id))[0]
+    answer = {"id": call_id, "name": "ask_boss", "response": {"status": "yes"}}
+    message = {"role": "user", "parts": [{"functionResponse": answer}]}
+    answered = await db.write(rows.create_run, session.pk, {"new_message": message})
+    await (await stage.supervisor.client("patient")).start_run(answered.pk)
+    assert (await stage.end_of(answered)).status == Status.DONE
+
+
+async def test_a_state_delta_and_metadata_travel_with_the_message(stage: Stage):
+    session = await stage.session("talker")
+
+    await stage.run(session, "say hi", state_delta={"tone": "dry"}, custom_metadata={"ticket": 7})
+
+    first = json.loads((await read_events(session))[0].data)
+    assert first["actions"]["stateDelta"] == {"tone": "dry"}
+    assert first["customMetadata"] == {"ticket": 7}
+
+
+async def test_an_agent_that_cannot_be_imported_says_where(stage: Stage):
+    health = await stage.health("broken")
+
+    assert health["state"] == "failed"
+    error = health["error"]
+    assert (error["type"], error["file"], error["line"]) == (
+        "KeyError",
+        str(stage.supervisor.folder.root / "broken" / "helper.py"),
+        2,
+    )
+    assert error["traceback"].startswith("Traceback (most recent call last)")
+    assert "agent_loader" not in error["traceback"]
+    card = await db.read(AgentCard.objects.get, app_name="broken")
+    assert (card.status, json.loads(card.error)["line"]) == (AgentCard.Status.FAILED, 2)
+
+
+async def test_while_one_agent_is_broken_the_others_work(stage: Stage):
+    broken, talking = await stage.session("broken"), await stage.session("talker")
+
+    failed, done = await asyncio.gather(stage.run(broken, "say hi"), stage.run(talking, "say hi"))
+
+    assert (failed.status, failed.error_type, done.status) == (Status.FAILED, "KeyError", Status.DONE)
+    assert [event.kind for event in await read_events(broken)] == ["error"]
+
+
+async def test_every_run_of_a_broken_agent_says_the_same(stage: Stage):
+    session = await stage.session("broken")
+
+    first, second = [await stage.run(session, "say hi") for _ in range(2)]
+
+    assert first.traceback.splitlines()[-1].startswith("KeyError: ")
+    assert first.traceback == second.traceback
+
+
+async def test_an_agent_that_was_loaded_is_described(stage: Stage):
+    await stage.health("talker")
+
+    card = await db.read(AgentCard.objects.get, app_name="talker")
+
+    assert card.status == AgentCard.Status.READY
+    tree = json.loads(card.description)
+    assert (tree["name"], tree["description"], tree["model"]) == ("talker", "Says what it is told.", "acting")
+    assert await (await stage.supervisor.client("talker")).call("GET", "/devui/describe") == tree
+
+
+async def test_a_nested_agent_is_run_with_its_env_file(stage: Stage):
+    session = await stage.session("group.inner")
+
+    run = await stage.run(session, "say hi")
+
+    assert run.status == Status.DONE
+    tree = await (await stage.supervisor.client("group.inner")).call("GET", "/devui/describe")
+    assert (tree["description"], tree["app"]["is_app"]) == ("good evening", True)
+
+
+async def test_an_agent_written_in_yaml_is_loaded(stage: Stage):
+    assert (await stage.health("written"))["state"] == "ready"
+
+    tree = await (await stage.supervisor.client("written")).call("GET", "/devui/describe")
+    assert (tree["name"], tree["description"], tree["instruction"]) == (
+        "written",
+        "Written in YAML.",
+        "Be brief.",
+    )
+
+
+async def test_the_metrics_of_evals_come_from_the_process(stage: Stage):
+    client = await stage.supervisor.client("talker")
+
+    metrics = await client.call("GET", "/devui/metrics")
+
+    assert "tool_trajectory_avg_score" in {metric["name"] for metric in metrics}
+
+
+async def test_an_eval_run_that_does_not_exist_leaves_the_process_free_and_unharmed(stage: Stage):
+    client = await stage.supervisor.client("talker")
+    before = await stage.health("talker")
+
+    await client.call("POST", "/devui/evals", {"eval_run_id": "none"})
+    await client.call("POST", "/devui/evals/none/cancel")
+
+    after = await until(lambda: stage.health("talker"), lambda health: health["active_runs"] == 0)
+    assert after == before
+    assert not [line for line in stage.lines if "Eval run none" in line]
+    assert (await stage.run(await stage.session("talker"), "say hi")).status == Status.DONE
+
+
+async def test_what_the_process_refuses_is_said_in_its_words(stage: Stage):
+    client = await stage.supervisor.client("talker")
+    with pytest.raises(NotFound, match="No run 'none'"):
+        await client.call("POST", "/devui/runs", {"run_id": "none"})
+    with pytest.raises(RuntimeUnavailable, match="could not be loaded"):
+        await (await stage.supervisor.client("broken")).call("GET", "/devui/describe")
+
+
+async def test_cancelling_a_run_that_listens_ends_it_and_nothing_else(stage: Stage):
+    session, other = await stage.session("talker"), await stage.session("talker")
+    words = " ".join(["word"] * 200)
+    run = await stage.start(session, f"say {words}", streaming=True)
+    beside = await stage.start(other, "say one two three four five")
+    await stage.first_text(run, "talker")
+
+    client = await stage.supervisor.client("talker")
+    await client.cancel_run(run.pk)
+
+    assert (await read_run(run)).status == Status.CANCELLED
+    assert (await stage.end_of(beside)).status == Status.DONE
+    assert json.loads((await read_events(session))[-1].data)["errorCode"] == "INVOCATION_ABORTED"
+    assert (await stage.frames(run, "talker"))[-1]["status"] == Status.CANCELLED
+    assert (await stage.run(session, "say again")).status == Status.DONE
+
+
+async def test_cancelling_a_queued_run_takes_it_out_of_the_queue(stage: Stage):
+    session = await stage.session("talker")
+    words = " ".join(["word"] * 20)
+    running = await stage.start(session, f"say {words}")
+    queued = await stage.start(session, "say never")
+
+    await (await stage.supervisor.client("talker")).cancel_run(queued.pk)
+
+    assert (await read_run(queued)).status == Status.CANCELLED
+    assert (await stage.end_of(running)).status == Status.DONE
+    assert (await stage.run(session, "say after")).first_seq == 2
+
+
+async def test_a_run_of_another_server_is_cancelled_through_the_store(stage: Stage, tmp_path):
+    session = await stage.session("talker")
+    run = await stage.start(session, "say " + " ".join(["word"] * 1000), streaming=True)
+    await stage.first_text(run, "talker")
+
+    async with opened_stage(stage.supervisor.folder.root, tmp_path) as other:
+        assert other.supervisor.child_with((await read_run(run)).runtime_id) is None
+        await (await other.supervisor.client("talker")).cancel_run(run.pk)
+
+    assert (await read_run(run)).status == Status.CANCELLED
+
+
+async def test_cancelling_a_run_that_has_ended_changes_nothing(stage: Stage):
+    run = await stage.run(await stage.session("talker"), "say hi")
+
+    await (await stage.supervisor.client("talker")).cancel_run(run.pk)
+
+    assert (await read_run(run)).status == Status.DONE
+
+
+async def test_a_client_of_adk_that_goes_away_cancels_its_run(stage: Stage):
+    session = await stage.session("talker")
+    client = await stage.supervisor.client("talker")
+    words = " ".join(["word"] * 200)
+    body = {
+        "appName": "talker",
+        "userId": "ann",
+        "sessionId": session.session_id,
+        "streaming": True,
+        "newMessage": {"role": "user", "parts": [{"text": f"say {words}"}]},
+    }
+    headers = {"Content-Type": "application/json"}
+
+    async with client.open("POST", "/run_sse", headers=headers, content=json.dumps(body).encode()) as answer:
+        async for chunk in answer.aiter_raw():
+            if b'"partial":true' in chunk:
+                break
+
+    run = await stage.end_of(await db.read(Run.objects.get, session=session))
+    assert (run.status, run.source) == (Status.CANCELLED, "adk")

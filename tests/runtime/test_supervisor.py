@@ -1,0 +1,200 @@
+"""The supervisor's processes: started, replaced when code changes, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+
+from devui.supervisor import sockets
+from sessions_app import db
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.models import AgentCard, Run, RuntimeProcess
+from sessions_app.runs import processes, rows
+from tests.runtime.conftest import Stage, gone, is_running, pid_of, read_events, read_run, until
+
+Status = Run.Status
+
+
+@pytest.fixture
+async def own(supervise) -> AsyncIterator[Stage]:
+    """A stage of the test's own, whose agents it changes."""
+    async with supervise() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("call", ["os._exit(7)", "import sys; sys.exit(7)"])
+async def test_an_agent_that_exits_when_imported_is_listed_with_the_reason(own: Stage, agents_dir, call):
+    (agents_dir / "talker" / "agent.py").write_text(f"import os\nprint('last words')\n{call}\n")
+    run = await own.queue(await own.session("talker"), "say hi")
+
+    with suppress(RuntimeUnavailable):
+        await (await own.supervisor.client("talker")).start_run(run.pk)
+
+    assert (await own.end_of(run)).status in {Status.FAILED, Status.CRASHED}
+    card = await until(
+        lambda: db.read(AgentCard.objects.filter(app_name="talker").first), lambda found: found is not None
+    )
+    assert card.status == AgentCard.Status.FAILED
+    error = json.loads(card.error)
+    assert "7" in error["message"]
+    assert "talker | last words" in own.lines
+
+
+async def test_changed_code_is_run_by_a_new_process_while_the_old_one_finishes(own: Stage, agents_dir):
+    session, other = await own.session("talker"), await own.session("talker")
+    words = " ".join(["word"] * 40)
+    old = await own.start(session, f"say {words}", streaming=True)
+    await own.first_text(old, "talker")
+    pid = await pid_of(own, "talker")
+    source = agents_dir / "talker" / "agent.py"
+
+    source.write_text(source.read_text().replace('name="talker"', 'name="renamed"'))
+    new = await own.run(other, "say hi")
+
+    assert [event.author for event in await read_events(other)] == ["user", "renamed"]
+    assert new.code_version != (await read_run(old)).code_version
+    assert (await own.end_of(old)).status == Status.DONE
+    await gone(pid)
+
+
+@pytest.mark.soak
+async def test_a_run_behind_one_of_the_old_code_waits_for_its_turn(own: Stage, agents_dir):
+    session = await own.session("talker")
+    first = await own.start(session, "say " + " ".join(["word"] * 40), streaming=True)
+    await own.first_text(first, "talker")
+    (agents_dir / "talker" / "extra.py").write_text("")
+
+    second = await own.run(session, "say hi")
+
+    first = await read_run(first)
+    assert (first.status, second.status) == (Status.DONE, Status.DONE)
+    assert first.runtime_id != second.runtime_id
+    assert second.started_at >= first.finished_at
+
+
+async def test_a_repaired_agent_works_without_a_restart(own: Stage, agents_dir):
+    session = await own.session("broken")
+    assert (await own.run(session, "say hi")).status == Status.FAILED
+
+    (agents_dir / "broken" / "helper.py").write_text("KEY = 1\n")
+    (agents_dir / "broken" / "agent.py").write_text((agents_dir / "talker" / "agent.py").read_text())
+
+    assert (await own.run(session, "say hi")).status == Status.DONE
+    card = await db.read(AgentCard.objects.get, app_name="broken")
+    assert (card.status, card.error) == (AgentCard.Status.READY, "{}")
+
+
+async def test_a_save_starts_the_new_process_before_anybody_asks(own: Stage, agents_dir):
+    await own.health("talker")
+    old = await db.read(RuntimeProcess.objects.get)
+
+    async def save() -> int:
+        """Nobody says when the watcher is in place, so save until it sees one."""
+        (agents_dir / "talker" / "extra.py").write_text(f"saved = {time.monotonic()}\n")
+        await asyncio.sleep(0.5)
+        return await db.read(RuntimeProcess.objects.exclude(pk=old.pk).count)
+
+    await until(save, lambda count: count > 0)
+
+
+@pytest.mark.soak
+async def test_old_code_that_does_not_finish_is_ended_after_the_limit(supervise, agents_dir):
+    async with supervise(drain=1.0) as stage:
+        session = await stage.session("napper")
+        run = await stage.start(session, 'call nap {"seconds": 30}')
+        await until(lambda: read_events(session), lambda events: len(events) == 2)
+        (agents_dir / "napper" / "extra.py").write_text("")
+        await stage.supervisor.client("napper")
+
+        ended = await stage.end_of(run)
+
+    assert ended.status == Status.CRASHED
+    assert "its code has changed" in ended.error
+
+
+@pytest.mark.soak
+async def test_an_idle_process_is_ended_but_none_with_a_run_and_started_again_when_needed(supervise):
+    async with supervise(idle=0.2, sweep=0.05) as stage:
+        long = await stage.run(await stage.session("talker"), "say " + " ".join(["word"] * 30))
+        assert long.status == Status.DONE, "it took longer than a process may be idle"
+        await gone(long.runtime.pid)
+
+        run = await stage.run(await stage.session("talker"), "say hi")
+
+        assert run.status == Status.DONE
+        assert run.runtime.pid != long.runtime.pid
+
+
+@pytest.mark.soak
+async def test_of_many_idle_processes_the_newest_are_kept(supervise):
+    async with supervise(kept=1, sweep=0.5) as stage:
+        old = await pid_of(stage, "talker")
+        new = await pid_of(stage, "napper")
+
+        await gone(old)
+
+        assert is_running(new)
+
+
+async def test_an_agent_that_never_finishes_loading_is_ended(supervise, agents_dir):
+    (agents_dir / "talker" / "agent.py").write_text("import time\ntime.sleep(60)\n")
+    async with supervise(start=1.0) as stage:
+        run = await stage.queue(await stage.session("talker"), "say hi")
+        client = await stage.supervisor.client("talker")
+        with pytest.raises(RuntimeUnavailable, match="was not loaded within 1 s"):
+            await client.start_run(run.pk)
+        card = await db.read(AgentCard.objects.get, app_name="talker")
+
+    assert (await read_run(run)).status == Status.CRASHED
+    assert "was not loaded within 1 s" in json.loads(card.error)["message"]
+
+
+async def test_no_process_is_left_when_the_supervisor_ends(supervise):
+    async with supervise() as stage:
+        pids = [await pid_of(stage, app) for app in ("talker", "napper")]
+        talk = await stage.start(await stage.session("talker"), "say " + " ".join(["word"] * 200))
+        napping = await stage.session("napper")
+        nap = await stage.start(napping, 'call nap {"seconds": 30}')
+        await until(lambda: read_events(napping), lambda events: len(events) == 2)
+        await until(lambda: read_run(talk), lambda row: row.status == Status.RUNNING)
+
+    assert not any(is_running(pid) for pid in pids)
+    stopped = await read_run(talk)
+    assert (stopped.status, stopped.error_type) == (Status.CANCELLED, "ServerStopped")
+    assert "was stopped" in stopped.error, "nobody asked for it, so the row says why"
+    stopped = await read_run(nap)
+    assert (stopped.status, stopped.error) == (Status.CRASHED, "The server was stopped.")
+    assert await db.read(RuntimeProcess.objects.filter(stopped_at=None).count) == 0
+
+
+async def test_runs_that_nobody_will_end_are_marked_when_the_server_starts(supervise, store):
+    async with supervise() as stage:
+        session = await stage.session("talker")
+        run = await stage.queue(session, "say hi")
+        dead = await db.write(processes.register, "dead", "talker", 2**22 + 1, "v1")
+        await db.write(rows.claim, run.pk, dead.pk, "v1")
+
+    async with supervise():
+        assert (await read_run(run)).status == Status.CRASHED
+
+
+async def test_a_server_forgets_processes_that_ended_long_ago_when_it_starts(supervise, store):
+    for number in range(2 * processes.BATCH + 1):
+        await db.write(processes.register, f"old-{number}", "talker", 1, "v1")
+    await db.write(RuntimeProcess.objects.update, stopped_at=1.0)
+
+    async with supervise():
+        await until(lambda: db.read(RuntimeProcess.objects.count), lambda count: count == 0)
+
+
+@pytest.mark.soak
+async def test_where_there_are_no_unix_sockets_a_loopback_port_does(supervise, monkeypatch):
+    monkeypatch.setattr(sockets, "MAX_PATH", 1)
+    async with supervise() as stage:
+        run = await stage.run(await stage.session("talker"), "say hi")
+    assert run.status == Status.DONE

@@ -1,0 +1,37 @@
+"""The web, with a session to look at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from sessions_app import db, writes
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession
+from tests.web import over
+
+
+@pytest.fixture
+def store(transactional_db: None) -> Iterator[None]:
+    """A store emptied after the test, whose threads end with it."""
+    yield
+    db.close_pools()
+
+
+@pytest_asyncio.fixture
+async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of DevUI that sends what a program sends."""
+    from devui.asgi import application
+
+    async with over(application) as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def session(store: None) -> AgentSession:
+    """A session with state."""
+    key = SessionKey("", "weather", "ann", "s1")
+    return await db.write(writes.create_session, key, {"n": 1, "user:tier": "gold"})

@@ -1,0 +1,90 @@
+"""Every error has one shape, says the way out, and shows nobody a traceback."""
+
+from __future__ import annotations
+
+from devui import errors
+from sessions_app.errors import BadInput
+from tests.security.addresses import addresses
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+GARBAGE = {"Content-Type": "application/json"}
+
+
+async def refusals(web, **headers):
+    """Yield what every address answers each method with a body that means nothing, on an empty store."""
+    for address in addresses():
+        for method in METHODS:
+            answer = await web.request(method, address, content="[null", headers={**GARBAGE, **headers})
+            if answer.status_code >= 400:
+                yield address, answer, (method, address, answer.status_code, answer.text[:200])
+
+
+async def test_every_endpoint_answers_errors_in_the_one_shape(web):
+    seen = set()
+    async for address, answer, where in refusals(web):
+        assert answer.status_code != 500, where
+        if address.strip("/").split("/")[0] not in errors.API_ROOTS:
+            continue
+        seen.add(answer.status_code)
+        assert answer.headers["content-type"] == "application/json", where
+        assert answer.json().keys() == {"detail", "code", "hint"}, where
+        assert answer.json()["code"], where
+        assert answer.json()["hint"], where
+    assert {400, 404, 405, 422, 503} <= seen
+
+
+async def test_every_page_says_what_is_wrong_where_scripts_and_people_find_it(web):
+    seen = set()
+    async for address, answer, where in refusals(web, Accept="text/html"):
+        if address.strip("/").split("/")[0] in errors.API_ROOTS:
+            continue
+        seen.add(answer.status_code)
+        assert answer.headers["content-type"].startswith("text/html"), where
+        assert "data-error-message" in answer.text, where
+        assert "Traceback" not in answer.text, where
+    assert {404, 405} <= seen
+
+
+async def test_a_program_is_told_in_json_on_any_address(web):
+    for path in ("/nothing/", "/api/v1/nothing", "/apps/x"):
+        program = await web.get(path, headers={"Accept": "application/json"})
+        assert program.status_code == 404
+        assert program.json()["code"] == "not_found"
+
+
+async def test_a_person_is_shown_a_page_and_htmx_a_fragment(web):
+    page = await web.get("/nothing/", headers={"Accept": "text/html"})
+    assert page.status_code == 404
+    assert "<!doctype html>" in page.text.lower()
+    assert "not_found" in page.text
+    fragment = await web.get("/nothing/", headers={"Accept": "*/*", "HX-Request": "true"})
+    assert fragment.status_code == 404
+    assert "<html" not in fragment.text
+    assert "data-error-message" in fragment.text
+
+
+async def test_what_was_not_expected_is_logged_and_not_shown(web, monkeypatch, caplog):
+    from sessions_app.api import snapshots
+
+    def broken(app_name: str, user_id: str) -> str:
+        raise RuntimeError("a secret of the machine")
+
+    monkeypatch.setattr(snapshots, "list_text", broken)
+    answer = await web.get("/apps/weather/users/ann/sessions")
+    assert answer.status_code == 500
+    assert answer.json().keys() == {"detail", "code", "hint"}
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+    assert "a secret of the machine" in caplog.text
+
+
+async def test_an_error_page_escapes_what_it_names(web):
+    page = await web.get("/nothing/<script>alert(1)</script>/", headers={"Accept": "text/html"})
+    assert "<script>alert" not in page.text
+
+
+def test_an_error_of_ours_carries_its_status_and_hint(rf):
+    request = rf.get("/list-apps")
+    answer = errors.answer_error(request, BadInput("No.", hint="Yes."))
+    assert answer.status_code == 400
+    assert answer.content == b'{"detail": "No.", "code": "bad_input", "hint": "Yes."}'

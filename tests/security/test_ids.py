@@ -1,0 +1,60 @@
+"""Any id names its own object on pages too: paths keep what an id holds, and pages show it as text."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from sessions_app import db, writes
+from sessions_app.ids import SessionKey
+from sessions_app.paths import session_url
+from tests.hostile import HOSTILE_IDS
+
+DOTS = [".", ".."]
+
+
+def shown(html: str) -> str:
+    """Return the text of a page."""
+    return unescape(re.sub(r"<[^>]*>", " ", html))
+
+
+async def test_any_id_has_a_page_of_its_own(web, session):
+    for hostile in (*HOSTILE_IDS, *DOTS):
+        key = SessionKey("", "weather", hostile, hostile)
+        row = await db.write(writes.create_session, key, {f"of {hostile}": "x"})
+        page = await web.get(session_url(row), headers={"Accept": "text/html"})
+        assert page.status_code == 200, hostile
+        if hostile.isprintable():
+            assert hostile in shown(page.text)
+        assert "<script>alert" not in page.text
+
+
+async def test_any_id_can_be_filtered_by(web, session):
+    for hostile in (*HOSTILE_IDS, *DOTS):
+        key = SessionKey("", hostile, hostile, hostile)
+        await db.write(writes.create_session, key, {})
+        asked = {"app": hostile, "user": hostile}
+        for path in ("/sessions/", "/state/"):
+            answer = await web.get(path, params=asked, headers={"Accept": "text/html"})
+            assert answer.status_code == 200, (path, hostile)
+            assert "<script>alert" not in answer.text
+        listed = (await web.get("/api/v1/sessions", params=asked)).json()
+        assert [found["id"] for found in listed["sessions"]] == [hostile]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/sessions/weather/ann/{}/",
+        "/apps/weather/users/ann/sessions/{}",
+        "/sessions/?user={}",
+        "/api/v1/sessions?user={}",
+        "/runs/?app={}",
+    ],
+)
+@pytest.mark.parametrize("hostile", ["a%00b", "%ff%fe", "%ed%a0%80"])
+async def test_bytes_that_are_no_text_break_nothing(web, path, hostile):
+    answer = await web.get(path.format(hostile), headers={"Accept": "application/json, text/html"})
+    assert answer.status_code == 400 if "%00" in hostile else answer.status_code in {200, 400, 404}

@@ -1,0 +1,190 @@
+"""What DevUI's artifact service does otherwise than one or the other of ADK's services, each on purpose."""
+
+from __future__ import annotations
+
+import pytest
+from google.adk.artifacts.artifact_util import parse_artifact_uri
+from google.adk.artifacts.base_artifact_service import BaseArtifactService
+from google.adk.artifacts.file_artifact_service import FileArtifactService
+from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
+from google.adk.errors.input_validation_error import InputValidationError
+from google.genai import types
+
+from sessions_app.adk import DjangoArtifactService
+from tests.sessions.artifacts.files import SESSION, USER, data, link, text
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def test_without_a_session_a_file_is_the_users_as_the_base_class_says(
+    artifacts: DjangoArtifactService, tmp_path
+):
+    """ADK's file service agrees; its in-memory service refuses."""
+    for service in (artifacts, FileArtifactService(tmp_path)):
+        await service.save_artifact(**USER, filename="a", artifact=text())
+        assert await service.load_artifact(**SESSION, filename="user:a") == text()
+    with pytest.raises(InputValidationError):
+        await InMemoryArtifactService().save_artifact(**USER, filename="a", artifact=text())
+
+
+async def test_a_users_file_is_listed_by_a_name_that_loads_it(artifacts: DjangoArtifactService, tmp_path):
+    """ADK's file service lists the bare name it was saved by, which loads nothing in a session."""
+    files = FileArtifactService(tmp_path)
+    for service, name in ((artifacts, "user:a"), (files, "a")):
+        await service.save_artifact(**USER, filename="a", artifact=text())
+        assert await service.list_artifact_keys(**SESSION) == [name]
+    assert await artifacts.load_artifact(**SESSION, filename="user:a") == text()
+    assert await files.load_artifact(**SESSION, filename="a") is None
+
+
+PATHS = ["../../etc/passwd", "/abs", "C:\\x", "a/../b", "versions", "metadata.json", "%2F"]
+ODD = ["a\nb", "", " pad ", "'; DROP TABLE x", "é" * 3000]
+
+
+@pytest.mark.parametrize("name", PATHS + ODD)
+async def test_a_name_is_a_value_and_never_a_path(artifacts: DjangoArtifactService, name: str):
+    """ADK's services turn names into paths, and refuse or change those that would leave their folder."""
+    await artifacts.save_artifact(**SESSION, filename=name, artifact=text(name))
+    assert await artifacts.list_artifact_keys(**SESSION) == [name]
+    assert await artifacts.load_artifact(**SESSION, filename=name) == text(name)
+
+
+@pytest.mark.parametrize("odd", ["..", "a/b", "user", "apps/x/users", "café ☕", "x" * 500, "'; DROP TABLE"])
+async def test_ids_hold_any_character(artifacts: DjangoArtifactService, odd: str):
+    where = {"app_name": odd, "user_id": odd, "session_id": odd}
+    await artifacts.save_artifact(**where, filename="a", artifact=text())
+    assert await artifacts.list_artifact_keys(**where) == ["a"]
+    assert await artifacts.load_artifact(**where, filename="a") == text()
+    assert await artifacts.load_artifact(**{**where, "session_id": odd + "."}, filename="a") is None
+
+
+@pytest.mark.parametrize("bad", ["a\x00b", "\ud800", "x" * 513])
+@pytest.mark.parametrize("part", ["app_name", "user_id", "session_id"])
+async def test_an_id_no_store_keeps_is_refused(artifacts: DjangoArtifactService, part: str, bad: str):
+    where = {**SESSION, part: bad}
+    with pytest.raises(InputValidationError, match=part.split("_")[0]):
+        await artifacts.save_artifact(**where, filename="a", artifact=text())
+    with pytest.raises(InputValidationError):
+        await artifacts.list_artifact_keys(**where)
+
+
+@pytest.mark.parametrize("bad", ["a\x00b", "\ud800"])
+async def test_a_filename_no_store_keeps_is_refused(artifacts: DjangoArtifactService, bad: str):
+    with pytest.raises(InputValidationError, match="filename"):
+        await artifacts.save_artifact(**SESSION, filename=bad, artifact=text())
+
+
+async def test_a_blank_session_id_is_refused(artifacts: DjangoArtifactService):
+    for call in (
+        artifacts.list_artifact_keys(**USER, session_id=" "),
+        artifacts.save_artifact(**USER, session_id="", filename="a", artifact=text()),
+    ):
+        with pytest.raises(InputValidationError, match="blank"):
+            await call
+
+
+async def test_a_session_id_is_trimmed_as_the_session_service_trims_it(artifacts: DjangoArtifactService):
+    await artifacts.save_artifact(**USER, session_id="  s1 ", filename="a", artifact=text())
+    assert await artifacts.load_artifact(**SESSION, filename="a") == text()
+
+
+async def test_every_field_of_a_part_is_kept(artifacts: DjangoArtifactService):
+    """As in memory; ADK's file service keeps the content, its type and its name."""
+    part = data(b"\x00\x01", "video/mp4", display_name="\ud800.mp4")
+    part.thought_signature = b"\xff\xfe"
+    part.video_metadata = types.VideoMetadata(fps=2, start_offset="1s")
+    part.part_metadata = {"from": "camera", "deep": {"n": [1, None]}}
+    await artifacts.save_artifact(**SESSION, filename="a", artifact=part)
+    assert await artifacts.load_artifact(**SESSION, filename="a") == part
+
+
+async def test_a_lone_surrogate_in_a_text_is_kept(artifacts: DjangoArtifactService):
+    await artifacts.save_artifact(**SESSION, filename="a", artifact=text("\ud800"))
+    assert await artifacts.load_artifact(**SESSION, filename="a") == text("\ud800")
+
+
+async def test_bytes_without_data_are_refused_as_by_adks_file_service(artifacts: DjangoArtifactService):
+    with pytest.raises(InputValidationError, match="data"):
+        await artifacts.save_artifact(
+            **SESSION, filename="a", artifact={"inlineData": {"mimeType": "image/png"}}
+        )
+
+
+async def test_metadata_is_kept_as_json(artifacts: DjangoArtifactService):
+    told = {"at": {1, 2}, "bytes": b"x", 3: float("nan")}
+    await artifacts.save_artifact(**SESSION, filename="a", artifact=text(), custom_metadata=told)
+    version = await artifacts.get_artifact_version(**SESSION, filename="a")
+    assert version is not None
+    assert version.custom_metadata == {"at": [1, 2], "bytes": "eA==", "3": "NaN"}
+
+
+async def test_a_text_has_a_mime_type_as_in_memory(artifacts: DjangoArtifactService):
+    for service in (artifacts, InMemoryArtifactService()):
+        await service.save_artifact(**SESSION, filename="a", artifact=text())
+        version = await service.get_artifact_version(**SESSION, filename="a")
+        assert version is not None
+        assert version.mime_type == "text/plain"
+
+
+async def test_the_canonical_uri_is_adks_own_and_leads_back_to_the_version(artifacts: DjangoArtifactService):
+    for name in ("dir/a.txt", "user:b.txt"):
+        await artifacts.save_artifact(**SESSION, filename=name, artifact=text())
+        version = await artifacts.get_artifact_version(**SESSION, filename=name)
+        assert version is not None
+        target = parse_artifact_uri(version.canonical_uri)
+        assert target is not None
+        assert await artifacts.load_artifact(**target._asdict()) == text()
+
+
+@pytest.fixture(params=["devui", "adk in memory"])
+def linking(request: pytest.FixtureRequest) -> BaseArtifactService:
+    """The services that keep links; ADK's file service refuses them."""
+    return request.getfixturevalue("artifacts") if request.param == "devui" else InMemoryArtifactService()
+
+
+async def test_a_link_elsewhere_is_kept_as_it_is(linking: BaseArtifactService):
+    part = link("gs://bucket/a.pdf", "application/pdf")
+    await linking.save_artifact(**SESSION, filename="a", artifact=part)
+    assert await linking.load_artifact(**SESSION, filename="a") == part
+    version = await linking.get_artifact_version(**SESSION, filename="a")
+    assert version is not None
+    assert version.mime_type == "application/pdf"
+
+
+PLACE = "artifact://apps/office/users/ann"
+
+
+async def test_a_reference_is_followed(linking: BaseArtifactService):
+    await linking.save_artifact(**SESSION, filename="a", artifact=text("target"))
+    await linking.save_artifact(**SESSION, filename="user:u", artifact=text("of the user"))
+    await linking.save_artifact(
+        **SESSION, filename="r", artifact=link(f"{PLACE}/sessions/s1/artifacts/a/versions/0")
+    )
+    await linking.save_artifact(
+        **SESSION, filename="q", artifact=link(f"{PLACE}/artifacts/user:u/versions/0")
+    )
+    assert await linking.load_artifact(**SESSION, filename="r") == text("target")
+    assert await linking.load_artifact(**SESSION, filename="q") == text("of the user")
+
+
+async def test_references_that_go_in_a_circle_are_refused(linking: BaseArtifactService):
+    await linking.save_artifact(
+        **SESSION, filename="r", artifact=link(f"{PLACE}/sessions/s1/artifacts/r/versions/0")
+    )
+    with pytest.raises(InputValidationError, match="depth"):
+        await linking.load_artifact(**SESSION, filename="r")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "artifact://nonsense",
+        "artifact://apps/other/users/ann/artifacts/user:u/versions/0",
+        "artifact://apps/office/users/bob/artifacts/user:u/versions/0",
+        f"{PLACE}/sessions/s2/artifacts/a/versions/0",
+    ],
+)
+async def test_a_reference_out_of_its_scope_is_refused(linking: BaseArtifactService, uri: str):
+    with pytest.raises(InputValidationError):
+        await linking.save_artifact(**SESSION, filename="r", artifact=link(uri))
+    assert await linking.list_versions(**SESSION, filename="r") == []

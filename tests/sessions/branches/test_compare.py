@@ -1,0 +1,178 @@
+"""Comparing: what two sessions share, what came then turn by turn, and how their states differ."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from sessions_app import writes
+from sessions_app.branches import compare as comparing
+from sessions_app.branches.fork import Wanted, fork
+from sessions_app.models import AgentSession, Event
+from tests.sessions.branches.test_rewind import three_invocations
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.usefixtures("store")
+
+
+class Branch(Story):
+    """A fork that the story goes on in."""
+
+    def __init__(self, session: AgentSession) -> None:
+        self.key = writes.SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+        self.pk, self.told, self.invocation = session.pk, 1000, "f1"
+
+
+def branch(story: Story, seq: int) -> Branch:
+    return Branch(fork(story.pk, Wanted(seq=seq)))
+
+
+def shown(page: comparing.Turns) -> list[tuple[list[int], list[int]]]:
+    def seqs(group) -> list[int]:
+        return sorted(i.event.seq for row in group.rows for i in (row.head, *row.answers)) if group else []
+
+    return [(seqs(turn.left), seqs(turn.right)) for turn in page.turns]
+
+
+def turns(left: Story, right: Story) -> comparing.Turns:
+    common = comparing.common_events(left.session, right.session)
+    return comparing.turns(left.session, right.session, common, common)
+
+
+def test_a_fork_and_its_original_share_what_was_taken_over():
+    story = three_invocations()
+    other = branch(story, 5)
+    assert comparing.common_events(story.session, other.session) == 5
+    assert comparing.common_events(other.session, story.session) == 5
+
+
+def test_two_forks_share_what_both_took_over():
+    story = three_invocations()
+    short, long = branch(story, 2), branch(story, 6)
+    short.asks("else")
+    assert comparing.common_events(short.session, long.session) == 2
+    assert comparing.common_events(long.session, short.session) == 2
+
+
+def test_a_session_without_another_event_is_shared_whole():
+    story = three_invocations()
+    other = branch(story, 8)
+    assert comparing.common_events(story.session, other.session) == 8
+    assert turns(story, other).turns == []
+    assert comparing.common_events(story.session, story.session) == 8
+
+
+def test_strangers_share_nothing_unless_their_first_events_have_the_same_ids():
+    story, stranger = three_invocations(), Story("stranger")
+    stranger.told = 50
+    stranger.asks("hi")
+    assert comparing.common_events(story.session, stranger.session) == 0
+    twin = Story("twin")
+    twin.asks("one")
+    twin.says("1")
+    twin.told = 77
+    twin.says("else")
+    assert comparing.common_events(story.session, twin.session) == 2
+
+
+def test_turns_stand_side_by_side():
+    story = three_invocations()
+    other = branch(story, 2)
+    other.asks("other two")
+    other.says("2b")
+    assert shown(turns(story, other)) == [([3, 4, 5, 6], [3, 4]), ([7, 8], [])]
+
+
+def test_the_rest_of_a_turn_stands_alone_when_the_other_session_begins_a_new_one():
+    story = three_invocations()
+    other = branch(story, 4)
+    other.asks("other")
+    assert shown(turns(story, other)) == [([5, 6], []), ([7, 8], [5])]
+
+
+def test_pages_are_bounded_and_go_on_where_they_ended():
+    story = Story()
+    story.asks("start")
+    other = branch(story, 1)
+    for number in range(100):
+        story.invocation, other.invocation = f"a{number}", f"b{number}"
+        story.asks("x")
+        story.says("y")
+        other.asks("x")
+    seen, pages = [], 0
+    left_after = right_after = comparing.common_events(story.session, other.session)
+    while True:
+        page = comparing.turns(story.session, other.session, left_after, right_after)
+        seen += shown(page)
+        pages += 1
+        left_after, right_after = page.left.next, page.right.next
+        if not page.more:
+            break
+    assert pages > 2
+    assert seen == [([2 * n + 2, 2 * n + 3], [n + 2]) for n in range(100)]
+
+
+def test_a_turn_longer_than_a_page_goes_on_on_the_next_without_shifting_the_other_side():
+    story = Story()
+    story.asks("start")
+    other = branch(story, 1)
+    story.invocation = "long"
+    for _ in range(comparing.PAGE + 10):
+        story.says("x")
+    story.invocation = "last"
+    story.says("end")
+    other.says("short")
+    other.invocation = "f2"
+    other.says("second")
+    first = comparing.turns(story.session, other.session, 1, 1)
+    assert [(len(left), right) for left, right in shown(first)] == [(comparing.PAGE, [2])]
+    second = comparing.turns(story.session, other.session, first.left.next, first.right.next)
+    assert [(len(left), right) for left, right in shown(second)] == [(10, []), (1, [3])]
+    assert not second.more
+
+
+def test_states_differ_by_key_and_equal_ones_are_counted():
+    story = three_invocations()
+    other = branch(story, 2)
+    writes.edit_state(other.key, {"b": "else", "mine": None})
+    found = comparing.state_difference(story.session, other.session)
+    told = {p.name: (p.left and p.left.public, p.right and p.right.public) for p in found.keys}
+    assert told == {"b": ("2", '"else"'), "c": ("9", None), "seed": ("2", "1"), "mine": (None, "null")}
+    assert found.same == 4
+
+
+def test_states_can_be_compared_at_any_two_events():
+    story = three_invocations()
+    other = branch(story, 5)
+    at = Event.objects.get(session_id=other.pk, seq=2)
+    assert comparing.state_difference(story.session, other.session, story.event(2), at).keys == []
+    found = comparing.state_difference(story.session, other.session, story.event(5), at)
+    assert [pair.name for pair in found.keys] == ["b", "c", "user:tier", "app:news"]
+
+
+def test_a_credential_that_differs_is_named_and_not_shown():
+    left, right = (
+        Story(name, {"cred": {"authType": "apiKey", "apiKey": name}}) for name in ("left", "right")
+    )
+    [pair] = comparing.state_difference(left.session, right.session).keys
+    assert pair.left is not None
+    assert pair.right is not None
+    assert pair.left.public == pair.right.public == '{"authType":"apiKey"}'
+
+
+def test_the_number_of_queries_does_not_depend_on_the_length():
+    def queries(length: int) -> int:
+        story = Story(f"s{length}")
+        for number in range(length):
+            story.asks(f"{number}")
+        other = branch(story, length)
+        for number in range(length):
+            story.says("x", delta={f"k{number}": 1})
+            other.says("x", delta={f"k{number}": 2, f"user:k{number}": 1})
+        with CaptureQueriesContext(connection) as captured:
+            turns(story, other)
+            comparing.state_difference(story.session, other.session)
+        return len(captured)
+
+    assert queries(40) == queries(4) <= 40

@@ -1,0 +1,432 @@
+"""Forking: what the new session begins with, whose state it shares, and that the old one stays as it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+
+from sessions_app import db, history, lineage, wire, writes
+from sessions_app.adk import DjangoArtifactService, DjangoSessionService
+from sessions_app.artifacts import blobs
+from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.rewind import plan_rewind, rewind
+from sessions_app.errors import AlreadyExists, BadInput, EventMissing, SessionMissing
+from sessions_app.models import (
+    AgentSession,
+    AppState,
+    Artifact,
+    Cause,
+    Event,
+    Scope,
+    SessionState,
+    StateChange,
+    TempWrite,
+    UserState,
+)
+from sessions_app.timeline.board import board
+from sessions_app.timeline.changes import changes_of
+from tests.sessions.branches.test_rewind import three_invocations
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.usefixtures("store")
+
+
+def columns(row: Any, *apart: str) -> dict[str, Any]:
+    return {
+        f.attname: getattr(row, f.attname)
+        for f in row._meta.concrete_fields
+        if f.attname not in {"id", *apart}
+    }
+
+
+def events_of(session: AgentSession) -> list[dict[str, Any]]:
+    return [columns(event, "session_id") for event in Event.objects.filter(session=session).order_by("seq")]
+
+
+def merged_at(session: AgentSession, seq: int) -> dict[str, Any]:
+    return history.state_at(session, Event.objects.get(session=session, seq=seq)).merged()
+
+
+def merged(session: AgentSession) -> dict[str, Any]:
+    return history.state_at(session).merged()
+
+
+def test_a_fork_begins_with_the_events_as_they_are():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(seq=5))
+    assert events_of(new) == events_of(story.session)[:5]
+    assert (new.last_seq, new.revision, new.origin) == (5, 5, "fork")
+    assert (new.realm, new.app_name, new.user_id) == ("", "weather", "ann")
+
+
+def test_an_event_is_named_by_its_id_too_and_the_newest_is_meant_without_any():
+    story = three_invocations()
+    assert fork(story.pk, Wanted(event_id="e5")).last_seq == 5
+    assert fork(story.pk, Wanted()).last_seq == 8
+
+
+def test_the_session_state_is_that_of_the_event_seeds_included():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(seq=2))
+    stored = {row.key: json.loads(row.value) for row in SessionState.objects.filter(owner=new)}
+    assert stored == {"seed": 1, "rewritten": 5, "b": 1}
+
+
+@pytest.mark.parametrize("own_realm", [False, True])
+def test_the_session_keys_at_every_event_are_those_of_the_original(own_realm: bool):
+    story = three_invocations()
+    writes.edit_state(story.key, {"late": 1}, removed=["b"])
+    new = fork(story.pk, Wanted(own_realm=own_realm))
+    for event in Event.objects.filter(session=new):
+        here = history.state_at(new, event).values(Scope.SESSION)
+        assert here == history.state_at(story.session, story.event(event.seq)).values(Scope.SESSION)
+
+
+def test_the_last_writer_of_a_key_is_known_in_the_fork_too():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(seq=5))
+    entries = {entry.name: entry for entry in board(new).entries}
+    assert (entries["b"].seq, entries["b"].event_id, entries["b"].elsewhere) == (5, "e5", False)
+    assert (entries["seed"].cause, entries["seed"].seq) == (Cause.SEED, 0)
+    past = [row.value for row in history.history_of_key(Scope.SESSION, new.pk, "b")]
+    assert past == ["2", "1"]
+
+
+def test_a_removed_key_stays_removed_and_its_values_are_still_told():
+    story = Story(initial={"n": 1})
+    story.asks("one")
+    writes.edit_state(story.key, {}, removed=["n"])
+    new = fork(story.pk, Wanted())
+    assert merged(new) == {}
+    assert [row.removed for row in history.history_of_key(Scope.SESSION, new.pk, "n")] == [True, False]
+
+
+def test_a_fork_reads_the_live_state_of_user_and_app():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(seq=2))
+    assert merged(new)["user:tier"] == "gold"
+    assert merged_at(new, 2)["user:tier"] == "free"
+    assert "app:news" not in merged_at(new, 2)
+
+
+def test_in_a_realm_of_its_own_user_and_app_state_are_those_of_the_event():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(seq=2, own_realm=True))
+    assert new.realm.startswith("fork/")
+    assert merged(new) == {"seed": 1, "rewritten": 5, "b": 1, "user:tier": "free", "app:motto": "hi"}
+    assert UserState.objects.get(owner__realm=new.realm).value == '"free"'
+    assert AppState.objects.get(owner__realm=new.realm).value == '"hi"'
+
+
+def test_in_a_realm_of_its_own_every_event_sees_the_shared_state_it_saw():
+    story = Story(initial={"user:n": 0})
+    other = Story("other")
+    story.asks("one")
+    other.says("x", delta={"user:n": 1, "app:k": 1})
+    story.says("two", delta={"user:n": 2})
+    other.says("y", delta={"user:n": 3, "user:m": 1})
+    story.says("three", delta={"app:k": 5})
+    other.says("z", delta={"user:n": 9, "user:late": 1})
+    new = fork(story.pk, Wanted(own_realm=True))
+    for seq in (1, 2, 3):
+        assert merged_at(new, seq) == merged_at(story.session, seq)
+    assert merged(new) == {"user:n": 3, "user:m": 1, "app:k": 5}
+
+
+def test_what_is_written_in_a_realm_of_its_own_does_not_reach_real_life():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(own_realm=True))
+    key = writes.SessionKey(new.realm, new.app_name, new.user_id, new.session_id)
+    writes.edit_state(key, {"user:tier": "none"})
+    new.refresh_from_db()
+    assert merged(new)["user:tier"] == "none"
+    assert merged(story.session)["user:tier"] == "gold"
+
+
+def test_keys_that_a_realm_began_with_are_entries_of_the_fork_that_keep_their_writer():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(seq=2, own_realm=True))
+    entries = {entry.name: entry for entry in board(new).entries}
+    assert (entries["app:motto"].cause, entries["app:motto"].from_session) == (Cause.FORK, "s1")
+
+
+def test_other_sessions_tell_of_their_own_writes_only():
+    story = three_invocations()
+    other = Story("other")
+    other.says("x", delta={"user:tier": "other"})
+    story.says("more", delta={"user:tier": "mine"})
+    fork(story.pk, Wanted(own_realm=True))
+    assert len(changes_of(other.session, [other.event(1)])[1]) == 1
+    assert len(changes_of(story.session, [story.event(9)])[9]) == 1
+
+
+@pytest.mark.parametrize("own_realm", [False, True])
+def test_the_timeline_of_a_fork_shows_the_shared_keys_its_events_wrote(own_realm: bool):
+    story = three_invocations()
+    new = fork(story.pk, Wanted(own_realm=own_realm))
+    if not own_realm:
+        new = fork(new.pk, Wanted())
+    event = Event.objects.get(session=new, seq=5)
+    written = {change.name: (change.old, change.new) for change in changes_of(new, [event])[5]}
+    assert written == {
+        "b": ("1", "2"),
+        "c": (None, "9"),
+        "user:tier": ('"free"', '"gold"'),
+        "app:news": (None, "true"),
+    }
+
+
+def test_a_fork_for_another_app_and_user_shares_theirs():
+    story = three_invocations()
+    theirs = Story("own", {"app:motto": "office", "user:tier": "bob's"}, app="office", user="bob")
+    new = fork(story.pk, Wanted(seq=2, app_name="office", user_id="bob"))
+    assert (new.app_name, new.user_id) == ("office", "bob")
+    expected = {"seed": 1, "rewritten": 5, "b": 1, "app:motto": "office", "user:tier": "bob's"}
+    assert merged(new) == merged_at(new, 2) == expected
+    writes.edit_state(theirs.key, {"user:tier": "new"})
+    assert merged_at(new, 2) == expected
+
+
+def test_an_app_that_nobody_knows_is_allowed_as_for_any_new_session():
+    story = three_invocations()
+    assert fork(story.pk, Wanted(app_name="nobody/knows")).app_name == "nobody/knows"
+
+
+def test_a_realm_for_another_app_begins_with_the_shared_state_of_the_session():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(seq=2, app_name="office", own_realm=True))
+    assert merged(new)["app:motto"] == "hi"
+
+
+def test_a_session_of_a_realm_can_be_forked_into_real_life():
+    story = Story(initial={"user:n": 1, "k": 1}, realm="eval/1")
+    story.asks("one")
+    new = fork(story.pk, Wanted())
+    assert (new.realm, merged(new)) == ("", {"k": 1})
+
+
+def test_the_fork_and_the_original_go_on_apart():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(seq=2))
+    before = events_of(story.session)
+    key = writes.SessionKey("", "weather", "ann", new.session_id)
+    writes.edit_state(key, {"b": "fork"})
+    story.says("more", delta={"b": "original"})
+    new.refresh_from_db()
+    assert (merged(new)["b"], merged(story.session)["b"]) == ("fork", "original")
+    assert events_of(story.session)[:8] == before
+
+
+async def test_adk_reads_a_fork_as_any_session():
+    story = await db.write(three_invocations)
+    new = await db.write(fork, story.pk, Wanted(seq=5))
+    ours = DjangoSessionService()
+    copy = await ours.get_session(app_name="weather", user_id="ann", session_id=new.session_id)
+    original = await ours.get_session(
+        app_name="weather", user_id="ann", session_id="s1", config=GetSessionConfig(num_recent_events=8)
+    )
+    assert copy is not None
+    assert original is not None
+    assert copy.events == original.events[:5]
+    assert copy.state["b"] == 2
+
+
+def test_what_lists_show_is_that_of_the_events_taken_over():
+    story = Story()
+    story.asks("first  question")
+    story.says("first answer", usageMetadata={"totalTokenCount": 5})
+    story.says("oops", errorCode="X", errorMessage="x")
+    story.says("late", usageMetadata={"totalTokenCount": 7})
+    new = fork(story.pk, Wanted(seq=2))
+    assert (new.first_text, new.last_text) == ("first question", "first answer")
+    assert (new.error_count, new.total_tokens) == (0, 5)
+    whole = fork(story.pk, Wanted(seq=3))
+    assert (whole.last_text, whole.error_count) == ("oops", 1)
+    story.says("x")
+    for seq in range(1, 6):
+        derived = fork(story.pk, Wanted(seq=seq))
+        again = Story(f"again-{seq}")
+        for event in Event.objects.filter(session_id=story.pk, seq__lte=seq).order_by("seq"):
+            writes.append_event(again.key, wire.record(json.loads(event.data)))
+        names = ("first_text", "last_text", "error_count", "total_tokens", "last_seq")
+        assert [getattr(derived, name) for name in names] == [getattr(again.session, name) for name in names]
+
+
+def test_the_lineage_is_kept_and_outlives_the_original():
+    story = three_invocations()
+    new = fork(story.pk, Wanted(seq=5, session_id="mine", title="Try"))
+    assert (new.session_id, new.title, new.forked_from_id, new.forked_seq) == ("mine", "Try", story.pk, 5)
+    writes.delete_session(story.key)
+    new.refresh_from_db()
+    origin = lineage.origin_of(new)
+    assert origin is not None
+    assert (new.forked_from_id, origin.session, origin.seq, origin.event_id) == (None, "s1", 5, "e5")
+    assert merged(new)["b"] == 2
+
+
+def test_without_a_title_it_says_what_it_is_a_fork_of():
+    story = three_invocations()
+    assert fork(story.pk, Wanted(seq=5)).title == "one · fork at 5"
+    assert fork(story.pk, Wanted(seq=5, title="")).title == ""
+
+
+def test_ghosts_are_taken_over():
+    story = Story()
+    story.add(delta={"temp:x": 1}, keep_temp=True)
+    new = fork(story.pk, Wanted())
+    assert [ghost.key for ghost in TempWrite.objects.filter(session=new)] == ["x"]
+
+
+def test_credentials_and_internals_are_taken_over_where_they_are():
+    story = Story(initial={"cred": {"authType": "apiKey", "apiKey": "s3cret"}})
+    story.says("hi", customMetadata={"__adk_internal_x": 1})
+    new = fork(story.pk, Wanted())
+    event = Event.objects.get(session=new)
+    assert "__adk_internal_x" not in event.data
+    assert "__adk_internal_x" in (event.private or "")
+    row = SessionState.objects.get(owner=new)
+    original = SessionState.objects.get(owner_id=story.pk)
+    assert (row.value, row.private) == (original.value, original.private)
+    assert row.private is not None
+
+
+def test_a_rewind_in_a_fork_knows_the_seeds():
+    story = three_invocations()
+    new = fork(story.pk, Wanted())
+    differences = [each.key for each in plan_rewind(new, invocation_id="i2").differences]
+    assert differences == [each.key for each in plan_rewind(story.session, invocation_id="i2").differences]
+    rewind(new.pk, invocation_id="i2")
+    new.refresh_from_db()
+    assert history.state_at(new).values(Scope.SESSION) == {"seed": 1, "rewritten": 5, "b": 1}
+
+
+def test_refusals_leave_nothing_behind():
+    story = three_invocations()
+    empty = Story("empty")
+    count = AgentSession.objects.count()
+    with pytest.raises(SessionMissing):
+        fork(story.pk + 999, Wanted())
+    for wanted in (Wanted(seq=9), Wanted(seq=0), Wanted(event_id="nobody")):
+        with pytest.raises(EventMissing, match="has no event"):
+            fork(story.pk, wanted)
+    with pytest.raises(BadInput, match="has no events yet"):
+        fork(empty.pk, Wanted())
+    with pytest.raises(AlreadyExists, match="empty"):
+        fork(story.pk, Wanted(session_id="empty"))
+    with pytest.raises(BadInput, match="longer than"):
+        fork(story.pk, Wanted(session_id="x" * 600))
+    assert AgentSession.objects.count() == count
+    assert not StateChange.objects.exclude(session_id__in=[story.pk, empty.pk]).exists()
+
+
+def test_an_id_is_free_in_a_realm_of_its_own():
+    story = three_invocations()
+    assert fork(story.pk, Wanted(session_id="s1", own_realm=True)).session_id == "s1"
+
+
+async def save(name: str, text: str | bytes, session: str = "s1") -> int:
+    part = (
+        types.Part(text=text) if isinstance(text, str) else types.Part.from_bytes(data=text, mime_type="x/y")
+    )
+    return await DjangoArtifactService().save_artifact(
+        app_name="weather", user_id="ann", session_id=session, filename=name, artifact=part
+    )
+
+
+async def with_files() -> Story:
+    """Tell a session that saves a.txt twice, a large b.bin, and a file of the user."""
+    story = await db.write(Story)
+    for event, (name, content) in enumerate(
+        [("a.txt", "A0"), ("b.bin", b"B" * 100_000), ("a.txt", "A1"), ("user:u.txt", "U0")], start=1
+    ):
+        version = await save(name, content)
+        await db.write(
+            lambda v=version, n=name, e=event: story.says(f"{e}", actions={"artifactDelta": {n: v}})
+        )
+    await db.write(lambda: Artifact.objects.update(created_at=1.0))
+    return story
+
+
+def artifacts_of(new: AgentSession) -> list[tuple[str, int]]:
+    rows = Artifact.objects.filter(realm=new.realm, session_id=new.session_id)
+    return [(row.filename, row.version) for row in rows.order_by("filename", "version")]
+
+
+@pytest.mark.parametrize(
+    ("seq", "expected"),
+    [(1, [("a.txt", 0)]), (2, [("a.txt", 0), ("b.bin", 0)]), (4, [("a.txt", 0), ("a.txt", 1), ("b.bin", 0)])],
+)
+async def test_the_artifacts_are_those_of_the_event(seq: int, expected: list[tuple[str, int]]):
+    story = await with_files()
+    new = await db.write(fork, story.pk, Wanted(seq=seq))
+    assert await db.read(artifacts_of, new) == expected
+
+
+async def test_an_artifact_that_no_event_names_is_taken_over_by_its_time():
+    story = await with_files()
+    await save("early.txt", "E")
+    await db.write(lambda: Artifact.objects.filter(filename="early.txt").update(created_at=2.0))
+    await save("late.txt", "L")
+    new = await db.write(fork, story.pk, Wanted())
+    names = [name for name, _ in await db.read(artifacts_of, new)]
+    assert "early.txt" in names
+    assert "late.txt" not in names
+
+
+async def test_the_content_of_a_large_artifact_is_one_file_and_outlives_the_original():
+    story = await with_files()
+    new = await db.write(fork, story.pk, Wanted())
+    assert len(list(await db.read(lambda: list(blobs.names())))) == 1
+    service = DjangoArtifactService()
+    await service.delete_artifact(app_name="weather", user_id="ann", session_id="s1", filename="b.bin")
+    named = {"app_name": "weather", "user_id": "ann", "session_id": new.session_id}
+    part = await service.load_artifact(**named, filename="b.bin")
+    assert part is not None
+    assert part.inline_data is not None
+    assert part.inline_data.data == b"B" * 100_000
+    await service.delete_artifact(**named, filename="b.bin")
+
+
+async def test_a_realm_of_its_own_has_the_users_files_as_well():
+    story = await with_files()
+    await save("user:later.txt", "L")
+    new = await db.write(fork, story.pk, Wanted(own_realm=True))
+    service = DjangoArtifactService(realm=new.realm)
+    names = await service.list_artifact_keys(app_name="weather", user_id="ann", session_id=new.session_id)
+    assert names == ["a.txt", "b.bin", "user:u.txt"]
+
+
+async def test_an_id_whose_artifacts_are_still_there_is_refused():
+    story = await with_files()
+    await save("old.txt", "x", session="gone")
+    with pytest.raises(AlreadyExists, match="left artifacts"):
+        await db.write(fork, story.pk, Wanted(session_id="gone"))
+    assert not await db.read(AgentSession.objects.filter(session_id="gone").exists)
+
+
+@pytest.mark.parametrize("own_realm", [False, True])
+def test_the_number_of_statements_does_not_depend_on_the_length(own_realm: bool):
+    def statements(story: Story) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            fork(story.pk, Wanted(own_realm=own_realm))
+        return len(captured)
+
+    short, long = Story("short"), Story("long")
+    for story, length in ((short, 3), (long, 60)):
+        for number in range(length):
+            story.says("x", delta={f"k{number}": number, f"user:u{number}": number})
+    assert statements(long) == statements(short) < 40
+
+
+def test_a_title_that_no_list_can_show_is_refused_and_nothing_is_forked():
+    story = three_invocations()
+    with pytest.raises(BadInput, match="longer than 500"):
+        fork(story.pk, Wanted(title="t" * 501))
+    assert AgentSession.objects.count() == 1
+    assert fork(story.pk, Wanted(title="t" * 500)).title == "t" * 500

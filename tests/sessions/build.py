@@ -1,0 +1,41 @@
+"""Sessions and events as the tests need them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.session import Session
+from google.genai import types
+
+APP = "weather"
+USER = "ann"
+OWNER = {"app_name": APP, "user_id": USER}
+
+
+def event(text: str | None = None, delta: dict[str, Any] | None = None, **fields: Any) -> Event:
+    """Return an agent's event that says `text` and changes state by `delta`."""
+    content = types.Content(role="model", parts=[types.Part(text=text)]) if text is not None else None
+    given = {"author": "agent", "invocation_id": "i1", "content": content, **fields}
+    return Event(actions=EventActions(state_delta=delta or {}), **given)
+
+
+async def create(service: BaseSessionService, session_id: str = "s1", **given: Any) -> Session:
+    """Create a session of the usual app and user."""
+    return await service.create_session(**{**OWNER, "session_id": session_id, **given})
+
+
+async def get(service: BaseSessionService, session_id: str = "s1", **given: Any) -> Session:
+    """Return a session that must exist."""
+    session = await service.get_session(**{**OWNER, "session_id": session_id, **given})
+    assert session is not None
+    return session
+
+
+async def append(
+    session: Session, service: BaseSessionService, delta: dict[str, Any], **fields: Any
+) -> Event:
+    """Append an event with a state delta."""
+    return await service.append_event(session, event(delta=delta, **fields))

@@ -1,0 +1,101 @@
+"""The index itself, on both databases: it finds exactly what the words say, and survives what Django does to it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from django.db import connection
+
+from sessions_app import fulltext, search, state
+from sessions_app.fulltext import Entry
+from sessions_app.memory import rows
+from sessions_app.models import MemoryEntry
+from tests.sessions.memory.test_search import stands_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ANN, BOB = rows.owner("", "office", "ann"), rows.owner("", "office", "bob")
+
+
+def remember(*texts: str, owner: rows.Owner = ANN) -> list[int]:
+    """Store texts and return their pks."""
+    content = state.canonical({"parts": []})
+    drafts = [rows.Draft(f"e{n}", "user", 1.0, content, text) for n, text in enumerate(texts)]
+    rows.add(owner, "s1", drafts)
+    found = MemoryEntry.objects.filter(user_id=owner.user_id)
+    pks = dict(found.values_list("entry_id", "pk"))
+    return [pks[draft.entry_id] for draft in drafts]
+
+
+def find(query: str, *, owner: rows.Owner = ANN, every: bool = True, limit: int = 1000) -> list[int]:
+    return fulltext.ranked(MemoryEntry, fulltext.owner_id(*owner), search.terms(query), limit, every=every)
+
+
+def test_every_term_or_any_of_them():
+    both, one, _ = remember("red apple", "red car", "green")
+    assert find("red apple") == [both]
+    assert find("red apple", every=False) == [both, one]
+
+
+def test_a_term_of_several_tokens_is_a_phrase():
+    first, second, third = remember("call get_weather now", "weather: get it", "東京都の天気")
+    assert find("get_weather") == [first]
+    assert set(find("get weather")) == {first, second}
+    assert find("東京都") == [third]
+    assert find("京都府") == []
+
+
+def test_an_owner_finds_nothing_of_another():
+    (anns,), (bobs,) = remember("plan"), remember("plan", owner=BOB)
+    assert (find("plan"), find("plan", owner=BOB)) == ([anns], [bobs])
+
+
+def test_an_owners_mark_is_no_word():
+    remember("plan")
+    mark = fulltext.owner_id(*ANN)
+    assert find(mark) == find(f"={mark}") == find(f"owner:{mark}") == []
+
+
+def test_a_row_indexed_again_is_found_by_its_new_text_only():
+    (pk,) = remember("old")
+    fulltext.put(MemoryEntry, [Entry(pk, fulltext.owner_id(*ANN), "new")])
+    assert (find("old"), find("new")) == ([], [pk])
+    fulltext.forget(MemoryEntry, [pk])
+    assert find("new") == []
+
+
+def test_a_search_finds_what_its_terms_say_and_nothing_else():
+    chance = random.Random(7)
+    alphabet = "東京都会議天気한국어aab  、1_"
+    texts = ["".join(chance.choices(alphabet, k=chance.randint(1, 25))) for _ in range(150)]
+    pks = remember(*texts)
+    for _ in range(150):
+        query = "".join(chance.choices(alphabet, k=chance.randint(1, 6)))
+        terms = search.terms(query)
+        says = {pk for pk, text in zip(pks, texts, strict=True) if terms and holds(terms, text)}
+        assert set(find(query)) == says, query
+
+
+def holds(terms: list[search.Term], text: str) -> bool:
+    tokens = search.tokens(text)
+    return all(stands_in(term, tokens) for term in terms)
+
+
+def test_the_index_can_be_removed_and_made_again():
+    index = next(index for index in MemoryEntry._meta.indexes if isinstance(index, fulltext.WordIndex))
+    with connection.schema_editor() as editor:
+        editor.remove_index(MemoryEntry, index)
+    with connection.schema_editor() as editor:
+        editor.add_index(MemoryEntry, index)
+    (pk,) = remember("plan")
+    assert find("plan") == [pk]
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="only on SQLite does Django rebuild tables")
+def test_the_index_survives_a_rebuild_of_the_table():
+    (pk,) = remember("plan")
+    author = MemoryEntry._meta.get_field("author")
+    with connection.schema_editor() as editor:
+        editor._remake_table(MemoryEntry, alter_fields=[(author, author)])
+    assert find("plan") == [pk]

@@ -1,0 +1,114 @@
+"""Words of texts and queries. Pure."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app import search
+from sessions_app.search import Term
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Hello, World!", ["hello", "world"]),
+        ("東京都", ["東京", "京都", "都"]),
+        ("会", ["会"]),
+        ("私はPythonを使う", ["私は", "は", "python", "を使", "使う", "う"]),
+        ("북경 회의에서", ["북경", "경", "회의", "의에", "에서", "서"]),
+        ("get_weather v1.5", ["get", "weather", "v1", "5"]),
+        ("ﾃｽﾄ １２３ Ｆｕｌｌ", ["テス", "スト", "ト", "123", "full"]),
+        ("Straße İ", ["strasse", "i\u0307"]),
+        ("cafe\u0301 café", ["café", "café"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("soft\u00adhyphen zero\u200dwidth", ["softhyphen", "zerowidth"]),
+        ("葛\U000e0100城", ["葛城", "城"]),
+        ("ไทย", ["ไท", "ทย", "ย"]),
+        ("a\x00b \ud800 ・「」 🎉 \U000e0041", ["a", "b"]),
+        ("", []),
+    ],
+)
+def test_a_text_is_indexed_by(text: str, tokens: list[str]):
+    assert search.tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("query", "terms"),
+    [
+        ("Hello world", [Term(("hello",)), Term(("world",))]),
+        ("get_weather", [Term(("get", "weather"))]),
+        ("京", [Term(("京",), prefix=True)]),
+        ("東京", [Term(("東京",))]),
+        ("東京都", [Term(("東京", "京都"))]),
+        ("第3回", [Term(("第", "3", "回"), prefix=True)]),
+        ("第3回目", [Term(("第", "3", "回目"))]),
+        ("会議、議", [Term(("会議", "議", "議"), prefix=True)]),
+        ("Pythonを", [Term(("python", "を"), prefix=True)]),
+        ("天 天", [Term(("天",), prefix=True)]),
+        ("\"'() AND - * :", [Term(("and",))]),
+        ("\x00 \n", []),
+    ],
+)
+def test_a_query_asks_for(query: str, terms: list[Term]):
+    assert search.terms(query) == terms
+
+
+def test_recall_looks_for_each_token_alone():
+    assert search.loose(search.terms("東京都 weather report")) == [
+        Term(("東京",)),
+        Term(("京都",)),
+        Term(("weather",)),
+        Term(("report",)),
+    ]
+
+
+def test_recall_leaves_out_lone_characters_beside_longer_tokens():
+    assert search.loose(search.terms("第3回 の 会議")) == [Term(("3",)), Term(("会議",))]
+    assert search.loose(search.terms("猫")) == [Term(("猫",), prefix=True)]
+
+
+def test_expressions_of_both_databases():
+    terms = search.terms("get_weather 東京都 京")
+    assert search.fts5(terms) == '"get weather" AND "東京 京都" AND "京" *'
+    assert search.fts5(terms, every=False) == '"get weather" OR "東京 京都" OR "京" *'
+    assert search.tsquery(terms) == "('get' <-> 'weather') & ('東京' <-> '京都') & ('京':*)"
+    assert search.tsvector(["東京", "京都", "都"]) == "'東京':1 '京都':2 '都':3"
+
+
+def test_a_long_text_and_a_long_query_are_bounded():
+    assert len(search.tokens("word " * 50_000)) == search.MAX_TOKENS
+    assert len(search.terms(" ".join(f"w{n}" for n in range(5_000)))) == search.MAX_TERMS
+    assert all(
+        len(token.encode()) <= search.TOKEN_BYTES for token in search.tokens("é" * 500 + " " + "x" * 500)
+    )
+
+
+@given(st.text())
+def test_no_token_holds_what_an_expression_is_made_of(text: str):
+    for token in search.tokens(text):
+        assert token
+        assert not set(token) & set("\"'\\ ()*:&|!<>=\x00")
+
+
+@given(st.text(alphabet="東京都会議a1 、한국ไทย", max_size=30), st.data())
+def test_every_piece_of_a_run_is_found_where_it_stands(text: str, data: st.DataObject):
+    runs = [run for run in text.replace("、", " ").replace("a", " ").replace("1", " ").split() if run]
+    if not runs:
+        return
+    run = data.draw(st.sampled_from(runs))
+    start = data.draw(st.integers(0, len(run) - 1))
+    piece = run[start : data.draw(st.integers(start + 1, len(run)))]
+    (term,) = search.terms(piece)
+    assert stands_in(term, search.tokens(text))
+
+
+def stands_in(term: Term, tokens: list[str]) -> bool:
+    """Say whether the term's tokens stand side by side among the tokens."""
+    size = len(term.tokens)
+    return any(
+        tuple(window[:-1]) == term.tokens[:-1]
+        and (window[-1].startswith(term.tokens[-1]) if term.prefix else window[-1] == term.tokens[-1])
+        for window in (tokens[at : at + size] for at in range(len(tokens) - size + 1))
+    )

@@ -1,0 +1,129 @@
+"""Makes a store of the first version with rows in every table, migrates it, and says what became of them.
+
+python -m tests.sessions.old_store DATABASE_URL
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import devui
+
+Rows = dict[str, list[dict[str, str]]]
+"""Table -> its rows, each as column -> what the value looks like."""
+
+VALUES = {
+    "FloatField": lambda row: 1_700_000_000.123456 + row,
+    "BigIntegerField": lambda row: 2**53 + row,
+    "IntegerField": lambda row: 2**30 + row,
+    "BooleanField": lambda row: True,
+    "BinaryField": lambda row: bytes(range(256)),
+}
+"""Kind of a column -> a value that no default would be."""
+
+
+def main(url: str) -> dict[str, Any]:
+    """Return how many tables were filled, which values were lost, and how many rows today's models read."""
+    devui.setup(url, migrate=False)
+    from django.apps import apps
+    from django.core.management import call_command
+    from django.db import connection
+    from django.db.migrations.executor import MigrationExecutor
+
+    from sessions_app.schema import APPS, ensure_schema
+
+    for app in APPS:
+        call_command("migrate", app, "0001", verbosity=0)
+    first = MigrationExecutor(connection).loader.project_state([(app, "0001_initial") for app in APPS])
+    models = [model for app in APPS for model in first.apps.get_app_config(app).get_models()]
+    tables = fill(models)
+    before = rows_of(tables)
+    ensure_schema()
+    today = [model for app in APPS for model in apps.get_app_config(app).get_models()]
+    return {
+        "tables": len(models),
+        "lost": lost(before, rows_of(tables)),
+        "readable": sum(len(list(model._default_manager.all())) for model in today),
+    }
+
+
+def fill(models: list[Any]) -> list[str]:
+    """Write two rows into every table, those that others point to first; return the tables' names."""
+    from django.db import connection
+
+    made: dict[Any, list[Any]] = {}
+    waiting = list(models)
+    while waiting:
+        model = next(model for model in waiting if needs(model) <= made.keys())
+        waiting.remove(model)
+        made[model] = []
+        for row in range(2):
+            made[model].append(model.objects.create(**values(model, row, made)))
+    found = connection.vendor == "sqlite"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO memory_words (rowid, owner, words) VALUES (1, 'o', 'a b')"
+            if found
+            else "UPDATE sessions_app_memoryentry SET words = '''a'':1'::tsvector"
+        )
+    return [model._meta.db_table for model in made] + (["memory_words"] if found else [])
+
+
+def needs(model: Any) -> set[Any]:
+    """Return the other models that rows of a model point to."""
+    return {field.related_model for field in model._meta.fields if field.is_relation} - {model}
+
+
+def values(model: Any, row: int, made: dict[Any, list[Any]]) -> dict[str, Any]:
+    """Return a value for every column but the key; of those that point to a row, the row of the same number."""
+    from django.db.models import AutoField
+
+    found: dict[str, Any] = {}
+    for field in model._meta.fields:
+        if field.is_relation:
+            others = made[field.related_model]
+            found[field.name] = others[row] if row < len(others) else None
+        elif field.choices:
+            found[field.name] = field.choices[-1][0]
+        elif field.get_internal_type() in ("CharField", "TextField"):
+            found[field.name] = f"{row} {field.name} 東京 \u202e \\ '"[: field.max_length]
+        elif not isinstance(field, AutoField) and field.get_internal_type() in VALUES:
+            found[field.name] = VALUES[field.get_internal_type()](row)
+    found.pop("words", None)
+    return found
+
+
+def rows_of(tables: list[str]) -> Rows:
+    """Return every row of the tables."""
+    from django.db import connection
+
+    found: Rows = {}
+    with connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"SELECT * FROM {table} ORDER BY 1")
+            names = [column[0] for column in cursor.description]
+            rows = cursor.fetchall()
+            found[table] = [dict(zip(names, map(shown, row), strict=True)) for row in rows]
+    return found
+
+
+def shown(value: Any) -> str:
+    """Return what a value looks like."""
+    return repr(bytes(value) if isinstance(value, memoryview) else value)
+
+
+def lost(before: Rows, after: Rows) -> list[str]:
+    """Return what is not in its column any more."""
+    return [
+        f"{table}.{name}"
+        for table, rows in before.items()
+        for old, new in zip(rows, after[table], strict=True)
+        for name, value in old.items()
+        if new.get(name) != value
+    ]
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1])))

@@ -1,0 +1,94 @@
+"""The session to go on with: the newest one that has not expired, else a new one, and one only."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sessions_app import active, app_settings, db, durations, writes
+from sessions_app.errors import BadInput
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession
+from tests.sessions.build import APP, OWNER, USER, append, get
+from tests.sessions.test_concurrency import together
+
+NOW = 1_700_000_000.0
+
+
+def made(session_id: str, age: float, *, app: str = APP, user: str = USER, realm: str = "") -> None:
+    writes.create_session(SessionKey(realm, app, user, session_id), now=NOW - age)
+
+
+def test_the_newest_session_within_the_ttl_is_gone_on_with(store):
+    made("older", 50)
+    made("newer", 20)
+    made("elsewhere", 10, app="writer")
+    made("of another", 10, user="ben")
+    made("attempt", 10, realm="eval/1")
+    session, created = active.get_or_create(APP, USER, 60, now=NOW)
+    assert (session.session_id, created) == ("newer", False)
+
+
+def test_a_session_whose_last_event_is_too_old_is_not_gone_on_with(store):
+    made("old", 61)
+    session, created = active.get_or_create(APP, USER, 60, state={"n": 1, "user:n": 2}, now=NOW)
+    assert created
+    assert session.session_id != "old"
+    assert active.find_active(APP, USER, 60, now=NOW) == session
+
+
+def test_without_a_ttl_the_apps_own_counts_and_without_that_the_newest(store):
+    made("old", 61)
+    assert not active.get_or_create(APP, USER, now=NOW)[1]
+    app_settings.set_session_ttl(APP, 60)
+    assert active.get_or_create(APP, USER, now=NOW)[1]
+
+
+@pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e12])
+def test_a_span_that_cannot_be_used_is_refused_and_no_session_is_made(store, ttl: float):
+    with pytest.raises(BadInput, match="span"):
+        active.get_or_create(APP, USER, ttl)
+    assert not AgentSession.objects.exists()
+
+
+def test_callers_that_come_at_once_get_the_same_session(store):
+    for turn in range(5):
+        user = f"user{turn}"
+        outcomes = together([lambda user=user: active.get_or_create(APP, user, 60)] * 6)
+        assert len({session.pk for session, _ in outcomes}) == 1
+        assert sum(created for _, created in outcomes) == 1
+    assert AgentSession.objects.count() == 5
+
+
+async def test_the_service_returns_the_session_with_its_events_and_state(ours):
+    session = await ours.get_or_create_session(**OWNER, ttl_s=60, state={"n": 1})
+    await append(session, ours, {"n": 2})
+    again = await ours.get_or_create_session(**OWNER, ttl_s=60, state={"n": 1})
+    assert again == session == await get(ours, session.id)
+    assert again.state["n"] == 2
+
+
+async def test_tasks_that_come_at_once_get_the_same_session(ours):
+    found = await asyncio.gather(*(ours.get_or_create_session(**OWNER) for _ in range(10)))
+    assert len({session.id for session in found}) == 1
+    assert await db.read(AgentSession.objects.count) == 1
+
+
+async def test_the_service_refuses_a_span_as_adk_refuses_values(ours):
+    with pytest.raises(ValueError, match="span"):
+        await ours.get_or_create_session(**OWNER, ttl_s=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30d", 2_592_000), ("12h", 43_200), ("90m", 5_400), ("45s", 45), ("1.5h", 5_400), (" 7D ", 604_800)],
+)
+def test_a_span_is_read_as_people_write_it(text: str, seconds: float):
+    assert durations.parse(text) == seconds
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(86_400, "1d"), (5_400, "90m"), (61, "61s"), (0.5, "0.5s")])
+def test_a_span_is_shown_in_the_largest_unit_that_fits_and_read_back(seconds: float, text: str):
+    assert durations.show(seconds) == text
+    assert durations.parse(text) == seconds

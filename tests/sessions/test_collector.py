@@ -1,0 +1,52 @@
+"""The garbage collector pauses while a session is read, and only then."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from sessions_app.adk.collector import collector_paused
+
+
+def test_it_pauses_and_goes_on():
+    with collector_paused():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_it_goes_on_after_a_failure():
+    with pytest.raises(ValueError, match="broken"), collector_paused():
+        raise ValueError("broken")
+    assert gc.isenabled()
+
+
+def test_it_goes_on_when_the_last_of_several_threads_is_done():
+    inside, seen = Barrier(2), []
+
+    def read(leaves_first: bool) -> None:
+        with collector_paused():
+            inside.wait(timeout=10)
+            if not leaves_first:
+                inside.wait(timeout=10)
+                seen.append(gc.isenabled())
+        if leaves_first:
+            inside.wait(timeout=10)
+
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(read, first) for first in (True, False)]:
+            future.result(timeout=10)
+    assert seen == [False]
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off():
+    gc.disable()
+    try:
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

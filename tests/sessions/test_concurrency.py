@@ -1,0 +1,184 @@
+"""Many writers at once: each on a connection of its own, as processes have."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any, TypeVar
+
+import pytest
+from django.db import connections
+from google.adk.errors import StaleSessionError
+
+from sessions_app import history, wire, writes
+from sessions_app.errors import DevUIError, StaleSession
+from sessions_app.models import AgentSession, StateChange
+from sessions_app.models import Event as EventRow
+from tests.sessions.build import APP, append, create, event, get
+
+T = TypeVar("T")
+WRITERS = 4
+
+
+def together(tasks: Iterable[Callable[[], T]]) -> list[T | DevUIError]:
+    """Run tasks in threads that start at the same moment; a refusal is an outcome, anything else is raised."""
+    jobs = list(tasks)
+    start = Barrier(len(jobs))
+
+    def run(task: Callable[[], T]) -> T | DevUIError:
+        start.wait(timeout=10)
+        try:
+            return task()
+        except DevUIError as refusal:
+            return refusal
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return [future.result(timeout=60) for future in [pool.submit(run, job) for job in jobs]]
+
+
+def session_key(name: str, user: str = "ann") -> writes.SessionKey:
+    return writes.SessionKey("", APP, user, name)
+
+
+def record(delta: dict[str, Any]) -> wire.EventRecord:
+    body = {"id": uuid.uuid4().hex, "invocationId": "i", "author": "agent", "timestamp": 1.0, "actions": {}}
+    return wire.record(body, delta=delta)
+
+
+def test_appends_that_write_the_same_keys_in_opposite_order_never_deadlock(store):
+    keys = [f"{prefix}{name}" for prefix in ("app:", "user:", "") for name in "abcd"]
+
+    def writer(number: int) -> Callable[[], None]:
+        ordered = keys if number % 2 else keys[::-1]
+
+        def work() -> None:
+            for turn in range(15):
+                writes.append_event(session_key(f"s{number}"), record(dict.fromkeys(ordered, turn)))
+
+        return work
+
+    for number in range(WRITERS):
+        writes.create_session(session_key(f"s{number}"))
+    assert together(map(writer, range(WRITERS))) == [None] * WRITERS
+    assert EventRow.objects.count() == WRITERS * 15
+    versions = StateChange.objects.filter(scope="app", key="a").order_by("position")
+    assert [row.position for row in versions] == list(range(1, WRITERS * 15 + 1))
+
+
+def test_scopes_that_are_written_for_the_first_time_by_many_are_made_once(store):
+    def writer(number: int) -> Callable[[], Any]:
+        key = session_key(f"s{number}", user=f"user{number % 2}")
+        return lambda: writes.create_session(key, {"app:n": number, "user:n": number}).pk
+
+    pks = together(map(writer, range(WRITERS)))
+    assert len(set(pks)) == WRITERS
+    assert StateChange.objects.filter(scope="app").order_by("-position").first().position == WRITERS
+
+
+def test_of_many_appends_to_equal_copies_exactly_one_wins(store):
+    writes.create_session(session_key("s1"))
+    expected = writes.Expected(revision=0)
+
+    def attempt() -> Any:
+        return writes.append_event(session_key("s1"), record({"n": 1}), expected)
+
+    outcomes = together([attempt] * WRITERS)
+    assert sum(isinstance(outcome, writes.Appended) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, StaleSession) for outcome in outcomes) == WRITERS - 1
+    assert EventRow.objects.count() == 1
+
+
+async def test_of_stale_copies_in_one_process_exactly_one_wins(ours):
+    await create(ours, state={"n": 0})
+    copies = [await get(ours) for _ in range(6)]
+    tries = [append(copy, ours, {"n": number}) for number, copy in enumerate(copies)]
+    outcomes = await asyncio.gather(*tries, return_exceptions=True)
+    assert sum(isinstance(outcome, StaleSessionError) for outcome in outcomes) == 5
+    found = await get(ours)
+    assert len(found.events) == 1
+    [winner] = [copy for copy in copies if copy.events]
+    assert winner.state == found.state
+
+
+async def test_a_refused_append_leaves_the_copy_and_the_event_as_they_were(ours):
+    await create(ours)
+    stale = await get(ours)
+    await append(await get(ours), ours, {"n": 1})
+    before = stale.model_copy(deep=True)
+    sent = event("late", {"n": 2, "temp:t": 3})
+    with pytest.raises(StaleSessionError):
+        await ours.append_event(stale, sent)
+    assert stale == before
+    assert sent.actions.state_delta == {"n": 2, "temp:t": 3}
+
+
+async def test_an_append_whose_caller_is_cancelled_is_known_to_the_callers_copy(ours):
+    """ADK appends its abort marker to the same copy right after."""
+    session = await create(ours)
+    task = asyncio.ensure_future(append(session, ours, {"n": 1}))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await append(session, ours, {"n": 2})
+    found = await get(ours)
+    assert found == session
+    assert len(found.events) == 2
+
+
+def test_appends_without_comparison_are_all_kept_in_one_order_without_holes(store):
+    writes.create_session(session_key("s1"))
+
+    def work() -> None:
+        for _ in range(10):
+            writes.append_event(session_key("s1"), record({"n": 1, "app:n": 1}))
+
+    assert together([work] * WRITERS) == [None] * WRITERS
+    assert list(EventRow.objects.order_by("seq").values_list("seq", flat=True)) == list(range(1, 41))
+    session = AgentSession.objects.get()
+    assert (session.revision, session.last_seq) == (40, 40)
+
+
+def test_a_session_that_is_deleted_while_others_append_leaves_nothing_behind(store):
+    for turn in range(5):
+        key = session_key(f"s{turn}")
+        writes.create_session(key)
+
+        def work(key: writes.SessionKey = key) -> None:
+            for _ in range(10):
+                writes.append_event(key, record({"n": 1}))
+
+        def delete(key: writes.SessionKey = key) -> Any:
+            return writes.delete_session(key)
+
+        outcomes = together([work, work, delete])
+        assert outcomes[2] is True
+    assert not AgentSession.objects.exists()
+    assert not EventRow.objects.exists()
+    assert not StateChange.objects.filter(scope="session").exists()
+
+
+def test_a_reader_never_sees_half_an_append(store):
+    """An event and its state are there together or not at all."""
+    writes.create_session(session_key("s1"), {"n": 0})
+
+    def write() -> None:
+        for number in range(1, 31):
+            writes.append_event(session_key("s1"), record({"n": number, "copy": number}))
+
+    def read() -> list[dict[str, Any]]:
+        seen = []
+        for _ in range(30):
+            session = AgentSession.objects.get()
+            event = EventRow.objects.filter(session=session, seq=session.last_seq).first()
+            if event is not None:
+                seen.append({"seq": event.seq} | history.state_at(session, event).merged())
+        return seen
+
+    _, seen = together([write, read])
+    assert all(state["n"] == state["copy"] == state["seq"] for state in seen)

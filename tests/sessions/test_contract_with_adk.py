@@ -1,0 +1,158 @@
+"""What the store restates of ADK, held to ADK itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from google.adk.auth.auth_credential import _redact_credential_secrets
+from google.adk.events._internal_metadata import public_event
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+from google.genai import types
+from hypothesis import given
+
+from sessions_app import db, wire
+from sessions_app.adk import _adk, mapping
+from sessions_app.models import Event as EventRow
+from sessions_app.models import SessionState, StateChange
+from sessions_app.redact import redact
+from tests.sessions.build import create, event, get
+from tests.sessions.full_event import ACCESS_TOKEN, INTERNAL_MARK, auth_config, full_event
+from tests.sessions.strategies import credentials, events, json_values
+
+
+def as_rest_sends(sent: Event) -> Any:
+    """Return an event as ADK's server answers it (`cli/api_server.py`)."""
+    return _redact_credential_secrets(
+        public_event(sent).model_dump(mode="json", by_alias=True, exclude_none=True)
+    )
+
+
+def test_a_session_keeps_the_revision_it_is_marked_with():
+    session = Session(app_name="a", user_id="u", id="s")
+    assert _adk.stored_revision(session) is None
+    _adk.mark_revision(session, 7)
+    assert _adk.stored_revision(session) == 7
+
+
+def test_the_mark_of_a_foreign_store_is_no_revision():
+    session = Session(app_name="a", user_id="u", id="s")
+    session._storage_update_marker = "2026-01-01T00:00:00.000000"
+    assert _adk.stored_revision(session) is None
+
+
+CREDENTIAL = {
+    "authType": "oauth2",
+    "oauth2": {"clientId": "me", "clientSecret": "s", "extra": {"token": "t"}},
+}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        CREDENTIAL,
+        {"auth_type": "API_KEY", "api_key": "k"},
+        {"authType": "unknown", "apiKey": "kept"},
+        {"authType": ["oauth2"], "token": "kept"},
+        {"rawAuthCredential": {"oauth2": {"accessToken": "t"}}, "token": "kept"},
+        {"requestedAuthConfigs": {"c1": {"credentialKey": "k", "exchangedAuthCredential": {"idToken": "t"}}}},
+        {
+            "name": "adk_request_credential",
+            "args": {"authConfig": {"apiKey": "k"}, "other": {"apiKey": "kept"}},
+        },
+        {"name": "adk_request_credential", "response": {"oauth2": {"authCode": "c"}}, "id": "c1"},
+        {"name": "other", "args": {"authConfig": {"apiKey": "kept"}}},
+        {"list": [1, [CREDENTIAL], {"password": "kept"}]},
+        "text",
+        None,
+    ],
+)
+def test_credentials_are_left_out_as_adk_leaves_them_out(value):
+    assert redact(value) == _redact_credential_secrets(value)
+
+
+@given(credentials)
+def test_credentials_are_left_out_as_adk_leaves_them_out_whatever_their_form(value):
+    assert redact(value) == _redact_credential_secrets(value)
+
+
+@given(json_values)
+def test_what_is_no_credential_is_left_as_it_is(value):
+    assert redact(value) == value
+
+
+@given(events)
+def test_a_response_is_final_when_adk_says_so(made):
+    body = made.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert wire.is_final_response(body) == made.is_final_response()
+
+
+@given(events)
+def test_the_stored_event_is_what_adks_rest_sends(made):
+    assert json.loads(mapping.to_record(made).data) == as_rest_sends(made)
+
+
+@given(events)
+def test_what_is_read_back_is_the_event_itself(made):
+    record = mapping.to_record(made)
+    found = mapping.from_row(record.data, record.private, made.id, made.invocation_id)
+    assert found == made
+
+
+async def test_pages_get_no_credential_and_the_agent_gets_it_back(ours):
+    session = await create(ours)
+    secret = {"token": auth_config().raw_auth_credential.model_dump(mode="json", by_alias=True)}
+    sent = full_event()
+    sent.actions.state_delta |= {"cred": secret, "user:cred": secret, "rawAuthCredential": {"apiKey": "k"}}
+    await ours.append_event(session, sent)
+
+    row = await db.read(EventRow.objects.get)
+    assert ACCESS_TOKEN not in row.data + row.summary
+    assert INTERNAL_MARK not in row.data
+    assert json.loads(row.data) == as_rest_sends(sent)
+    for value in await db.read(lambda: list(StateChange.objects.values_list("value", flat=True))):
+        assert ACCESS_TOKEN not in value
+        assert "apiKey" not in value
+    assert not await db.read(SessionState.objects.filter(value__contains=ACCESS_TOKEN).exists)
+
+    found = await get(ours)
+    assert found.events[0] == sent
+    assert found.events[0].custom_metadata[INTERNAL_MARK] is True
+    config = found.events[0].actions.requested_auth_configs["call-1"]
+    assert config.raw_auth_credential.oauth2.access_token == ACCESS_TOKEN
+    assert found.state["user:cred"] == secret
+    assert found.state["rawAuthCredential"] == {"apiKey": "k"}
+
+
+async def test_an_event_without_secrets_is_stored_once(ours):
+    session = await create(ours)
+    await ours.append_event(session, event("hello", {"a": 1}))
+    assert (await db.read(EventRow.objects.get)).private is None
+
+
+async def test_bytes_come_back_as_they_were(ours):
+    session = await create(ours)
+    blob = types.Blob(data=b"\xfb\xff\xfe" * 5, mime_type="image/png")
+    sent = event(content=types.Content(role="model", parts=[types.Part(inline_data=blob)]))
+    await ours.append_event(session, sent)
+    assert (await get(ours)).events[0].content.parts[0].inline_data.data == b"\xfb\xff\xfe" * 5
+
+
+async def test_a_compaction_comes_back_with_its_range(ours):
+    session = await create(ours)
+    sent = full_event()
+    await ours.append_event(session, sent)
+    found = (await get(ours)).events[0].actions.compaction
+    assert (found.start_timestamp, found.end_timestamp) == (1.25, 2.5)
+    assert found == sent.actions.compaction
+
+
+async def test_every_action_comes_back(ours):
+    session, sent = await create(ours), full_event()
+    await ours.append_event(session, sent)
+    [found] = (await get(ours)).events
+    for name in type(sent.actions).model_fields:
+        assert getattr(sent.actions, name) not in (None, {}), f"{name} is not tried"
+        assert getattr(found.actions, name) == getattr(sent.actions, name)

@@ -1,0 +1,222 @@
+"""Where the stored state is not what a session's events add up to, and why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sessions_app import drift, history, writes
+from sessions_app.drift import Why
+from sessions_app.ids import SessionKey
+from sessions_app.models import (
+    AgentSession,
+    AppState,
+    Cause,
+    Event,
+    SessionState,
+    StateChange,
+    UntrackedKey,
+    UserState,
+)
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def told(story: Story, **how: bool) -> list[tuple[str, str | None, str | None, str]]:
+    return [(d.name, d.stored, d.folded, str(d.why)) for d in drift.drift(story.session, **how).keys]
+
+
+@pytest.fixture(params=[False, True], ids=["by the ledger", "from the events"])
+def how(request: pytest.FixtureRequest) -> dict[str, bool]:
+    """Both ways to add the events up."""
+    return {"from_events": request.param}
+
+
+def test_a_session_whose_events_explain_its_state_has_not_drifted(how):
+    story = Story()
+    story.says("a", delta={"n": 1, "user:n": 1, "app:n": {"b": [1.5, None]}})
+    story.says("b", delta={"n": 2, "secret": {"authType": "apiKey", "apiKey": "hush"}})
+    assert told(story, **how) == []
+
+
+def test_seeds_are_named_until_an_event_writes_them(how):
+    story = Story(initial={"n": 0, "m": 1, "user:n": "x", "app:n": None})
+    story.says("a", delta={"n": 1})
+    assert told(story, **how) == [
+        ("m", "1", None, "seed"),
+        ("user:n", '"x"', None, "seed"),
+        ("app:n", "null", None, "seed"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["user:n", "app:n"])
+def test_what_another_session_wrote_is_named_beside_what_this_one_had_written(how, name):
+    story, other = Story("s1"), Story("s2")
+    story.says("a", delta={name: 1})
+    other.says("x", delta={name: 2})
+    [entry] = drift.drift(story.session, **how).keys
+    assert (entry.name, entry.stored, entry.folded, entry.why) == (name, "2", "1", Why.OTHER_SESSION)
+    assert (entry.change.from_session, entry.change.session_id) == ("s2", other.pk)
+    writes.delete_session(other.key)
+    assert told(story, **how) == [(name, "2", "1", "other_session")]
+    story.says("b", delta={name: 2})
+    assert told(story, **how) == []
+
+
+def test_a_removal_by_hand_is_named_for_the_event_says_null(how):
+    story = Story(initial={"gone": 1})
+    story.says("a", delta={"user:gone": 1, "app:null": None})
+    writes.edit_state(story.key, {}, removed=["gone", "user:gone"])
+    assert told(story, **how) == [("gone", None, "null", "removed"), ("user:gone", None, "null", "removed")]
+
+
+def test_an_edit_is_an_event_and_no_drift(how):
+    story = Story(initial={"n": 0})
+    writes.edit_state(story.key, {"n": 1, "app:n": 1})
+    assert told(story, **how) == []
+
+
+def test_rows_that_something_else_wrote_are_foreign(how):
+    story = Story()
+    story.says("a", delta={"n": 1, "m": 1, "user:n": 1, "app:n": 1})
+    SessionState.objects.filter(key="n").update(value="2")
+    SessionState.objects.filter(key="m").delete()
+    UserState.objects.update(value="3")
+    owner = AppState.objects.get().owner
+    AppState.objects.create(owner=owner, key="odd", key_id="odd", value="4", position=9)
+    assert told(story, **how) == [
+        ("m", None, "1", "foreign"),
+        ("n", "2", "1", "foreign"),
+        ("user:n", "3", "1", "foreign"),
+        ("app:odd", "4", None, "foreign"),
+    ]
+
+
+def test_an_event_that_was_changed_behind_the_ledger_is_found_by_folding_the_events():
+    story = Story()
+    story.says("a", delta={"n": 1})
+    event = story.event(1)
+    Event.objects.filter(pk=event.pk).update(data=event.data.replace('{"n":1}', '{"n":2}'))
+    assert told(story) == []
+    assert told(story, from_events=True) == [("n", "1", "2", "foreign")]
+
+
+def test_what_an_import_brought_without_an_event_is_named(how):
+    story = Story(initial={"n": 1, "user:n": 2})
+    StateChange.objects.update(cause=Cause.IMPORT)
+    assert [why for *_, why in told(story, **how)] == ["import", "import"]
+
+
+def test_what_a_fork_took_over_is_named(how):
+    story = Story(initial={"n": 1, "user:n": 2})
+    StateChange.objects.filter(scope="user").update(cause=Cause.FORK, session=None)
+    assert [why for *_, why in told(story, **how)] == ["seed", "fork"]
+
+
+def test_a_session_created_anew_under_the_same_id_starts_without_the_old_ones_state(how):
+    story = Story(initial={"own": 1, "user:n": 1})
+    story.says("a", delta={"own": 2, "user:n": 2})
+    writes.delete_session(story.key)
+    again = Story(initial={"own": 7})
+    assert told(again, **how) == [("own", "7", None, "seed"), ("user:n", "2", None, "other_session")]
+    rows = StateChange.objects.filter(scope="session")
+    assert [(row.value, row.cause) for row in rows] == [("7", "seed")]
+
+
+def test_a_write_too_far_back_is_said_to_be_unknown(monkeypatch):
+    monkeypatch.setattr(drift, "REACH", 5)
+    story, other = Story("s1"), Story("s2")
+    story.says("a", delta={"app:n": 1})
+    for number in range(6):
+        other.says("x", delta={"app:n": 10 + number})
+    [entry] = drift.drift(story.session).keys
+    assert (entry.folded, entry.is_known, entry.why) == (None, False, Why.OTHER_SESSION)
+    [entry] = drift.drift(story.session, from_events=True).keys
+    assert (entry.folded, entry.is_known, entry.why) == ("1", True, Why.OTHER_SESSION)
+
+
+def test_credentials_are_compared_and_not_shown(how):
+    held = {"authType": "apiKey", "apiKey": "hush"}
+    story, other = Story("s1"), Story("s2")
+    story.says("a", delta={"user:held": held})
+    other.says("x", delta={"user:held": {**held, "apiKey": "hush2"}})
+    [entry] = drift.drift(story.session, **how).keys
+    assert (entry.stored, entry.folded) == ('{"authType":"apiKey"}', '{"authType":"apiKey"}')
+
+
+def test_keys_changed_without_an_event_are_told_newest_first():
+    story = Story()
+    story.says("a", delta={"n": 1})
+    from sessions_app import state
+
+    for number in (1, 2):
+        found = writes.Untracked("n", state.canonical(number), "1")
+        writes.note_untracked(story.key, f"i{number}", [found])
+    assert [(row.value, row.stored, row.seq) for row in drift.drift(story.session).untracked] == [
+        ("2", "1", 1),
+        ("1", "1", 1),
+    ]
+    writes.delete_session(story.key)
+    assert not UntrackedKey.objects.exists()
+
+
+@pytest.mark.parametrize("events", [2, 40])
+def test_drift_costs_the_same_number_of_queries_at_any_length(django_assert_num_queries, events):
+    story = Story(initial={"n": 0, "user:n": 0, "app:n": 0})
+    for number in range(events):
+        story.says("x", delta={"n": number, "user:n": number, "app:n": number})
+    session = story.session
+    with django_assert_num_queries(12):
+        drift.drift(session)
+
+
+NAMES = ["a", "b", "user:a", "app:a"]
+values = st.none() | st.booleans() | st.integers(0, 2) | st.floats(0, 1) | st.text(max_size=2)
+deltas = st.dictionaries(st.sampled_from(NAMES), values, max_size=3)
+steps = st.tuples(st.sampled_from([0, 1]), deltas, st.sets(st.sampled_from(NAMES), max_size=1))
+_programs = iter(range(10**9))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seeds=deltas, program=st.lists(steps, max_size=10))
+def test_the_ledger_tells_what_a_fold_of_the_events_tells(db, seeds, program):
+    """Random programs of two sessions of a user: appends, edits and removals, against the plain fold as the oracle."""
+    app = f"app{next(_programs)}"
+    stories = [Story("s1", seeds, app=app), Story("s2", app=app)]
+    for which, delta, removed in program:
+        present = {**history.state_at(stories[which].session).merged(), **delta}
+        taken = [name for name in removed if name in present and name not in delta]
+        if delta or taken:
+            writes.edit_state(stories[which].key, delta, removed=taken)
+    for story in stories:
+        stored = history.state_at(story.session).merged()
+        folded = drift.fold(story.session)
+        expected = {
+            name: (_json(stored, name), _json(folded, name))
+            for name in {*stored, *folded}
+            if _json(stored, name) != _json(folded, name)
+        }
+        for how in (False, True):
+            found = drift.drift(story.session, from_events=how).keys
+            assert {d.name: (d.stored, d.folded) for d in found} == expected
+            assert all(d.is_known and d.why != Why.FOREIGN for d in found)
+            for entry in found:
+                if entry.why == Why.SEED:
+                    assert (story, entry.name in seeds, entry.folded) == (stories[0], True, None)
+                if entry.why == Why.REMOVED:
+                    assert (entry.stored, entry.folded) == (None, "null")
+
+
+def _json(held: dict[str, Any], name: str) -> str | None:
+    return json.dumps(held[name], ensure_ascii=False) if name in held else None
+
+
+def test_a_session_without_state_has_no_drift(how):
+    key = SessionKey("", "weather", "ann", "s9")
+    session = writes.create_session(key)
+    assert drift.drift(AgentSession.objects.get(pk=session.pk), **how).keys == []

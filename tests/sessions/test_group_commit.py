@@ -1,0 +1,88 @@
+"""Units of work committed in groups: each stands or falls alone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from sessions_app import db, ledger, wire, writes
+from sessions_app.errors import AlreadyExists
+from sessions_app.models import AgentSession, AppScope, Event, SessionState
+from sessions_app.writes import SessionKey
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def key(number: int) -> SessionKey:
+    return SessionKey("", "app", "user", f"s{number}")
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    yield
+    db.close_pools()
+
+
+async def test_writes_asked_for_together_are_all_stored():
+    await asyncio.gather(*(db.write(writes.create_session, key(number)) for number in range(100)))
+
+    assert await db.read(AgentSession.objects.count) == 100
+
+
+async def test_a_refused_write_fails_alone_while_its_group_is_stored():
+    await db.write(writes.create_session, key(0))
+
+    outcomes = await asyncio.gather(
+        *(db.write(writes.create_session, key(number)) for number in range(20)), return_exceptions=True
+    )
+
+    assert isinstance(outcomes[0], AlreadyExists)
+    assert all(isinstance(outcome, AgentSession) for outcome in outcomes[1:])
+    assert await db.read(AgentSession.objects.count) == 20
+
+
+async def test_a_caller_that_gives_up_does_not_undo_its_write():
+    gate = threading.Event()
+    busy = [asyncio.ensure_future(db.write(gate.wait, 10)) for _ in range(db.WRITE_THREADS)]
+    waiting = asyncio.ensure_future(db.write(writes.create_session, key(1)))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.sleep(0.01)
+    gate.set()
+    await asyncio.gather(*busy)
+    for _ in range(1000):
+        if await db.read(AgentSession.objects.count):
+            break
+        await asyncio.sleep(0.01)
+
+    assert await db.read(AgentSession.objects.count) == 1
+
+
+async def test_writing_goes_on_after_the_connection_was_lost():
+    def lose_connection() -> None:
+        with transaction.atomic():
+            connection.connection.close()
+            AgentSession.objects.count()
+
+    with pytest.raises(Exception, match="closed"):
+        await db.write(lose_connection)
+
+    await db.write(writes.create_session, key(3))
+    assert await db.read(AgentSession.objects.count) == 1
+
+
+def test_a_statement_that_fails_at_the_end_of_an_append_takes_the_whole_append_with_it(monkeypatch):
+    """On PostgreSQL it was sent in one go with the others, and fails when nobody waits for it."""
+    writes.create_session(key(1))
+    record = wire.record({"id": "e1", "timestamp": 1.0, "actions": {}}, delta={"n": 1, "app:n": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "_INSERT_CHANGE", ledger._INSERT_CHANGE.replace("statechange", "nowhere"))
+        with pytest.raises(DatabaseError, match="nowhere"):
+            writes.append_event(key(1), record)
+
+    assert AgentSession.objects.get().revision == 0
+    assert (Event.objects.count(), AppScope.objects.count(), SessionState.objects.count()) == (0, 0, 0)
+    assert writes.append_event(key(1), record).seq == 1

@@ -1,0 +1,125 @@
+"""Any sequence of calls gives what ADK's in-memory service gives, and the ledger tells the same story."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import uuid
+from typing import Any
+
+from google.adk.events.event import Event
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.sessions.session import Session
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from sessions_app import db, history
+from sessions_app.adk import DjangoSessionService
+from sessions_app.models import AgentSession, Scope, StateChange
+from tests.sessions.build import event
+from tests.sessions.strategies import json_values
+
+users = st.sampled_from(["ann", "bob"])
+ids = st.sampled_from(["s1", "s2"])
+keys = st.sampled_from(["a", "b", "user:a", "user:user:a", "app:a", "app:", "temp:a", "APP:a"])
+deltas = st.dictionaries(keys, json_values, max_size=4)
+
+
+class Sessions(RuleBasedStateMachine):
+    """Both services, told to do the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.app = uuid.uuid4().hex
+        self.ours, self.adks = DjangoSessionService(), InMemorySessionService()
+        self.loop = asyncio.new_event_loop()
+        self.clock = itertools.count(2_000_000_000)
+        self.states: dict[str, dict[str, Any]] = {}
+
+    def teardown(self) -> None:
+        self.loop.close()
+
+    def both(self, method: str, **given: Any) -> tuple[Any, Any]:
+        """Call a method of both services; an exception is an outcome, known by its type."""
+        return self.outcome(self.ours, method, given), self.outcome(self.adks, method, given)
+
+    def outcome(self, service: Any, method: str, given: dict[str, Any]) -> Any:
+        try:
+            return self.loop.run_until_complete(getattr(service, method)(app_name=self.app, **given))
+        except Exception as error:
+            return type(error)
+
+    @rule(user_id=users, session_id=ids, state=st.none() | deltas)
+    def create(self, **given: Any) -> None:
+        ours, adks = self.both("create_session", **given)
+        assert told(ours) == told(adks)
+
+    @rule(user_id=users, session_id=ids, delta=deltas, data=st.data())
+    def append(self, user_id: str, session_id: str, delta: dict[str, Any], data: st.DataObject) -> None:
+        ours, adks = self.both("get_session", user_id=user_id, session_id=session_id)
+        assert told(ours) == told(adks)
+        if adks is None:
+            return
+        sent = event(delta=delta, timestamp=float(next(self.clock)))
+        for service, session in ((self.ours, ours), (self.adks, adks)):
+            self.loop.run_until_complete(service.append_event(session, sent.model_copy(deep=True)))
+        assert ours.state == adks.state
+        again = self.outcome(self.adks, "get_session", {"user_id": user_id, "session_id": session_id})
+        self.states[sent.id] = again.state
+
+    @rule(user_id=users, session_id=ids)
+    def delete(self, **given: Any) -> None:
+        assert self.both("delete_session", **given) == (None, None)
+
+    @invariant()
+    def the_services_agree(self) -> None:
+        ours, adks = self.both("list_sessions")
+        assert [told(session) for session in ours.sessions] == [told(session) for session in adks.sessions]
+        for user_id in ("ann", "bob"):
+            state, expected = self.both("get_user_state", user_id=user_id)
+            assert state == expected
+            for session_id in ("s1", "s2"):
+                found, same = self.both("get_session", user_id=user_id, session_id=session_id)
+                assert told(found) == told(same)
+
+    @invariant()
+    def the_ledger_tells_the_same(self) -> None:
+        known = self.loop.run_until_complete(self.adks.list_sessions(app_name=self.app)).sessions
+        states = {(session.user_id, session.id): session.state for session in known}
+        self.loop.run_until_complete(db.read(self.check_ledger, states))
+
+    def check_ledger(self, states: dict[tuple[str, str], dict[str, Any]]) -> None:
+        for session in AgentSession.objects.filter(app_name=self.app):
+            now = history.state_at(session)
+            assert now.merged() == states[session.user_id, session.session_id]
+            for scope, owner in history.owners_at(session).ids.items():
+                assert now.values(scope) == fold(scope, owner)
+            for row in session.events.all():
+                assert history.state_at(session, row).merged() == self.states[row.event_id]
+
+
+def told(outcome: Session | Any) -> Any:
+    """Return what of a session both services must tell; when it was created each knows for itself."""
+    if not isinstance(outcome, Session):
+        return outcome
+    events: list[Event] = outcome.events
+    return (outcome.user_id, outcome.id, outcome.state, events, events and outcome.last_update_time)
+
+
+def fold(scope: Scope, owner: int) -> dict[str, Any]:
+    """Return a scope's state by applying every ledger row in order."""
+    state: dict[str, Any] = {}
+    rows = StateChange.objects.filter(scope=scope, owner_id=owner).order_by("position", "id")
+    for row in rows:
+        state[row.key] = history.StateAt([row], [], []).values(Scope.SESSION)[row.key]
+    return state
+
+
+def test_any_sequence_of_calls_gives_what_adks_own_service_gives(store):
+    run_state_machine_as_test(
+        Sessions,
+        settings=settings(
+            max_examples=15, stateful_step_count=10, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )

@@ -1,0 +1,30 @@
+"""Several processes, each with several tasks, append to the same session and to their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from sessions_app import writes
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, Event, SessionState
+from tests.sessions.faults.whole import assert_whole
+from tests.store import store_url
+
+ROOT = Path(__file__).resolve().parents[2]
+PROCESSES, TASKS, TURNS = 3, 2, 5
+
+
+def test_no_update_is_lost_and_a_stale_copy_is_the_only_refusal(store):
+    writes.create_session(SessionKey("", "weather", "ann", "shared"), {"n": 0})
+    sizes = [str(number) for number in (PROCESSES, TASKS, TURNS)]
+    command = [sys.executable, "-m", "tests.sessions.contenders", store_url(), *sizes]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    appends = PROCESSES * TASKS * TURNS
+    shared = AgentSession.objects.get(session_id="shared")
+    assert SessionState.objects.get(owner=shared, key="n").value == str(appends)
+    assert Event.objects.filter(session=shared).count() == appends
+    assert Event.objects.count() == 2 * appends
+    assert_whole()

@@ -1,0 +1,322 @@
+"""Removing sessions for good: what is due goes, everything else stays, and agents go on meanwhile."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connections
+
+from sessions_app import app_settings, purge, writes
+from sessions_app.adk import DjangoMemoryService
+from sessions_app.artifacts import blobs
+from sessions_app.artifacts import rows as artifacts
+from sessions_app.errors import BadInput
+from sessions_app.ids import SessionKey
+from sessions_app.memory import rows as memory
+from sessions_app.models import (
+    AgentSession,
+    AppState,
+    Artifact,
+    Event,
+    MemoryEntry,
+    Scope,
+    SessionState,
+    StateChange,
+    UserScope,
+    UserState,
+)
+from sessions_app.purge import Wanted
+from sessions_app.runs import rows as runs
+from sessions_app.wire import record
+
+pytestmark = pytest.mark.usefixtures("store")
+
+DAY = 86_400.0
+OLD = Wanted(older_than_s=30 * DAY)
+
+
+def told(
+    session_id: str, *, days: float = 40.0, app: str = "weather", realm: str = "", events: int = 1
+) -> AgentSession:
+    """Create a session whose last event is so many days old."""
+    key = SessionKey(realm, app, "ann", session_id)
+    moment = time.time() - days * DAY
+    writes.create_session(key, {"n": 0}, now=moment)
+    for number in range(events):
+        body = {
+            "id": f"e{number}",
+            "invocationId": "i",
+            "author": "user",
+            "timestamp": moment,
+            "content": {"role": "user", "parts": [{"text": f"I like tea number {number} in {session_id}"}]},
+            "actions": {},
+        }
+        writes.append_event(key, record(body, delta={"n": number, "user:n": number, "app:n": number}))
+    return AgentSession.objects.get(**key._asdict())
+
+
+def save(session: AgentSession, name: str, content: bytes) -> None:
+    key = artifacts.file_key(session.realm, session.app_name, session.user_id, session.session_id, name)
+    draft = artifacts.Draft(Artifact.Holding.DATA, "{}", None, "{}", session.session_id)
+    with blobs.stored(content) as payload:
+        artifacts.save(key, draft, payload)
+
+
+def ids() -> set[str]:
+    return set(AgentSession.objects.values_list("session_id", flat=True))
+
+
+def command(*arguments: str, status: int = 0) -> str:
+    """Run the command and return what it said."""
+    out = io.StringIO()
+    try:
+        call_command("purge_sessions", *arguments, stdout=out)
+        ended = 0
+    except SystemExit as error:
+        ended = int(error.code or 0)
+    assert ended == status
+    return out.getvalue()
+
+
+def test_sessions_without_an_event_for_so_long_go_and_all_others_stay():
+    told("old")
+    told("young", days=20)
+    told("attempt", realm="eval/1")
+    report = purge.purge(OLD)
+    assert (report.sessions, report.events, report.left) == (1, 1, [])
+    assert ids() == {"young", "attempt"}
+
+
+def test_user_and_app_state_survive_with_their_history():
+    told("old", events=3)
+    purge.purge(OLD)
+    assert UserState.objects.get().value == AppState.objects.get().value == "2"
+    assert not SessionState.objects.exists()
+    assert not StateChange.objects.filter(scope=Scope.SESSION).exists()
+    history = StateChange.objects.filter(scope=Scope.USER).order_by("position")
+    assert [(row.value, row.from_session, row.session) for row in history] == [
+        (str(number), "old", None) for number in range(3)
+    ]
+
+
+def test_artifacts_of_the_session_go_with_their_files_and_those_of_the_user_stay():
+    artifacts.remove_orphans()  # of other tests
+    session = told("old")
+    save(session, "small", b"x")
+    save(session, "large", b"x" * 100_000)
+    save(session, "shared", b"y" * 100_000)
+    save(session, "user:mine", b"y" * 100_000)
+    report = purge.purge(OLD)
+    assert (report.artifacts, report.files) == (3, 1)
+    assert [artifact.filename for artifact in Artifact.objects.all()] == ["mine"]
+    assert len(list(blobs.names())) == 1
+
+
+def test_a_session_with_an_active_run_is_left_alone_and_named():
+    busy = told("busy")
+    told("old")
+    run = runs.create_run(busy.pk, {})
+    report = purge.purge(OLD)
+    assert report.left == [f"weather / ann / busy: run {run.pk} is queued"]
+    assert ids() == {"busy"}
+
+
+def test_a_session_that_goes_on_while_it_is_handed_over_is_left_alone():
+    session = told("old")
+
+    def remember(row: AgentSession) -> int:
+        key = SessionKey("", row.app_name, row.user_id, row.session_id)
+        body = {"id": "late", "invocationId": "i", "author": "user", "timestamp": time.time(), "actions": {}}
+        writes.append_event(key, record(body))
+        return 0
+
+    report = purge.purge(OLD, remember=remember)
+    assert report.left == ["weather / ann / old: it went on meanwhile"]
+    assert Event.objects.filter(session=session).count() == 2
+
+
+def test_a_dry_run_says_what_would_go_and_changes_nothing():
+    told("old", events=2)
+    assert command("--older-than", "30d", "--dry-run") == (
+        "1 session(s) with 2 event(s) would be removed.\n  weather / ann / old\n"
+    )
+    assert ids() == {"old"}
+
+
+def test_an_id_is_free_again_at_once_and_an_append_to_the_removed_session_is_refused():
+    told("old")
+    purge.purge(OLD)
+    again = writes.create_session(SessionKey("", "weather", "ann", "old"))
+    assert (again.last_seq, SessionState.objects.count()) == (0, 0)
+
+
+def test_what_a_killed_purge_has_set_aside_is_gone_for_everybody_and_removed_by_the_next(monkeypatch):
+    session = told("old", events=5)
+    save(session, "a", b"x")
+
+    def killed(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(purge, "_remove_rows", killed)
+        with pytest.raises(KeyboardInterrupt):
+            purge.purge(OLD)
+    assert not AgentSession.objects.filter(realm="").exists()
+    writes.create_session(SessionKey("", "weather", "ann", "old"))
+    report = purge.purge(OLD)
+    assert (report.finished, report.artifacts) == (1, 1)
+    assert AgentSession.objects.get().last_seq == 0
+    assert not Event.objects.exists()
+
+
+def test_many_events_go_in_small_batches(monkeypatch):
+    monkeypatch.setattr(purge, "BATCH", 4)
+    sizes: list[int] = []
+    batches = purge._batches
+
+    def measured(rows: Any) -> Any:
+        for pks in batches(rows):
+            sizes.append(len(pks))
+            yield pks
+
+    monkeypatch.setattr(purge, "_batches", measured)
+    told("old", events=10)
+    purge.purge(OLD)
+    assert max(sizes) == 4
+    assert not Event.objects.exists()
+
+
+def test_agents_go_on_while_sessions_are_removed():
+    for number in range(10):
+        told(f"old{number}", events=5)
+    told("alive", days=0)
+    done = threading.Event()
+
+    def work() -> int:
+        turns = 0
+        try:
+            while not done.is_set():
+                body = {"id": f"live{turns}", "invocationId": "i", "author": "a", "timestamp": time.time()}
+                writes.append_event(
+                    SessionKey("", "weather", "ann", "alive"), record({**body, "actions": {}})
+                )
+                turns += 1
+        finally:
+            connections.close_all()
+        return turns
+
+    counted: list[int] = []
+    agent = threading.Thread(target=lambda: counted.append(work()))
+    agent.start()
+    report = purge.purge(OLD)
+    done.set()
+    agent.join()
+    assert report.sessions == 10
+    assert counted[0] > 0
+    assert AgentSession.objects.get().last_seq == counted[0] + 1
+
+
+def test_expired_means_by_the_apps_own_ttl():
+    told("weather-old", days=10)
+    told("writer-old", days=10, app="writer")
+    app_settings.set_session_ttl("weather", 7 * DAY)
+    command("--expired")
+    assert ids() == {"writer-old"}
+
+
+def test_everything_given_must_be_true_and_an_app_limits_it():
+    app_settings.set_session_ttl("weather", 7 * DAY)
+    told("expired", days=10)
+    told("both", days=40)
+    told("other", days=40, app="writer")
+    command("--expired", "--older-than=30d", "--app=weather")
+    assert ids() == {"expired", "other"}
+
+
+def test_what_was_said_is_found_in_memory_after_the_session_is_gone():
+    told("old", events=3)
+    said = command("--older-than", "30d", "--to-memory")
+    assert "3 memories were made of them." in said
+    found = memory.find(memory.owner("", "weather", "ann"), "tea", 10)
+    assert {entry.session_id for entry in found} == {"old"}
+    assert not AgentSession.objects.exists()
+
+
+def test_what_is_remembered_already_is_not_remembered_twice():
+    told("old", events=3)
+    command("--older-than", "30d", "--to-memory", "--app", "writer")
+    from sessions_app.adk.memory import remember
+
+    session = AgentSession.objects.get()
+    assert remember(session) == 3
+    assert remember(session) == 0
+    assert MemoryEntry.objects.count() == 3
+
+
+async def test_a_long_session_is_handed_over_whole(store):
+    from sessions_app import db
+
+    await db.write(lambda: told("old", events=450).pk)
+    from sessions_app.adk.memory import remember
+
+    assert await db.read(lambda: remember(AgentSession.objects.get())) == 450
+    found = await DjangoMemoryService().search_memory(app_name="weather", user_id="ann", query="tea")
+    assert found.memories
+
+
+def test_the_command_ends_with_1_and_names_what_it_left():
+    busy = told("busy\x1b[31m")
+    runs.create_run(busy.pk, {})
+    said = command("--older-than", "30d", status=1)
+    assert "0 session(s)" in said
+    assert "Left alone (1):" in said
+    assert "\x1b" not in said
+
+
+def test_the_command_refuses_to_remove_everything():
+    with pytest.raises(CommandError, match="Nothing says which sessions are to go") as refusal:
+        call_command("purge_sessions", "--app", "weather")
+    assert refusal.value.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "span", ["30", "d", "-3d", "0d", "1w", "30 days", "nan", "1e9d", "٣d", "999999d", ""]
+)
+def test_a_span_that_is_none_is_refused_with_what_one_is(span: str):
+    told("old")
+    with pytest.raises(CommandError, match="30d for thirty days"):
+        call_command("purge_sessions", f"--older-than={span}")
+    assert ids() == {"old"}
+
+
+def test_a_realm_is_deleted_with_its_state_ledger_artifacts_and_memory():
+    artifacts.remove_orphans()  # of other tests
+    session = told("attempt", realm="eval/1/a/1", events=3)
+    save(session, "a", b"x" * 100_000)
+    save(session, "user:b", b"y")
+    owner = memory.owner("eval/1/a/1", "weather", "ann")
+    from sessions_app.adk.memory import remember
+
+    assert remember(session) == 3
+    told("other", realm="eval/1/a/10")
+    told("real")
+    purge.delete_realm("eval/1/a/1")
+    assert ids() == {"other", "real"}
+    assert UserScope.objects.filter(realm="eval/1/a/1").count() == 0
+    assert memory.find(owner, "tea", 10) == []
+    assert not Artifact.objects.exists()
+    assert list(blobs.names()) == []
+    left = set(StateChange.objects.values_list("from_session", flat=True))
+    assert left == {"other", "real"}
+
+
+def test_real_life_is_never_deleted_as_a_realm():
+    told("real")
+    with pytest.raises(BadInput, match="real life"):
+        purge.delete_realm("")
+    assert ids() == {"real"}

@@ -1,0 +1,335 @@
+"""The next copy of a session is made ahead: it is exactly what a cold read gives, and it is nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import uuid
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.db.models import F
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.session import Session
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from devui.runtime.runs import Runs
+from sessions_app import db, writes
+from sessions_app.adk import DjangoSessionService, mapping
+from sessions_app.adk.ahead import EVENT_BYTES, ReadAhead
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession
+from sessions_app.models import Event as EventRow
+from tests.sessions.build import APP, OWNER, append, create, event, get
+from tests.sessions.full_event import full_event
+from tests.sessions.strategies import json_values, texts
+
+KEY = SessionKey("", APP, "ann", "s1")
+
+
+@pytest.fixture
+def ahead(store: None) -> ReadAhead:
+    """Makes a copy of the shortest session, at once."""
+    return ReadAhead(min_events=1, delay=0)
+
+
+@pytest.fixture
+def quick(ahead: ReadAhead) -> DjangoSessionService:
+    """A service that makes the next copy ahead, as a runtime's does."""
+    return DjangoSessionService(ahead=ahead)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the events that are made of rows, as they are made."""
+    ids: list[str] = []
+    from_row = mapping.from_row
+
+    def noting(data: str, private: str | None, event_id: str, invocation_id: str) -> Event:
+        ids.append(event_id)
+        return from_row(data, private, event_id, invocation_id)
+
+    monkeypatch.setattr(mapping, "from_row", noting)
+    return ids
+
+
+async def talk(service: DjangoSessionService, turns: int, session_id: str = "s1") -> Session:
+    session = await create(service, session_id)
+    for turn in range(turns):
+        await append(session, service, {"turn": turn, "user:turn": turn}, text=f"turn {turn}")
+    return session
+
+
+async def read_and_settle(service: DjangoSessionService, ahead: ReadAhead, session_id: str = "s1") -> Session:
+    session = await get(service, session_id)
+    await ahead.settled()
+    return session
+
+
+async def cold() -> Session:
+    return await get(DjangoSessionService())
+
+
+async def test_the_next_turn_makes_only_the_events_that_are_new(quick, ahead, made):
+    await talk(quick, 3)
+    session = await read_and_settle(quick, ahead)
+    sent = [await append(session, quick, {"turn": turn}) for turn in (3, 4)]
+    made.clear()
+    found = await get(quick)
+    assert made == [new.id for new in sent]
+    assert found == await cold() == session
+
+
+async def test_the_next_turn_sees_what_another_process_appended_and_edited(quick, ahead):
+    await talk(quick, 3)
+    await read_and_settle(quick, ahead)
+    await append(await cold(), DjangoSessionService(), {"turn": "theirs", "app:theme": "dark"})
+    await db.write(writes.edit_state, KEY, {"turn": "by hand"}, removed=["user:turn"])
+    found = await get(quick)
+    assert found == await cold()
+    assert len(found.events) == 5
+    assert found.state == {"turn": "by hand", "app:theme": "dark"}
+
+
+async def test_what_an_agent_does_to_its_session_is_not_there_in_the_next_turn(quick, ahead):
+    session = await talk(quick, 2)
+    await quick.append_event(session, full_event())
+    expected = await cold()
+    for _ in range(3):
+        spoiled = await read_and_settle(quick, ahead)
+        assert spoiled == expected
+        spoiled.events[0].content.parts[0].text = "spoiled"
+        spoiled.events[1].actions.state_delta["turn"] = "spoiled"
+        spoiled.events[2].content.parts[4].function_call.args["where"] = ["spoiled"]
+        spoiled.events[2].actions.agent_state.clear()
+        spoiled.events[2].long_running_tool_ids.add("spoiled")
+        spoil(spoiled)
+
+
+async def test_an_agent_that_spoils_its_session_late_spoils_no_other_turn(quick, ahead):
+    await talk(quick, 2)
+    first = await read_and_settle(quick, ahead)
+    second = await read_and_settle(quick, ahead)
+    spoil(first)
+    assert second == await cold()
+
+
+async def test_turns_that_read_at_the_same_time_share_no_event(quick, ahead):
+    await talk(quick, 3)
+    await read_and_settle(quick, ahead)
+    sessions = await asyncio.gather(*[get(quick) for _ in range(3)])
+    events = [event for session in sessions for event in session.events]
+    assert len({id(event) for event in events}) == 9
+    assert sessions == [await cold()] * 3
+
+
+async def test_a_session_that_was_deleted_is_gone(quick, ahead):
+    await talk(quick, 3)
+    await read_and_settle(quick, ahead)
+    await DjangoSessionService().delete_session(**OWNER, session_id="s1")
+    assert await quick.get_session(**OWNER, session_id="s1") is None
+
+
+async def test_a_session_that_was_made_again_begins_anew(quick, ahead):
+    await talk(quick, 3)
+    await read_and_settle(quick, ahead)
+    other = DjangoSessionService()
+    await other.delete_session(**OWNER, session_id="s1")
+    await talk(other, 4)
+    found = await get(quick)
+    assert found == await cold()
+    assert len(found.events) == 4
+
+
+async def test_the_same_ids_in_another_realm_are_another_session(quick, ahead):
+    await talk(quick, 3)
+    await read_and_settle(quick, ahead)
+    attempt = DjangoSessionService("attempt", ahead=ahead)
+    await talk(attempt, 1)
+    assert [len((await get(service)).events) for service in (attempt, quick)] == [1, 3]
+
+
+async def test_a_change_of_stored_events_that_raises_the_revision_is_noticed(quick, ahead):
+    await talk(quick, 3)
+    await read_and_settle(quick, ahead)
+    await db.write(change_first_event)
+    found = await get(quick)
+    assert found.events[0].author == "changed"
+    assert found == await cold()
+
+
+def change_first_event() -> None:
+    row = EventRow.objects.get(seq=1)
+    row.data = row.data.replace('"author":"agent"', '"author":"changed"')
+    row.save()
+    AgentSession.objects.update(revision=F("revision") + 1)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GetSessionConfig(num_recent_events=2),
+        GetSessionConfig(num_recent_events=0),
+        GetSessionConfig(after_timestamp=101.0),
+        GetSessionConfig(num_recent_events=1, after_timestamp=101.0),
+        GetSessionConfig(after_timestamp=0),
+        GetSessionConfig(),
+    ],
+    ids=str,
+)
+async def test_filters_give_what_they_give_without_it(quick, ahead, config):
+    session = await create(quick)
+    for number in range(4):
+        await quick.append_event(session, event(str(number), timestamp=100.0 + number))
+    await read_and_settle(quick, ahead)
+    assert await get(quick, config=config) == await get(DjangoSessionService(), config=config)
+    assert await get(quick) == await cold()
+
+
+async def test_a_copy_taken_while_it_is_being_made_is_completed(store):
+    ahead = ReadAhead(min_events=1, delay=0)
+    quick = DjangoSessionService(ahead=ahead)
+    await talk(quick, 250)
+    await get(quick)
+    async with asyncio.timeout(30):
+        while not ahead.size:  # noqa: ASYNC110 - it is made by steps of its own
+            await asyncio.sleep(0.001)
+    assert await get(quick) == await cold()
+    await ahead.settled()
+    assert await get(quick) == await cold()
+
+
+async def test_a_short_session_is_not_made_ahead(store):
+    ahead = ReadAhead(min_events=4, delay=0)
+    quick = DjangoSessionService(ahead=ahead)
+    await talk(quick, 3)
+    await read_and_settle(quick, ahead)
+    assert ahead.size == 0
+
+
+async def test_the_session_read_longest_ago_makes_room(store, made):
+    ahead = ReadAhead(min_events=1, delay=0, max_bytes=8 * EVENT_BYTES)
+    quick = DjangoSessionService(ahead=ahead)
+    for name in ("s1", "s2", "s3"):
+        await talk(quick, 3, name)
+        await read_and_settle(quick, ahead, name)
+    assert 0 < ahead.size <= 8 * EVENT_BYTES
+    for name, cost in (("s3", 0), ("s1", 3)):
+        made.clear()
+        found = await get(quick, name)
+        assert len(made) == cost
+        assert found == await get(DjangoSessionService(), name)
+        await ahead.settled()
+
+
+async def test_of_a_session_that_is_too_long_nothing_or_a_part_is_kept(store):
+    ahead = ReadAhead(min_events=1, delay=0, max_bytes=220 * (EVENT_BYTES + 2000))
+    quick = DjangoSessionService(ahead=ahead)
+    await talk(quick, 250)
+    await read_and_settle(quick, ahead)
+    assert 0 < ahead.size <= 220 * (EVENT_BYTES + 2000)
+    assert await get(quick) == await cold()
+
+
+async def test_a_store_that_fails_while_it_is_read_ahead_is_told_and_harms_nothing(
+    quick, ahead, made, monkeypatch, caplog
+):
+    def fail(*row: Any) -> Event:
+        raise OperationalError("disk I/O error")
+
+    await talk(quick, 3)
+    await get(quick)
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        patch.setattr(mapping, "from_row", fail)
+        await ahead.settled()
+    assert "could not be made ahead" in caplog.text
+    assert await get(quick) == await cold()
+
+
+def test_a_runtime_makes_copies_ahead_and_nobody_else_unless_asked():
+    assert Runs("r1", "v1", lambda: None).service.ahead is not None
+    assert DjangoSessionService().ahead is None
+
+
+def spoil(session: Session) -> None:
+    """Do to a session what an agent may do to it."""
+    session.state["spoiled"] = True
+    for happened in session.events:
+        happened.author = "spoiled"
+        happened.content = None
+        happened.actions.state_delta["spoiled"] = True
+    session.events.append(event("never appended"))
+    del session.events[0]
+
+
+deltas = st.dictionaries(st.sampled_from(["a", "user:a", "app:a", "b"]), json_values, max_size=2)
+
+
+class Turns(RuleBasedStateMachine):
+    """Reads of a service that makes copies ahead, of a store that it and others write to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.app = uuid.uuid4().hex
+        self.ahead = ReadAhead(min_events=1, delay=0)
+        self.quick, self.plain = DjangoSessionService(ahead=self.ahead), DjangoSessionService()
+        self.loop = asyncio.new_event_loop()
+        self.names = itertools.count()
+        self.held: list[Session] = []
+        self.owner = {"app_name": self.app, "user_id": "ann", "session_id": "s"}
+        self.do(self.plain.create_session(**self.owner))
+
+    def teardown(self) -> None:
+        self.do(self.ahead.settled())
+        self.loop.close()
+
+    def do(self, work: Any) -> Any:
+        return self.loop.run_until_complete(work)
+
+    @rule()
+    def wait(self) -> None:
+        self.do(self.ahead.settled())
+
+    @rule(text=texts, delta=deltas, by_other=st.booleans())
+    def append(self, text: str, delta: dict[str, Any], by_other: bool) -> None:
+        service = self.plain if by_other else self.quick
+        session = self.do(service.get_session(**self.owner))
+        self.do(service.append_event(session, event(text, delta, id=f"e{next(self.names)}")))
+        self.held.append(session)
+
+    @rule(delta=deltas)
+    def edit(self, delta: dict[str, Any]) -> None:
+        key = SessionKey("", self.app, "ann", "s")
+        self.do(db.write(writes.edit_state, key, delta, removed=["b"]))
+
+    @rule()
+    def spoil_what_is_held(self) -> None:
+        for session in self.held:
+            if session.events:
+                spoil(session)
+
+    @rule()
+    def make_anew(self) -> None:
+        self.do(self.plain.delete_session(**self.owner))
+        self.do(self.plain.create_session(**self.owner))
+
+    @invariant()
+    def a_read_is_what_a_cold_one_is(self) -> None:
+        found, expected = (self.do(service.get_session(**self.owner)) for service in (self.quick, self.plain))
+        assert found == expected
+        assert found._storage_update_marker == expected._storage_update_marker
+        self.held.append(found)
+
+
+def test_any_sequence_of_turns_reads_what_it_reads_without_it(store):
+    run_state_machine_as_test(
+        Turns,
+        settings=settings(
+            max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )

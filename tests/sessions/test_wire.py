@@ -1,0 +1,127 @@
+"""What is read out of an event for the rows of a timeline."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.genai import types
+
+from sessions_app import wire
+from sessions_app.adk import mapping
+from sessions_app.models import Kind
+from tests.sessions.build import event
+from tests.sessions.full_event import full_event
+
+CALL = types.Part(function_call=types.FunctionCall(id="c1", name="look", args={"where": "here"}))
+RESPONSE = types.Part(function_response=types.FunctionResponse(id="c1", name="look", response={"ok": True}))
+SAID = types.Part(text="hello")
+
+
+def said(*parts: types.Part, **fields: Any) -> Event:
+    return event(content=types.Content(role="model", parts=list(parts)), **fields)
+
+
+def summary(made: Event) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(mapping.to_record(made).summary)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("made", "kind"),
+    [
+        (said(SAID, author="user"), Kind.USER),
+        (said(SAID), Kind.AGENT),
+        (said(SAID, CALL), Kind.TOOL_CALL),
+        (said(RESPONSE), Kind.TOOL_RESULT),
+        (said(RESPONSE, author="user"), Kind.TOOL_RESULT),
+        (event(delta={"a": 1}), Kind.STATE),
+        (event(delta={"a": 1}, author="user"), Kind.STATE),
+        (Event(author="agent", actions=EventActions(escalate=True, state_delta={"a": 1})), Kind.CONTROL),
+        (Event(author="agent", actions=EventActions(transfer_to_agent="other")), Kind.CONTROL),
+        (said(SAID, error_code="429"), Kind.ERROR),
+        (event(error_message="quota"), Kind.ERROR),
+        (event(output={"answer": 1}), Kind.AGENT),
+        (event(), Kind.CONTROL),
+    ],
+)
+def test_each_of_the_seven_kinds_is_told(made, kind):
+    assert mapping.to_record(made).kind == kind
+
+
+def test_the_summary_holds_what_a_row_shows():
+    shown = summary(full_event())
+    assert shown["text"] == "hello"
+    assert shown["thought"] == "hm"
+    assert shown["calls"] == [
+        {"id": "call-1", "name": "look", "args": {"where": "null", "n": str(2**60)}, "waiting": True}
+    ]
+    assert shown["results"] == [
+        {"id": "call-1", "name": "look", "result": '{"found":[true,null]}', "failed": False}
+    ]
+    assert shown["media"][0] == {"mime": "image/png", "name": "a.png", "size": 256}
+    assert shown["delta"] == ["a", "app:b", "user:c"]
+    assert shown["artifacts"] == {"report.txt": 3}
+    assert shown["error"] == {"code": "429", "message": "quota"}
+    assert shown["tokens"] == {"prompt": 11, "output": 7, "total": 18, "thoughts": 3}
+    assert shown["signals"]["transferToAgent"] == "other"
+
+
+def test_a_result_that_reports_an_error_has_failed():
+    response = types.FunctionResponse(id="c1", name="look", response={"error": "no such place"})
+    assert summary(said(types.Part(function_response=response)))["results"][0]["failed"]
+
+
+def test_empty_entries_are_left_out():
+    assert set(summary(said(SAID))) == {"text"}
+
+
+def test_the_summary_is_bounded_whatever_the_event_holds():
+    long = "x" * 100_000
+    call = types.FunctionCall(id=long, name=long, args={long: long})
+    response = types.FunctionResponse(id=long, name=long, response={long: long})
+    blob = types.FileData(file_uri=long, mime_type=long, display_name=long)
+    made = said(
+        types.Part(text=long),
+        types.Part(text=long, thought=True),
+        types.Part(function_call=call),
+        types.Part(function_response=response),
+        types.Part(file_data=blob),
+        delta={long: long},
+        error_code=long,
+        error_message=long,
+        model_version=long,
+        output=long,
+    )
+    made.actions.artifact_delta = {long: 1}
+    made.actions.transfer_to_agent = long
+    made.node_info.path = long
+    record = mapping.to_record(made)
+    assert len(record.summary) < 20_000
+    assert json.loads(record.summary)["cut"]
+
+
+def test_only_the_first_fifty_of_a_list_are_kept():
+    made = said(*[CALL] * 200, delta={f"k{number}": 1 for number in range(200)})
+    assert {name: len(value) for name, value in summary(made).items()} == {"calls": 50, "delta": 50}
+
+
+def test_a_hand_made_event_needs_no_actions():
+    made = {"id": "e1", "timestamp": 1.0, "author": "agent"}
+    record = wire.record(made)
+    assert (record.writes, record.kind) == ([], Kind.CONTROL)
+
+
+@pytest.mark.parametrize("count", ["many", None, [], {}, -1, 1.5, "7"])
+def test_a_count_of_tokens_that_is_none_counts_nothing(count: Any):
+    usage = {"promptTokenCount": 3, "totalTokenCount": count}
+    made = wire.record({"id": "e1", "timestamp": 1.0, "usageMetadata": usage})
+    assert made.total_tokens == 0
+    assert json.loads(made.summary)["tokens"] == {"prompt": 3}
+
+
+def test_usage_that_is_no_object_counts_nothing():
+    assert wire.record({"id": "e1", "timestamp": 1.0, "usageMetadata": "?"}).total_tokens == 0

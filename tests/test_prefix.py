@@ -1,0 +1,48 @@
+"""Behind a proxy that serves DevUI under a path: links carry the path, whether or not the proxy takes it off."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+VISIT = """
+import asyncio, httpx, re, devui
+devui.setup()
+from devui.asgi import application
+
+async def main():
+    transport = httpx.ASGITransport(app=application)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        for prefix in ("", "/tools/devui"):
+            page = await client.get(prefix + "/sessions/", headers={"Accept": "text/html"})
+            assert page.status_code == 200, (prefix, page.text[:300])
+            links = re.findall('(?:href|src)="(/[^"]*)"', page.text)
+            assert links and all(link.startswith("/tools/devui/") for link in links), links
+            files = [link for link in links if "/static/" in link]
+            for link in files:
+                answer = await client.get(prefix + link.removeprefix("/tools/devui").partition("#")[0])
+                assert answer.status_code == 200, (prefix, link)
+            assert (await client.get(prefix + "/list-apps")).json()["code"] == "runtime_unavailable"
+            assert (await client.get(prefix + "/nothing", headers={"Accept": "*/*"})).status_code == 404
+            foreign = await client.get(prefix + "/health", headers={"Origin": "http://evil.example"})
+            assert foreign.status_code == 403
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("given", ["/tools/devui", "tools/devui/", "https://host.example/tools/devui"])
+def test_links_and_files_are_found_under_the_proxys_path(given, tmp_path):
+    environment = {**os.environ, "DEVUI_URL_PREFIX": given, "DATABASE_URL": f"sqlite:///{tmp_path}/s.sqlite3"}
+    result = subprocess.run(
+        [sys.executable, "-c", VISIT],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,59 @@
+"""The choice of a store: in memory, which is gone with the process, or one that lasts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+IN_MEMORY = """
+import os, subprocess, sys
+import devui
+devui.setup(sys.argv[1])
+devui.setup(sys.argv[1])
+from django.db import connection
+from sessions_app import keeping, writes
+from sessions_app.ids import SessionKey
+writes.create_session(SessionKey("", "app", "user", "s1"))
+place = keeping.place()
+assert (place.kind, place.survives_restart) == ("a temporary file", False), place
+child = '''
+import devui
+devui.setup()
+from sessions_app import keeping
+from sessions_app.models import AgentSession
+assert AgentSession.objects.count() == 1
+assert not keeping.place().survives_restart
+'''
+subprocess.run([sys.executable, "-c", child], check=True)
+if (pid := os.fork()) == 0:
+    sys.exit(0)
+os.waitpid(pid, 0)
+assert os.path.exists(connection.settings_dict["NAME"])
+print(connection.settings_dict["NAME"])
+"""
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "memory://"])
+def test_a_store_in_memory_is_shared_with_the_processes_it_starts_and_gone_at_the_end(
+    url: str, tmp_path: Path
+):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DEVUI_")}
+    done = subprocess.run(
+        [sys.executable, "-c", IN_MEMORY, url],
+        cwd=tmp_path,
+        env={**environment, "DATABASE_URL": "", "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    file = Path(done.stdout.strip())
+    assert file.is_relative_to(tmp_path)
+    assert not file.parent.exists()
+    assert list(tmp_path.iterdir()) == []

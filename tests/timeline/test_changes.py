@@ -1,0 +1,116 @@
+"""The state delta of each event."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.changes import BRIEF, KeyChange, changes_of, writer_text
+from sessions_app.wire import Writer
+from sessions_app.writes import edit_state
+from tests.timeline.story import Story
+
+
+def of(story: Story, seq: int, **given) -> dict[str, KeyChange]:
+    session = story.session
+    found = changes_of(session, windows.newest(session).events, **given)
+    return {change.name: change for change in found.get(seq, [])}
+
+
+def test_every_key_shows_its_old_and_its_new_value_by_scope(db):
+    story = Story(initial={"city": "Rome", "user:unit": "C", "app:calls": 1})
+    seq = story.says("hi", delta={"city": "Paris", "user:unit": "F", "app:calls": 2, "seen": True})
+
+    changes = of(story, seq)
+
+    assert {name: (change.scope, change.old, change.new) for name, change in changes.items()} == {
+        "city": ("session", '"Rome"', '"Paris"'),
+        "user:unit": ("user", '"C"', '"F"'),
+        "app:calls": ("app", "1", "2"),
+        "seen": ("session", None, "true"),
+    }
+
+
+def test_the_old_value_of_a_shared_key_is_what_another_session_wrote(db):
+    first, second = Story("s1"), Story("s2")
+    first.says("hi", delta={"user:unit": "C"})
+    seq = second.says("hi", delta={"user:unit": "F"})
+    assert of(second, seq)["user:unit"].old == '"C"'
+
+
+def test_a_key_that_held_null_is_not_a_new_key(story):
+    story.says("a", delta={"x": None})
+    seq = story.says("b", delta={"x": 1})
+    assert of(story, seq)["x"].old == "null"
+
+
+def test_a_removed_key_has_no_new_value_and_is_new_when_it_comes_back(story):
+    story.says("a", delta={"x": 1})
+    removal, _ = edit_state(story.key, {}, removed={"x"})
+    back, _ = edit_state(story.key, {"x": 2})
+    assert (of(story, removal.seq)["x"].old, of(story, removal.seq)["x"].new) == ("1", None)
+    assert (of(story, back.seq)["x"].old, of(story, back.seq)["x"].new) == (None, "2")
+
+
+def test_a_key_is_removed_by_the_name_it_was_given_whatever_a_column_makes_of_it(story):
+    story.says("a", delta={"a\x00b": 1})
+    removal, _ = edit_state(story.key, {}, removed={"a\x00b"})
+    change = of(story, removal.seq)["a\N{REPLACEMENT CHARACTER}b"]
+    assert (change.old, change.new) == ("1", None)
+
+
+def test_a_value_written_again_is_marked(story):
+    story.says("a", delta={"x": 1})
+    seq = story.says("b", delta={"x": 1})
+    assert of(story, seq)["x"].repeated
+
+
+def test_long_values_are_cut_in_rows_and_whole_where_asked(story):
+    seq = story.says("a", delta={"x": "y" * 10_000})
+    assert len(of(story, seq)["x"].new) == BRIEF
+    assert of(story, seq)["x"].new.endswith("…")
+    assert len(of(story, seq, length=0)["x"].new) == 10_002
+
+
+def test_temp_keys_the_recorder_saw_stand_beside_the_stored_ones(story):
+    seq = story.says("a", delta={"x": 1, "temp:draft": "…"}, keep_temp=True)
+    assert [(change.name, change.scope) for change in of(story, seq).values()] == [
+        ("x", "session"),
+        ("temp:draft", "temp"),
+    ]
+
+
+def test_the_recorder_names_the_writer(story):
+    writers = {"x": Writer("tool", "get_weather", "c1", inferred=False)}
+    seq = story.says("a", delta={"x": 1}, writers=writers)
+    writer = of(story, seq)["x"].writer
+    assert (writer_text(writer), writer.call_id, writer.inferred) == ("tool get_weather", "c1", False)
+
+
+def test_without_the_recorder_the_tool_of_a_result_is_inferred(story):
+    story.calls("get_weather", "c1", city="Paris")
+    seq = story.answers("get_weather", "c1", delta={"city": "Paris"})
+    writer = of(story, seq)["city"].writer
+    assert (writer_text(writer), writer.call_id, writer.inferred) == ("tool get_weather", "c1", True)
+
+
+def test_nobody_is_named_where_nobody_can_tell(story):
+    seq = story.says("a", delta={"x": 1})
+    writer = of(story, seq)["x"].writer
+    assert (writer_text(writer), writer.inferred) == ("unknown writer", True)
+
+
+def test_an_edit_by_hand_is_no_guess(story):
+    edit_state(story.key, {"x": 1})
+    change = of(story, 1)["x"]
+    assert (writer_text(change.writer), change.writer.inferred, change.cause) == ("user", False, "edit")
+
+
+@pytest.mark.parametrize("events", [1, 40])
+def test_the_changes_of_a_window_cost_two_queries(story, django_assert_num_queries, events):
+    for number in range(events):
+        story.says("a", delta={"n": number, "user:n": number, "temp:n": number}, keep_temp=True)
+    rows = windows.newest(story.session).events
+    session = story.session
+    with django_assert_num_queries(2):
+        assert len(changes_of(session, rows)) == events

@@ -1,0 +1,243 @@
+"""Sending messages, answering what an agent asks, cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+from django.urls import reverse
+
+from sessions_app import db
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.models import Run
+from sessions_app.runs import client, rows
+from sessions_app.runs.client import Frame
+from sessions_app.timeline.questions import CONFIRMATION
+from tests.timeline.story import Story
+
+
+class Runtime:
+    """Keeps what it was told; fails with `error` when there is one."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.error: Exception | None = None
+        self.heard = asyncio.Event()
+
+    def apps(self) -> list[str]:
+        return ["weather"]
+
+    async def client(self, app_name: str) -> Runtime:
+        return self
+
+    async def start_run(self, run_id: str) -> None:
+        await self._hear("start", run_id)
+
+    async def cancel_run(self, run_id: str) -> None:
+        await self._hear("cancel", run_id)
+
+    async def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
+        for frame in ():
+            yield frame
+
+    async def _hear(self, what: str, run_id: str) -> None:
+        self.told.append((what, run_id))
+        self.heard.set()
+        if self.error:
+            raise self.error
+
+
+@pytest.fixture
+def story(transactional_db: None) -> Iterator[Story]:
+    yield Story()
+    client.register(None)
+    db.close_pools()
+
+
+@pytest.fixture
+def runtime() -> Runtime:
+    found = Runtime()
+    client.register(found)
+    return found
+
+
+async def send(story: Story, *, htmx: bool = False, **fields: str) -> Any:
+    headers = {"HX-Request": "true"} if htmx else {}
+    address = reverse("session-run", kwargs={"pk": story.pk})
+    return await AsyncClient().post(address, fields, headers=headers)
+
+
+async def runs() -> list[Run]:
+    return await db.read(lambda: list(Run.objects.order_by("created_at")))
+
+
+async def eventually(status: str) -> Run:
+    """Return the newest run once it has a status."""
+    for _ in range(200):
+        run = (await runs())[-1]
+        if run.status == status:
+            return run
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"the run stays {run.status}")
+
+
+def message(run: Run) -> dict[str, Any]:
+    return json.loads(run.request)["new_message"]
+
+
+async def test_a_message_in_a_realm_leads_back_to_its_own_session(story, runtime):
+    fork = await db.write(lambda: Story(realm="fork/1"))
+    response = await send(fork, message="Weather?")
+    assert response.headers["Location"] == f"/sessions/id/{fork.pk}/"
+    await asyncio.wait_for(runtime.heard.wait(), 5)
+
+
+async def test_a_message_is_queued_and_handed_to_the_runtime(story, runtime):
+    response = await send(story, message="  Weather?\n", streaming="1", has_streaming="1")
+    assert response.status_code == 303
+    assert response.headers["Location"] == "/sessions/weather/ann/s1/"
+    [run] = await runs()
+    assert message(run) == {"role": "user", "parts": [{"text": "  Weather?\n"}]}
+    assert json.loads(run.request)["streaming"] is True
+    assert run.source == "console"
+    await asyncio.wait_for(runtime.heard.wait(), 5)
+    assert runtime.told == [("start", run.pk)]
+
+
+async def test_the_page_stays_when_htmx_sends(story, runtime):
+    response = await send(story, htmx=True, message="hi")
+    assert response.status_code == 204
+
+
+async def test_streaming_can_be_switched_off(story, runtime):
+    await send(story, message="hi", has_streaming="1")
+    [run] = await runs()
+    assert json.loads(run.request)["streaming"] is False
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n"])
+async def test_an_empty_message_is_refused(story, runtime, text):
+    response = await send(story, message=text)
+    assert response.status_code == 400
+    assert await runs() == []
+
+
+async def test_a_session_that_is_gone_is_named(story, runtime):
+    response = await AsyncClient().post(reverse("session-run", kwargs={"pk": 4711}), {"message": "hi"})
+    assert response.status_code == 404
+    assert "4711" in response.content.decode()
+
+
+async def test_an_attempt_of_an_eval_takes_no_message(story, runtime):
+    attempt = await db.write(lambda: Story(realm="eval/r1/c1/1"))
+    assert (await send(attempt, message="hi")).status_code == 400
+    assert await runs() == []
+
+
+async def test_reading_an_address_that_is_for_sending_is_refused(story):
+    response = await AsyncClient().get(reverse("session-run", kwargs={"pk": story.pk}))
+    assert response.status_code == 405
+
+
+async def test_a_run_that_nobody_can_take_says_why(story):
+    await send(story, message="hi")
+    run = await eventually(Run.Status.FAILED)
+    assert run.error_type == "RuntimeUnavailable"
+    assert "manage.py web" in run.error
+
+
+async def test_a_run_that_cannot_be_handed_over_fails_and_the_log_says_why(story, runtime, caplog):
+    runtime.error = ValueError("wires crossed")
+    await send(story, message="hi")
+    run = await eventually(Run.Status.FAILED)
+    assert run.error_type == "ValueError"
+    assert "wires crossed" in caplog.text
+
+
+async def test_an_open_call_is_answered_by_its_id_and_name(story, runtime):
+    await db.write(lambda: story.calls("request_leave", "c1", waiting=True))
+    await send(story, call_id="c1", response='{"status": "approved"}')
+    [run] = await runs()
+    assert message(run)["parts"] == [
+        {"functionResponse": {"id": "c1", "name": "request_leave", "response": {"status": "approved"}}}
+    ]
+    assert json.loads(run.request)["streaming"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"), [("tomorrow", "tomorrow"), ("[1, 2]", [1, 2]), ("7", "7"), ("東京", "東京")]
+)
+async def test_an_answer_that_is_no_object_is_sent_as_a_result(story, runtime, text, sent):
+    await db.write(lambda: story.calls("adk_request_input", "c1", waiting=True))
+    await send(story, call_id="c1", response=text)
+    [run] = await runs()
+    assert message(run)["parts"][0]["functionResponse"]["response"] == {"result": sent}
+
+
+@pytest.mark.parametrize("text", ["", "{broken", "[" * 100_000])
+async def test_an_answer_that_cannot_be_meant_is_refused(story, runtime, text):
+    await db.write(lambda: story.calls("request_leave", "c1", waiting=True))
+    assert (await send(story, call_id="c1", response=text)).status_code == 400
+    assert await runs() == []
+
+
+@pytest.mark.parametrize(("pressed", "confirmed"), [("yes", True), ("no", False)])
+async def test_a_confirmation_is_answered_yes_or_no_with_its_payload(story, runtime, pressed, confirmed):
+    original = {"id": "c1", "name": "pay", "args": {}}
+    await db.write(lambda: story.calls(CONFIRMATION, "c2", waiting=True, originalFunctionCall=original))
+    await send(story, call_id="c2", confirmed=pressed, payload='{"limit": 3}')
+    [run] = await runs()
+    response = message(run)["parts"][0]["functionResponse"]
+    assert (response["id"], response["name"]) == ("c2", CONFIRMATION)
+    assert response["response"] == {"confirmed": confirmed, "payload": {"limit": 3}}
+
+
+async def test_a_confirmation_without_yes_or_no_is_refused(story, runtime):
+    original = {"id": "c1", "name": "pay", "args": {}}
+    await db.write(lambda: story.calls(CONFIRMATION, "c2", waiting=True, originalFunctionCall=original))
+    assert (await send(story, call_id="c2")).status_code == 400
+
+
+async def test_a_call_is_answered_once(story, runtime):
+    await db.write(lambda: story.calls("request_leave", "c1", waiting=True))
+    await db.write(lambda: story.answers("request_leave", "c1", author="user"))
+    response = await send(story, call_id="c1", response="{}")
+    assert response.status_code == 404
+    assert "answered already" in response.content.decode()
+
+
+async def cancel(run_id: str) -> Any:
+    return await AsyncClient().post(reverse("run-cancel", kwargs={"run_id": run_id}))
+
+
+async def test_an_active_run_is_cancelled_by_its_runtime(story, runtime):
+    run = await db.write(lambda: rows.create_run(story.pk, {}))
+    response = await cancel(run.pk)
+    assert response.status_code == 303
+    await asyncio.wait_for(runtime.heard.wait(), 5)
+    assert runtime.told == [("cancel", run.pk)]
+    [stored] = await runs()
+    assert stored.cancel_requested_at
+
+
+async def test_a_queued_run_that_no_runtime_knows_ends_at_once(story, runtime):
+    runtime.error = RuntimeUnavailable("gone", hint="")
+    run = await db.write(lambda: rows.create_run(story.pk, {}))
+    await cancel(run.pk)
+    await eventually(Run.Status.CANCELLED)
+
+
+async def test_a_run_that_has_ended_stays_as_it_ended(story, runtime):
+    run = await db.write(lambda: rows.create_run(story.pk, {}))
+    await db.write(lambda: rows.finish(run.pk, Run.Status.DONE))
+    assert (await cancel(run.pk)).status_code == 303
+    [stored] = await runs()
+    assert (stored.status, stored.cancel_requested_at, runtime.told) == (Run.Status.DONE, None, [])
+
+
+async def test_cancelling_a_run_that_does_not_exist_says_so(story):
+    assert (await cancel("nobody")).status_code == 404

@@ -1,0 +1,187 @@
+"""What differs between two moments of a session, and its place on the session page."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sessions_app import history, writes
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.models import AgentSession
+from sessions_app.presentation import valuediff
+from sessions_app.timeline.difference import differences
+from tests.pages.page import parse
+from tests.timeline.story import Story
+
+
+def told(story: Story, base: str, seq: int | None = None) -> list[tuple[str, str, str | None, str | None]]:
+    found = differences(story.session, base, story.event(seq) if seq else None)
+    return [(entry.name, entry.change, entry.old, entry.new) for entry in found.entries]
+
+
+@pytest.fixture
+def moved(db) -> Story:
+    story = Story(initial={"city": "Rome", "app:motd": "hi"})
+    story.says("a", delta={"city": "Paris", "user:unit": "C"})
+    story.says("b", delta={"city": "Oslo", "same": 1})
+    writes.edit_state(story.key, {"same": 1}, removed=["user:unit"])
+    return story
+
+
+def test_two_events_are_compared_whichever_is_open(moved):
+    later = [
+        ("city", "changed", '"Paris"', '"Oslo"'),
+        ("same", "added", None, "1"),
+        ("user:unit", "removed", '"C"', None),
+    ]
+    assert told(moved, "1", 3) == later
+    assert told(moved, "3", 1) == later
+    assert told(moved, "now", 1) == told(moved, "1") == later
+
+
+def test_the_start_is_what_the_first_event_found(moved):
+    assert told(moved, "0", 1) == [
+        ("city", "changed", '"Rome"', '"Paris"'),
+        ("user:unit", "added", None, '"C"'),
+    ]
+
+
+def test_the_start_holds_what_others_had_shared_before_the_first_event(db):
+    before = Story("s0", {"app:motd": "old", "user:unit": "C"})
+    story = Story("s1")
+    before.says("x", delta={"app:motd": "new"})
+    story.says("a", delta={"app:motd": "mine"})
+    before.says("y", delta={"user:unit": "F"})
+    assert told(story, "0", 1) == [("app:motd", "changed", '"new"', '"mine"')]
+    assert told(story, "0") == [
+        ("user:unit", "changed", '"C"', '"F"'),
+        ("app:motd", "changed", '"new"', '"mine"'),
+    ]
+
+
+def test_the_same_moment_does_not_differ_and_a_value_written_again_neither(moved):
+    assert told(moved, "2", 2) == told(moved, "now") == []
+    moved.says("again", delta={"city": "Oslo"})
+    assert told(moved, "3", 4) == []
+
+
+@pytest.mark.parametrize("base", ["-1", "x", "1.5", "", "9" * 30])
+def test_what_is_no_moment_is_refused(moved, base):
+    with pytest.raises(BadInput):
+        differences(moved.session, base, None)
+
+
+def test_an_event_that_does_not_exist_is_named(moved):
+    with pytest.raises(NotFound, match="no event 9"):
+        differences(moved.session, "9", None)
+
+
+@pytest.mark.parametrize("events", [3, 60])
+def test_a_comparison_costs_the_same_number_of_queries_at_any_length(db, django_assert_num_queries, events):
+    story = Story()
+    for number in range(events):
+        story.says("x", delta={"n": number, "user:n": number, "app:n": number})
+    session, event = story.session, story.event(events)
+    with django_assert_num_queries(14):
+        assert len(differences(session, "1", event).entries) == 3
+
+
+NAMES = ["a", "b", "user:a", "app:a"]
+programs = st.lists(
+    st.tuples(
+        st.sampled_from([0, 1]), st.dictionaries(st.sampled_from(NAMES), st.integers(0, 2), max_size=3)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(program=programs, seeds=st.dictionaries(st.sampled_from(NAMES), st.integers(0, 2)))
+def test_the_difference_is_that_of_the_two_states(db, program, seeds):
+    """Whatever two sessions of a user write, a difference says what the states at its ends say."""
+    AgentSession.objects.all().delete()
+    app = f"app{AgentSession.objects.count()}{id(program)}"
+    stories = [Story("s1", seeds, app=app), Story("s2", app=app)]
+    for which, delta in program:
+        stories[which].says("x", delta=delta)
+    story = stories[0]
+    states = {
+        seq: history.state_at(story.session, story.event(seq)).merged() for seq in range(1, story.told + 1)
+    }
+    states[story.told + 1] = history.state_at(story.session).merged()
+    for first in range(1, story.told + 1):
+        for last in range(first, story.told + 2):
+            event = story.event(last) if last <= story.told else None
+            found = history.diff(story.session, story.event(first), event)
+            missing = object()
+            expected = {
+                name
+                for name in states[first].keys() | states[last].keys()
+                if states[first].get(name, missing) != states[last].get(name, missing)
+            }
+            assert {entry.name for entry in found} == expected
+
+
+def test_the_page_shows_the_difference_in_place_of_the_state(moved, client: Client):
+    page = parse(client.get(f"/sessions/id/{moved.pk}/?seq=3&diff=1").content)
+    assert page.one("h2", id="board-title").text == "Event 1 → event 3"
+    shown = {
+        entry.attrs["data-key"]: entry.one("p", "value-change").text for entry in page.all("li", "entry")
+    }
+    assert shown == {
+        "city": '"Paris" → "Oslo"',
+        "same": "no value → 1",
+        "user:unit": '"C" → no value',
+    }
+    assert page.one("a", data_compare="").attrs["href"] == "?seq=3"
+
+
+def test_the_board_offers_moments_to_compare_with(moved, client: Client):
+    page = parse(client.get(f"/sessions/id/{moved.pk}/?seq=3").content)
+    offered = [(link.attrs["href"], link.text) for link in page.all("a") if "data-compare" in link.attrs]
+    assert offered == [
+        ("?diff=0&seq=3", "the start"),
+        ("?diff=2&seq=3", "event 2, just before"),
+        ("?diff=now&seq=3", "now"),
+    ]
+
+
+@pytest.mark.parametrize(("query", "status"), [("diff=nonsense", 400), ("diff=99", 404)])
+def test_a_moment_that_cannot_be_is_an_error_page(moved, client: Client, query, status):
+    assert client.get(f"/sessions/id/{moved.pk}/?{query}").status_code == status
+
+
+def test_long_values_are_compared_line_by_line():
+    old = '{"a":' + str(list(range(60))) + ',"b":1}'
+    new = '{"a":' + str([*range(30), 99, *range(31, 60)]) + ',"b":1}'
+    assert not valuediff.is_brief(old, new)
+    shown = valuediff.lines(old, new)
+    assert [(line.mark, line.text.strip()) for line in shown if line.mark in {"added", "removed"}] == [
+        ("removed", "30,"),
+        ("added", "99,"),
+    ]
+    assert len(shown) == 10
+
+
+def test_text_is_compared_by_its_lines_and_sentences():
+    sentences = [f"This is sentence number {number} of a long paragraph. " for number in range(20)]
+    changed = [*sentences[:5], "Here is another one. ", *sentences[6:]]
+    old, new = (f'"{"".join(text)}"' for text in (sentences, changed))
+    marks = [
+        (line.mark, line.text) for line in valuediff.lines(old, new) if line.mark in {"added", "removed"}
+    ]
+    assert marks == [("removed", sentences[5]), ("added", "Here is another one. ")]
+
+
+def test_values_too_long_to_compare_show_their_beginnings_and_say_so():
+    old, new = (f'"{letter * 500_000}"' for letter in "ab")
+    shown = valuediff.lines(old, new)
+    assert shown[-1].text.startswith("Only the beginnings")
+    assert {line.mark for line in shown} == {"removed", "added", "skipped"}
+
+
+def test_text_that_becomes_a_number_shows_its_quotes():
+    assert [line.text for line in valuediff.lines('"1"', "1")] == ['"1"', "1"]

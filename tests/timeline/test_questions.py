@@ -1,0 +1,67 @@
+"""What an agent waits for."""
+
+from __future__ import annotations
+
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.questions import CONFIRMATION, Question, find_question, open_questions
+from tests.timeline.story import Story
+
+
+def asked(story: Story) -> list[Question]:
+    session = story.session
+    found = open_questions(session, windows.newest(session).events)
+    return [question for questions in found.values() for question in questions]
+
+
+def test_a_long_running_call_waits_until_the_user_answers(story):
+    story.calls("request_leave", "c1", waiting=True, days=3)
+    [question] = asked(story)
+    assert (question.tool, question.args, question.is_confirmation) == ("request_leave", {"days": 3}, False)
+
+    story.answers("request_leave", "c1", author="user")
+    assert asked(story) == []
+
+
+def test_what_the_tool_says_meanwhile_does_not_close_the_call(story):
+    story.calls("request_leave", "c1", waiting=True)
+    story.answers("request_leave", "c1", response={"status": "pending"})
+    assert len(asked(story)) == 1
+
+
+def test_a_confirmation_names_the_call_it_is_about(story):
+    story.calls(
+        CONFIRMATION,
+        "c2",
+        waiting=True,
+        originalFunctionCall={"id": "c1", "name": "pay", "args": {"amount": 120, "note": "x" * 5000}},
+        toolConfirmation={"hint": "Pay?", "confirmed": False, "payload": {"limit": 100}},
+    )
+    [question] = asked(story)
+    assert question.is_confirmation
+    assert (question.tool, question.args["amount"], question.hint) == ("pay", 120, "Pay?")
+    assert question.payload == {"limit": 100}
+
+
+def test_an_ordinary_call_asks_nothing_and_costs_no_query(story, django_assert_num_queries):
+    story.calls("get_weather", "c1")
+    session = story.session
+    events = windows.newest(session).events
+    with django_assert_num_queries(0):
+        assert open_questions(session, events) == {}
+
+
+def test_the_answer_may_lie_outside_of_the_window(story):
+    story.calls("request_leave", "c1", waiting=True)
+    story.answers("request_leave", "c1", author="user")
+    session = story.session
+    assert open_questions(session, windows.before(session, 2).events) == {}
+
+
+def test_an_open_call_is_found_by_its_id_and_an_answered_one_is_not(story):
+    story.calls("request_leave", "c1", waiting=True)
+    story.calls("request_leave", "c2", waiting=True)
+    story.answers("request_leave", "c1", author="user")
+    session = story.session
+    assert find_question(session, "c1") is None
+    assert find_question(session, "nobody") is None
+    assert find_question(session, "c2").seq == 2

@@ -1,0 +1,209 @@
+"""How runs went, in the timeline: beside the events of their invocations, or by themselves."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from sessions_app.models import Run
+from sessions_app.runs import processes, rows
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.items import Group
+from sessions_app.timeline.reading import Timeline, read
+from tests.timeline.story import Story
+from tests.timeline.test_session_page import page_of
+
+Status = Run.Status
+
+
+def begin(story: Story, text: str = "go") -> Run:
+    """Begin a run as a process does, and let its user speak."""
+    run = rows.create_run(story.pk, {"new_message": {"role": "user", "parts": [{"text": text}]}})
+    if not Run.objects.filter(runtime__isnull=False).exists():
+        processes.register("r1", "weather", os.getpid(), "v1")
+    assert rows.claim(run.pk, "r1", "v1")
+    return run
+
+
+def told(story: Story, text: str, status: str, **end: str) -> Run:
+    """Tell of a run of two events, in an invocation of its own, and how it ended."""
+    run = begin(story, text)
+    story.invocation = f"i-{text}"
+    story.asks(text)
+    story.says(f"{text}, yes")
+    rows.note_invocation(run.pk, story.invocation)
+    rows.finish(run.pk, status, **end)
+    return run
+
+
+def timeline(story: Story) -> Timeline:
+    session = story.session
+    return read(session, windows.newest(session))
+
+
+def states(groups: list[Group]) -> dict[str, list[str]]:
+    return {group.invocation_id: [mark.run.status for mark in group.runs] for group in groups}
+
+
+def test_runs_that_did_not_simply_succeed_are_marked_also_when_newer_ones_did(story):
+    told(story, "a", Status.CRASHED, error_type="RuntimeCrashed", error="Signal 9.")
+    told(story, "b", Status.CANCELLED)
+    told(story, "c", Status.FAILED, error_type="ValueError", error="no", traceback="line 7")
+    told(story, "d", Status.DONE)
+    assert states(timeline(story).groups) == {
+        "i-a": ["crashed"],
+        "i-b": ["cancelled"],
+        "i-c": ["failed"],
+        "i-d": [],
+    }
+
+
+def test_a_mark_says_the_state_the_time_the_error_and_has_the_traceback(story, get):
+    run = told(story, "a", Status.FAILED, error_type="ValueError", error="no <b>", traceback="line 7")
+    Run.objects.filter(pk=run.pk).update(started_at=10.0, finished_at=13.25)
+    told(story, "b", Status.DONE)
+    head = get(page_of(story)).one("li", "invocation", data_invocation="i-a")
+    mark = head.one("div", "run-state")
+    assert "Failed" in mark.text
+    assert "after 3.25 s" in mark.text
+    assert "ValueError no <b>" in mark.one("summary").text
+    assert mark.one("pre").text == "line 7"
+
+
+def test_a_traceback_that_an_event_shows_is_not_shown_twice(story, get):
+    run = begin(story)
+    story.add(errorCode="ValueError", errorMessage="no")
+    rows.finish(
+        run.pk, Status.FAILED, error_type="ValueError", error="no", traceback="line 7", invocation_id="i1"
+    )
+    page = get(page_of(story)).one("ol", id="events")
+    assert [pre.text for pre in page.all("pre")] == ["no", "line 7"]
+
+
+def test_a_run_that_goes_on_is_marked(story):
+    run = begin(story)
+    story.asks("go")
+    rows.note_invocation(run.pk, "i1")
+    assert states(timeline(story).groups) == {"i1": ["running"]}
+
+
+def test_a_run_waits_as_long_as_its_question_is_open(story):
+    run = begin(story)
+    story.calls("pay", "c1", waiting=True)
+    rows.finish(run.pk, Status.WAITING, invocation_id="i1")
+    assert states(timeline(story).groups) == {"i1": ["waiting"]}
+
+    story.invocation = "i2"
+    story.answers("pay", "c1", author="user")
+    assert states(timeline(story).groups) == {"i1": [], "i2": []}
+
+
+def test_an_invocation_that_was_resumed_tells_of_each_of_its_runs(story):
+    first = begin(story)
+    story.asks("go")
+    rows.finish(first.pk, Status.CRASHED, invocation_id="i1")
+    second = begin(story)
+    story.says("there")
+    rows.finish(second.pk, Status.DONE, invocation_id="i1")
+    assert states(timeline(story).groups) == {"i1": ["crashed"]}
+
+
+def test_a_run_whose_process_died_before_it_named_the_invocation_finds_its_events(story):
+    story.says("before")
+    run = begin(story)
+    story.invocation = "i2"
+    story.asks("go")
+    rows.crash_runs_of("r1", "Signal 9.")
+    assert Run.objects.get(pk=run.pk).invocation_id == "i2"
+    assert states(timeline(story).groups) == {"i1": [], "i2": ["crashed"]}
+
+
+def test_every_part_of_a_long_invocation_is_marked(story, get):
+    run = begin(story)
+    for number in range(3 * windows.WINDOW):
+        story.says(f"event {number}")
+    rows.finish(run.pk, Status.CRASHED, error="Signal 9.", invocation_id="i1")
+    for query, target in (("", "window"), ("?before=150", "older"), ("?after=100", "newer")):
+        assert "Signal 9." in get(page_of(story, query), target=target).one("div", "run-states").text
+
+
+def alone(story: Story, text: str, status: str = Status.CRASHED) -> Run:
+    """Tell of a run that left no event."""
+    run = begin(story, text)
+    rows.finish(run.pk, status, error_type="RuntimeCrashed", error=f"{text} is lost")
+    return run
+
+
+def order(page) -> list[str]:
+    """Return the seqs of the events and the texts of the runs without any, as they stand."""
+    found = [element for element in page if {"data-seq", "data-run-alone"} & element.attrs.keys()]
+    return [element.attrs.get("data-seq") or element.one("bdi", "truncate").text for element in found]
+
+
+def test_a_run_that_left_no_event_stands_where_it_was(story, get):
+    alone(story, "before all")
+    told(story, "a", Status.DONE)
+    alone(story, "between")
+    alone(story, "between, too", Status.CANCELLED)
+    told(story, "b", Status.DONE)
+    alone(story, "after all")
+    page = get(page_of(story))
+    assert order(page) == ["before all", "1", "2", "between", "between, too", "3", "4", "after all"]
+    assert "between is lost" in page.text
+
+
+def test_a_run_without_events_is_shown_in_a_session_without_any(story, get):
+    alone(story, "lost")
+    page = get(page_of(story))
+    assert order(page) == ["lost"]
+    assert "No events yet" not in page.text
+
+
+def test_a_run_that_nobody_began_says_so(story, get):
+    story.says("one")
+    run = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "hello"}]}})
+    rows.end_queued(run.pk, Status.CANCELLED)
+    page = get(page_of(story)).one("ol", id="events")
+    assert order(page) == ["1", "hello"]
+    assert "before it began" in page.text
+
+
+@pytest.mark.parametrize("status", [Status.DONE, Status.WAITING])
+def test_a_run_that_went_well_without_events_is_not_told(story, status):
+    alone(story, "fine", status)
+    assert timeline(story).ahead == []
+
+
+def test_each_page_shows_the_runs_among_its_events_and_no_other(story, get):
+    size = windows.WINDOW
+    alone(story, "at 0")
+    for number in range(2 * size + 50):
+        story.says(f"event {number}")
+        if number + 1 in {50, size + 50, size + 51, 2 * size + 50}:
+            alone(story, f"at {number + 1}")
+    newest = order(get(page_of(story)))
+    older = order(get(page_of(story, f"?before={size + 51}"), target="older"))
+    oldest = order(get(page_of(story, "?before=51"), target="older"))
+    runs = [[text for text in part if text.startswith("at")] for part in (oldest, older, newest)]
+    assert runs == [["at 0", "at 50"], [f"at {size + 50}"], [f"at {size + 51}", f"at {2 * size + 50}"]]
+
+
+def test_marks_cost_one_query_however_many_runs(story):
+    def queries() -> list[str]:
+        session = story.session
+        window = windows.newest(session)
+        with CaptureQueriesContext(connection) as seen:
+            read(session, window)
+        return [query["sql"] for query in seen]
+
+    told(story, "first", Status.CRASHED, error="lost")
+    few = queries()
+    for number in range(30):
+        told(story, f"{number}", Status.CRASHED, error="lost")
+        alone(story, f"alone {number}")
+    many = queries()
+    assert len(many) == len(few)
+    assert sum('FROM "sessions_app_run"' in query for query in many) == 1

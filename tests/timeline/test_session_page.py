@@ -1,0 +1,411 @@
+"""The session page, as a browser gets it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from sessions_app.models import Run
+from sessions_app.runs import rows
+from sessions_app.timeline.questions import CONFIRMATION
+from tests.pages.page import Element, parse
+from tests.timeline.story import START, Story
+
+
+def page_of(story: Story, query: str = "") -> str:
+    return f"/sessions/id/{story.pk}/{query}"
+
+
+def seqs(tree: Element) -> list[int]:
+    return [int(event.attrs["data-seq"]) for event in tree.all("article")]
+
+
+def event(tree: Element, seq: int) -> Element:
+    return tree.one("article", data_seq=str(seq))
+
+
+def test_every_event_has_exactly_one_element_with_its_number_and_id(story, get):
+    story.asks("Weather?")
+    story.calls("get_weather", "c1", city="Paris")
+    story.answers("get_weather", "c1")
+    story.says("Sunny.")
+    page = get(page_of(story))
+    found = [(e.attrs["data-seq"], e.attrs["data-event-id"]) for e in page if "data-seq" in e.attrs]
+    assert sorted(found) == [("1", "e1"), ("2", "e2"), ("3", "e3"), ("4", "e4")]
+    row = next(row for row in page.all("li", "row") if row.all("article", data_seq="2"))
+    assert seqs(row) == [2, 3]
+
+
+def test_a_session_has_one_page_under_its_ids_and_under_its_key(story, get):
+    story.says("hi")
+    assert seqs(get("/sessions/weather/ann/s1/")) == seqs(get(page_of(story))) == [1]
+
+
+def test_the_page_opens_at_the_end_and_links_to_what_is_older(story, get):
+    for number in range(130):
+        story.says(f"event {number}")
+    page = get(page_of(story))
+    assert seqs(page) == list(range(31, 131))
+    older = page.one("li", id="older").one("a")
+    assert older.attrs["href"] == older.attrs["hx-get"] == "?before=31"
+    assert seqs(get(page_of(story, "?before=31"))) == list(range(1, 31))
+
+
+def test_older_events_come_as_a_piece_with_the_link_to_those_before(story, get):
+    for number in range(230):
+        story.says(f"event {number}")
+    piece = get(page_of(story, "?before=131"), target="older")
+    assert seqs(piece) == list(range(31, 131))
+    assert piece.one("li", id="older").one("a").attrs["href"] == "?before=31"
+    assert not piece.all("html")
+    assert not get(page_of(story, "?before=31"), target="older").one("li", id="older").all("a")
+
+
+def test_newer_events_come_as_a_piece_and_end_without_a_link(story, get):
+    for number in range(110):
+        story.says(f"event {number}")
+    piece = get(page_of(story, "?after=5"), target="newer")
+    assert seqs(piece) == list(range(6, 106))
+    assert piece.one("li", id="newer").one("a").attrs["href"] == "?after=105"
+    assert not get(page_of(story, "?after=105"), target="newer").one("li", id="newer").all("a")
+
+
+@pytest.mark.parametrize("query", ["?seq=20", "?event=e20"])
+def test_a_link_to_an_event_opens_it_in_its_surroundings(story, get, query):
+    for number in range(300):
+        story.says(f"event {number}", delta={"n": number})
+    page = get(page_of(story, query))
+    assert 20 in seqs(page)
+    assert event(page, 20).attrs["aria-current"] == "true"
+    assert "event 20" in page.one("h2", id="inspector-title").text
+    assert page.one("h2", id="board-title").text == "State at event 20"
+    assert "19" in page.one("li", "entry", data_key="n").text
+
+
+def test_the_page_and_the_piece_of_an_event_say_the_same(story, get):
+    story.says("hi", delta={"x": 1})
+    whole = get(page_of(story, "?seq=1")).one("div", id="detail")
+    assert get(page_of(story, "?seq=1"), target="detail").text == whole.text
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted", "offered"),
+    [("?seq=99", "99", 2), ("?event=nobody", "'nobody'", 2), ("?seq=0", "0", 1)],
+)
+def test_an_unknown_event_is_named_and_the_nearest_offered(story, get, query, wanted, offered):
+    story.says("one")
+    story.says("two")
+    page = get(page_of(story, query), status=404)
+    assert page.one("h1").text == f"This session has no event {wanted}."
+    assert page.one("a", "button-primary").attrs["href"] == f"/sessions/weather/ann/s1/?seq={offered}"
+
+
+def test_an_unknown_session_is_named_and_those_with_an_id_like_it_are_offered(story, get):
+    Story("tea-time")
+    page = get("/sessions/weather/ann/tea-tme/", status=404)
+    assert "'tea-tme'" in page.one("h1").text
+    assert "/sessions/weather/ann/tea-time/" in [link.attrs["href"] for link in page.all("a")]
+
+
+def test_an_unknown_key_is_not_found(db, get):
+    assert "4711" in get("/sessions/id/4711/", status=404).one("h1").text
+
+
+@pytest.mark.parametrize("query", ["?seq=x", "?before=-1", "?tab=nothing", "?scope=nothing"])
+def test_a_query_that_cannot_be_meant_is_refused(story, get, query):
+    get(page_of(story, query), status=400)
+
+
+def test_an_attempt_of_an_eval_is_found_by_its_key_and_takes_no_messages(db, get):
+    story = Story(realm="eval/r1/c1/1")
+    story.says("hi")
+    page = get(page_of(story))
+    assert "eval attempt" in page.one("section", "column-timeline").text
+    assert not page.all("form", "console")
+    get("/sessions/weather/ann/s1/", status=404)
+
+
+def test_the_delta_of_each_event_shows_old_and_new_by_scope(db, get):
+    story = Story(initial={"city": "Rome"})
+    delta = {"city": "Paris", "user:unit": "F", "app:n": 1, "temp:draft": "x"}
+    story.says("hi", delta=delta, keep_temp=True)
+    changes = event(get(page_of(story)), 1).one("ul", "delta").all("li", "change")
+    shown = [(change.one("abbr").attrs["aria-label"], change.text) for change in changes]
+    assert shown == [
+        ("session scope", 'Scity "Rome" "Paris"'),
+        ("user scope", 'Uuser:unit "F"'),
+        ("app scope", "Aapp:n 1"),
+        ("temp scope", 'Ttemp:draft "x"'),
+    ]
+
+
+def test_a_delta_of_many_keys_is_bounded_in_the_row_and_whole_in_the_inspector(story, get):
+    story.says("hi", delta={f"k{number:02}": number for number in range(30)})
+    page = get(page_of(story, "?seq=1"))
+    assert "22 more keys" in event(page, 1).text
+    assert len(page.one("ul", "delta-list").all("bdi", "change-key")) == 30
+
+
+def test_markdown_of_an_agent_is_rendered_and_a_user_is_quoted_as_is(story, get):
+    story.asks("**hi**")
+    story.says("**bold** <b>not</b>")
+    page = get(page_of(story))
+    assert event(page, 1).one("p", "said").text == "**hi**"
+    assert event(page, 2).one("strong").text == "bold"
+    assert not event(page, 2).all("b")
+
+
+def test_all_kinds_of_content_are_shown(story, get):
+    story.add(
+        {"text": "let me think", "thought": True},
+        {"executableCode": {"code": "print(1)", "language": "PYTHON"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_FAILED", "output": "boom"}},
+        {"inlineData": {"mimeType": "image/png", "data": "AAAA" * 500, "displayName": "cat.png"}},
+        actions={"transferToAgent": "booker", "escalate": True, "artifactDelta": {"cat.png": 3}},
+    )
+    text = event(get(page_of(story)), 1).text
+    for part in (
+        "let me think",
+        "print(1)",
+        "boom",
+        "cat.png image/png · 1.50 kB",
+        "transfer to booker",
+        "escalate",
+        "cat.png v3",
+    ):
+        assert part in text, (part, text)
+
+
+def test_rewound_and_compacted_events_say_so(story, get):
+    story.asks("one")
+    story.invocation = "i2"
+    story.asks("two")
+    story.add(author="user", actions={"rewindBeforeInvocationId": "i2"})
+    span = {"startTimestamp": START, "endTimestamp": START + 1, "compactedContent": {}}
+    story.invocation = "i3"
+    story.add(author="user", actions={"compaction": span})
+    page = get(page_of(story))
+    assert "summed up in 4" in event(page, 1).text
+    assert "rewound by 3" in event(page, 2).text
+    assert "rewind to before i2" in event(page, 3).text
+
+
+def test_the_error_of_a_run_stands_where_it_happened_with_its_traceback(story, get):
+    run = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "Break it"}]}})
+    rows.finish(
+        run.id, Run.Status.FAILED, error_type="E", error="boom", traceback="line 7", invocation_id="i1"
+    )
+    story.add(errorCode="RuntimeError", errorMessage="boom")
+    page = get(page_of(story))
+    assert "RuntimeError boom" in event(page, 1).text
+    assert event(page, 1).one("pre").text == "line 7"
+    told = page.one("ul", "runs")
+    assert "Failed" in told.text
+    assert "Break it" in told.text, "what was asked may stand nowhere else"
+    assert told.one("pre").text == "line 7"
+
+
+def test_active_runs_can_be_cancelled_and_queued_ones_are_told(story, get):
+    first = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
+    rows.claim(first.id, None, "v1")
+    rows.create_run(story.pk, {"new_message": {"parts": [{"functionResponse": {}}]}})
+    runs = get(page_of(story)).one("ul", "runs").all("li", "run")
+    assert [(run.one("span", "badge").text, run.all("bdi")[0].text) for run in runs] == [
+        ("Running", "one"),
+        ("Queued", "an answer"),
+    ]
+    assert runs[0].one("form").attrs["action"] == reverse("run-cancel", kwargs={"run_id": first.id})
+
+
+def test_a_confirmation_asks_yes_or_no_and_names_the_call(story, get):
+    story.calls(
+        CONFIRMATION,
+        "c2",
+        waiting=True,
+        originalFunctionCall={"id": "c1", "name": "pay", "args": {"amount": 120}},
+        toolConfirmation={"hint": "Really?", "payload": {"limit": 3}},
+    )
+    form = get(page_of(story)).one("form", "question")
+    assert "Really?" in form.text
+    assert "pay amount=120" in form.text
+    assert [button.attrs["value"] for button in form.all("button")] == ["yes", "no"]
+    assert json.loads(form.one("textarea").text) == {"limit": 3}
+
+
+def test_an_open_call_asks_for_its_result_until_it_is_answered(story, get):
+    story.calls("request_leave", "c1", waiting=True)
+    form = get(page_of(story)).one("form", "question")
+    assert form.one("input", name="call_id").attrs["value"] == "c1"
+    story.answers("request_leave", "c1", author="user")
+    assert not get(page_of(story)).all("form", "question")
+
+
+def test_the_inspector_has_parts_delta_raw_json_and_actions(story, get):
+    story.calls("get_weather", "c1", city="Paris")
+    page = get(page_of(story, "?seq=1&tab=raw"))
+    tabs = page.one("section", "inspector").all("input", type="radio")
+    assert [(tab.attrs["value"], "checked" in tab.attrs) for tab in tabs] == [
+        ("parts", False),
+        ("delta", False),
+        ("raw", True),
+        ("actions", False),
+    ]
+    raw = page.one("pre", id="raw-json")
+    assert json.loads(raw.text) == json.loads(story.event(1).data)
+    assert page.one("button", data_copy_from="raw-json").text == "Copy"
+
+
+def test_the_stored_json_of_an_event_has_an_address(story, client):
+    story.says("こんにちは")
+    response = client.get(reverse("event-json", kwargs={"pk": story.pk, "seq": 1}))
+    assert response.headers["Content-Type"] == "application/json"
+    assert response.content.decode() == story.event(1).data
+    assert client.get(reverse("event-json", kwargs={"pk": story.pk, "seq": 9})).status_code == 404
+
+
+def test_a_big_argument_is_fetched_piece_by_piece(story, get, client):
+    story.calls("f", "c1", items=[{"n": n} for n in range(150)])
+    tree = get(page_of(story, "?seq=1")).one("div", "tab-parts")
+    closed = next(d for d in tree.all("details") if "hx-get" in d.attrs)
+    piece = parse(client.get(closed.attrs["hx-get"]).content)
+    assert "n" in piece.text
+    assert "50 more" in piece.text
+
+
+def test_the_board_links_to_the_writers_here_and_elsewhere(story, get):
+    story.says("a", delta={"x": 1, "user:y": 1})
+    Story("s2").says("b", delta={"user:y": 2})
+    page = get(page_of(story))
+    x, y = (page.one("li", "entry", data_key=key) for key in ("x", "user:y"))
+    assert "?seq=1" in [link.attrs["href"] for link in x.all("a")]
+    assert any("/sessions/id/" in link.attrs["href"] for link in y.all("a"))
+    assert "event 1 of s2" in y.text
+
+
+def test_the_board_tells_what_changed_since_and_what_came_later(story, get):
+    story.says("a", delta={"x": 1})
+    story.says("b", delta={"x": 2, "z": 3})
+    page = get(page_of(story, "?seq=1"))
+    assert "now 2" in page.one("li", "entry", data_key="x").text
+    assert "came later" in page.one("li", "entry", data_key="z").text
+    assert "2 keys changed since" in page.one("section", "board").text
+
+
+def test_a_state_of_many_keys_is_bounded_and_all_of_it_one_click_away(story, get):
+    story.says("a", delta={f"k{number:03}": number for number in range(100)})
+    story.says("b")
+    page = get(page_of(story))
+    assert len(page.all("li", "entry")) == 60
+    assert "Show 40 more keys" in page.one("section", "board").text
+    assert len(get(page_of(story, "?keys=all")).all("li", "entry")) == 100
+
+
+def test_sessions_of_the_same_app_stand_beside_it_and_can_be_searched(story, get):
+    story.asks("about tea")
+    Story("s2").asks("about coffee")
+    Story("s3", app="other").asks("elsewhere")
+    page = get(page_of(story))
+    beside = page.one("ul", "siblings").all("a")
+    assert {link.all("bdi")[0].text: link.attrs.get("aria-current") for link in beside} == {
+        "about tea": "page",
+        "about coffee": None,
+    }
+    found = get(page_of(story, "?find=coffee"), target="siblings")
+    assert [link.all("bdi")[0].text for link in found.one("ul").all("a")] == ["about coffee"]
+
+
+def test_a_session_without_events_teaches(story, get):
+    page = get(page_of(story))
+    assert "No events yet" in page.one("div", id="no-events").text
+
+
+def test_nothing_is_inline_and_every_id_is_there_once(story, get):
+    story.calls("f", "c1", waiting=True, a=1)
+    story.says("x", delta={"y": {"z": 1}})
+    page = get(page_of(story, "?seq=2"))
+    for element in page:
+        assert element.tag != "style"
+        assert element.tag != "script" or not element.text
+        assert not [name for name in element.attrs if name.startswith("on") or name == "style"]
+    ids = [element.attrs["id"] for element in page if "id" in element.attrs]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_field_and_button_has_a_name(story, get):
+    story.calls("f", "c1", waiting=True, a=1)
+    page = get(page_of(story, "?seq=1"))
+    labelled = {label.attrs.get("for") for label in page.all("label")}
+    inside = {id(element) for label in page.all("label") for element in label}
+    for element in page:
+        if element.tag in {"input", "textarea"} and element.attrs.get("type") != "hidden":
+            assert (
+                "aria-label" in element.attrs or id(element) in inside or element.attrs.get("id") in labelled
+            ), element.attrs
+        if element.tag == "button":
+            assert element.text or "aria-label" in element.attrs, element.attrs
+
+
+HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7 }}{% load x %}'
+
+
+def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
+    story = Story(HOSTILE, {f"app:{HOSTILE}": HOSTILE}, app=HOSTILE, user=HOSTILE)
+    story.invocation = HOSTILE
+    story.says(HOSTILE, author=HOSTILE, delta={HOSTILE: [HOSTILE]}, branch=HOSTILE, modelVersion=HOSTILE)
+    story.add(
+        {"functionCall": {"id": HOSTILE, "name": HOSTILE, "args": {HOSTILE: HOSTILE}}},
+        {"inlineData": {"mimeType": HOSTILE, "displayName": HOSTILE, "data": "AA"}},
+        errorCode=HOSTILE,
+        errorMessage=HOSTILE,
+        longRunningToolIds=[HOSTILE],
+        actions={"transferToAgent": HOSTILE},
+        customMetadata={HOSTILE: HOSTILE},
+    )
+    run = rows.create_run(story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
+    rows.finish(run.id, Run.Status.FAILED, error=HOSTILE, traceback=HOSTILE, invocation_id=HOSTILE)
+    for query in ("", "?seq=1", "?seq=2", "?seq=2&tab=raw"):
+        page = get(page_of(story, query))
+        assert not page.all("img")
+        assert all(not script.text for script in page.all("script"))
+
+
+def test_the_number_of_queries_does_not_depend_on_the_length(story, client, django_assert_num_queries):
+    def costs() -> int:
+        from django.db import connection
+        from django.test.utils import CaptureQueriesContext
+
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get(page_of(story, "?seq=2")).status_code == 200
+        return len(queries)
+
+    def tell(rounds: int) -> None:
+        for number in range(rounds):
+            story.invocation = f"i{story.told}"
+            story.asks("go")
+            story.calls("f", f"c{story.told}")
+            story.answers("f", f"c{story.told - 1}", delta={f"n{number}": 1, f"user:n{number}": 1})
+
+    tell(2)
+    short = costs()
+    tell(60)
+    assert costs() == short
+    assert short <= 45
+
+
+def test_ten_thousand_events_make_a_small_page(story, client, get):
+    for number in range(400):
+        story.calls("f", f"c{number}", city=f"city {number}")
+        story.answers("f", f"c{number}", delta={"n": number, f"k{number % 40}": number})
+    page = get(page_of(story))
+    assert len(seqs(page)) == 100
+    assert len(list(page)) < 4000
+
+
+@pytest.mark.parametrize("target", ["detail", "board", "siblings", "window", "older", "newer"])
+def test_a_piece_and_the_page_are_not_taken_for_each_other_by_caches(story, client: Client, target: str):
+    story.says("hi")
+    response = client.get(page_of(story), headers={"HX-Request": "true", "HX-Target": target})
+    assert {"HX-Request", "HX-Target"} <= {name.strip() for name in response.headers["Vary"].split(",")}

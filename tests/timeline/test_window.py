@@ -1,0 +1,104 @@
+"""Which events a page shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessions_app.models import Event
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.window import Window
+
+
+@pytest.fixture
+def ten(story):
+    for number in range(1, 11):
+        story.says(f"event {number}")
+    return story.session
+
+
+def seqs(window: Window) -> list[int]:
+    return [event.seq for event in window.events]
+
+
+def test_a_session_opens_at_its_end(ten):
+    window = windows.newest(ten, limit=4)
+    assert seqs(window) == [7, 8, 9, 10]
+    assert (window.has_older, window.has_newer, window.cursor) == (True, False, 10)
+
+
+def test_older_events_end_just_before_the_cursor(ten):
+    window = windows.before(ten, 7, limit=4)
+    assert seqs(window) == [3, 4, 5, 6]
+    assert (window.has_older, window.has_newer) == (True, True)
+    assert not windows.before(ten, 3, limit=4).has_older
+
+
+def test_newer_events_start_just_after_the_cursor(ten):
+    window = windows.after(ten, 6, limit=4)
+    assert seqs(window) == [7, 8, 9, 10]
+    assert not window.has_newer
+
+
+@pytest.mark.parametrize(
+    ("seq", "shown"), [(1, [1, 2, 3, 4]), (5, [3, 4, 5, 6]), (9, [7, 8, 9, 10]), (10, [7, 8, 9, 10])]
+)
+def test_a_window_around_an_event_is_always_full(ten, seq, shown):
+    assert seqs(windows.around(ten, seq, limit=4)) == shown
+
+
+def test_a_window_in_the_past_goes_on_from_the_end_of_the_session(ten):
+    assert windows.around(ten, 2, limit=4).cursor == 10
+
+
+def test_an_empty_session_has_an_empty_window(story):
+    window = windows.newest(story.session)
+    assert (window.events, window.has_older, window.has_newer, window.cursor) == ([], False, False, 0)
+
+
+def test_rows_of_a_window_leave_bodies_in_the_store(ten):
+    for event in windows.newest(ten).events:
+        assert {"data", "private"} <= event.get_deferred_fields()
+
+
+def test_an_event_is_found_by_its_id_or_its_seq_and_else_not(ten):
+    assert windows.find_event(ten, event_id="e3").seq == 3
+    assert windows.find_event(ten, seq=4).event_id == "e4"
+    assert windows.find_event(ten, event_id="nobody") is None
+    assert windows.find_event(ten, seq=11) is None
+
+
+@pytest.mark.parametrize(("seq", "nearest"), [(-5, 1), (0, 1), (4, 4), (99, 10)])
+def test_the_nearest_event_of_a_number_that_does_not_exist(ten, seq, nearest):
+    assert windows.nearest_event(ten, seq).seq == nearest
+
+
+def test_an_empty_session_has_no_nearest_event(story):
+    assert windows.nearest_event(story.session, 3) is None
+
+
+def test_totals_count_the_whole_invocation_though_the_window_holds_a_part(story):
+    story.says("one", usageMetadata={"totalTokenCount": 10})
+    story.says("two", usageMetadata={"totalTokenCount": 5})
+    story.says("three")
+    window = windows.newest(story.session, limit=1)
+    total = windows.totals(story.session, window.events)["i1"]
+    assert (total.first_seq, total.last_seq, total.events, total.tokens) == (1, 3, 3, 15)
+    assert total.seconds == pytest.approx(2.0)
+    assert not total.cut
+
+
+def test_totals_of_an_endless_invocation_are_bounded_and_say_so(story, monkeypatch):
+    for _ in range(6):
+        story.says("more")
+    monkeypatch.setattr(windows, "TOTALS_REACH", 2)
+    [last] = windows.newest(story.session, limit=1).events
+    total = windows.totals(story.session, [last])["i1"]
+    assert (total.events, total.cut) == (3, True)
+
+
+def test_a_window_costs_one_query_however_long_the_session(ten, django_assert_num_queries):
+    with django_assert_num_queries(1):
+        windows.newest(ten)
+    Event.objects.filter(session=ten)
+    with django_assert_num_queries(1):
+        windows.around(ten, 5)
