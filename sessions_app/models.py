@@ -78,6 +78,7 @@ class AgentSession(models.Model):
     lineage = models.TextField(
         default="", help_text="JSON: app, user, session and event it was forked at; outlives that session."
     )
+    pinned_at = models.FloatField(null=True, help_text="When a person pinned it; null: it is not pinned.")
 
     class Meta:
         constraints = [
@@ -86,9 +87,49 @@ class AgentSession(models.Model):
             ),
         ]
         indexes = [
+            models.Index(
+                fields=["realm", "-pinned_at", "-id"],
+                name="session_pinned",
+                condition=models.Q(pinned_at__isnull=False),
+            ),
             models.Index(fields=["realm", "-updated_at", "-id"], name="session_newest"),
             models.Index(fields=["realm", "app_name", "-updated_at", "-id"], name="session_newest_of_app"),
         ]
+
+
+class SessionTag(models.Model):
+    """A word that a person put on a session to find it by. No part of any agent's state."""
+
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="tags")
+    name = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "name"], name="session_tag_identity")]
+        indexes = [models.Index(fields=["name", "session"], name="session_by_tag")]
+
+
+class DeletedSession(models.Model):
+    """A session that a person deleted and may still have back. Meanwhile its realm is one of its own."""
+
+    session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="deletion")
+    batch = models.CharField(max_length=32, help_text="What was deleted together comes back together.")
+    realm = models.TextField(default="", help_text="Where it was and comes back to.")
+    deleted_at = models.FloatField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["batch"], name="deleted_together"),
+            models.Index(fields=["deleted_at"], name="deleted_when"),
+        ]
+
+
+class SavedView(models.Model):
+    """A search of the session browser, kept under a name."""
+
+    name = models.CharField(max_length=64, unique=True)
+    query = models.TextField(help_text="The query string of its page, without the place on it.")
+    created_at = models.FloatField()
+    updated_at = models.FloatField()
 
 
 class Event(models.Model):
