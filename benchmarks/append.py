@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig
 
 from benchmarks.figures import Figure
 from benchmarks.stores import (
     APP,
+    FULL,
     ON_POSTGRES,
     USER,
     event,
-    fill_ours,
+    long_session,
     median_of,
     missing_peers,
     ours,
@@ -21,8 +22,9 @@ from benchmarks.stores import (
 )
 
 TURNS = 300
-HISTORY = 10_000
-STATE_BYTES = 1_000_000
+HISTORY = 1_000_000 if FULL else 10_000
+STATE_KB = 1000
+LARGE_STATE_KB = 10_000
 BUDGET = None if ON_POSTGRES else 1.0
 
 
@@ -35,11 +37,17 @@ async def append_time(service: BaseSessionService, name: str, **given: object) -
 async def long_history_time() -> float:
     """Return the median of an append to a session that has many events."""
     service = ours()
-    await session_of(service, "long")
-    await asyncio.to_thread(fill_ours, "long", map(event, range(HISTORY)))
-    session = await service.get_session(app_name=APP, user_id=USER, session_id="long")
+    await asyncio.to_thread(long_session, "long", HISTORY)
+    session = await service.get_session(
+        app_name=APP, user_id=USER, session_id="long", config=GetSessionConfig(num_recent_events=10)
+    )
     assert session is not None
     return await median_of(lambda turn: service.append_event(session, event(turn)), TURNS, warm_up=20)
+
+
+def state_of(size: int) -> dict[str, str]:
+    """Return a state of so many keys of one kilobyte."""
+    return {f"k{number}": "x" * 1000 for number in range(size)}
 
 
 async def main() -> None:
@@ -53,11 +61,12 @@ async def main() -> None:
     if "DatabaseSessionService" not in found:
         print(Figure(what, "ms", plain, BUDGET, None, missing_peers()).as_line())
     print(Figure(f"{what}, after {HISTORY:,} events", "ms", await long_history_time(), BUDGET).as_line())
-    state = {f"k{number}": "x" * 1000 for number in range(STATE_BYTES // 1000)}
-    large = await append_time(ours(), "large", state=state)
+    large = await append_time(ours(), "large", state=state_of(STATE_KB))
     peer_name, peer = next(iter(found.items()), ("", None))
-    peer_large = await append_time(peer, "large", state=state) if peer else None
+    peer_large = await append_time(peer, "large", state=state_of(STATE_KB)) if peer else None
     print(Figure(f"{what}, state of 1 MB", "ms", large, BUDGET, peer_large, peer_name).as_line())
+    larger = await append_time(ours(), "larger", state=state_of(LARGE_STATE_KB))
+    print(Figure(f"{what}, state of 10 MB", "ms", larger, BUDGET).as_line())
 
 
 if __name__ == "__main__":

@@ -16,40 +16,11 @@ from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.figures import Figure
 from benchmarks.serving import OURS, server
-from benchmarks.stores import APP, FULL, USER, event
-from sessions_app import writes
-from sessions_app.adk import mapping
-from sessions_app.models import AgentSession, Event, Kind
+from benchmarks.stores import APP, FULL, USER, long_session
 
 EVENTS = 1_000_000 if FULL else 10_000
-BATCH = 10_000
 TURNS = 5
 NO_PEER = "not run: adk web, see docs/benchmarks.md"
-
-
-def fill() -> None:
-    """Make a session of many events: messages of the user between the agent's, each with text and a delta."""
-    session = writes.create_session(writes.SessionKey("", APP, USER, "long"))
-    record = mapping.to_record(event(1))
-    for start in range(1, EVENTS + 1, BATCH):
-        Event.objects.bulk_create(
-            Event(
-                session=session,
-                seq=seq,
-                event_id=f"e{seq}",
-                invocation_id=f"i{seq // 4}",
-                author="user" if seq % 4 == 0 else "agent",
-                kind=Kind.USER if seq % 4 == 0 else Kind.AGENT,
-                timestamp=session.created_at + seq,
-                is_final=seq % 4 == 3,
-                summary=record.summary,
-                data=record.data,
-            )
-            for seq in range(start, min(start + BATCH, EVENTS + 1))
-        )
-    AgentSession.objects.filter(pk=session.pk).update(last_seq=EVENTS, revision=EVENTS)
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
 
 
 def opened(browser: Browser, url: str) -> tuple[float, dict[str, float]]:
@@ -71,7 +42,7 @@ def opened(browser: Browser, url: str) -> tuple[float, dict[str, float]]:
 
 def main() -> None:
     """Measure and print."""
-    fill()
+    long_session("long", EVENTS)
     connection.close()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with server(OURS) as (address, _), sync_playwright() as playwright:

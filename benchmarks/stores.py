@@ -29,12 +29,14 @@ from google.adk.sessions.session import Session
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
+from sessions_app import models as store
 from sessions_app import writes
 from sessions_app.adk import DjangoSessionService, mapping
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 FULL = bool(os.environ.get("BENCH_FULL"))
 ON_POSTGRES = connection.vendor == "postgresql"
+BATCH = 10_000
 APP, USER = f"bench-{os.getpid()}", "ann"
 WORDS = (
     "The weather in Paris is mild today, with some clouds in the afternoon and a light wind from the west. "
@@ -99,6 +101,43 @@ def fill_ours(name: str, events: Iterable[Event]) -> None:
         with transaction.atomic():
             for made in some:
                 writes.append_event(key, mapping.to_record(made))
+
+
+def long_session(name: str, events: int) -> None:
+    """Make a session of many events: messages of the user between the agent's, each with text and a key written."""
+    session = writes.create_session(writes.SessionKey("", APP, USER, name))
+    record = mapping.to_record(event(1))
+    for start in range(1, events + 1, BATCH):
+        store.Event.objects.bulk_create(
+            store.Event(
+                session=session,
+                seq=seq,
+                event_id=f"e{seq}",
+                invocation_id=f"i{seq // 4}",
+                author="user" if seq % 4 == 0 else "agent",
+                kind=store.Kind.USER if seq % 4 == 0 else store.Kind.AGENT,
+                timestamp=session.created_at + seq,
+                is_final=seq % 4 == 3,
+                summary=record.summary,
+                data=record.data,
+            )
+            for seq in range(start, min(start + BATCH, events + 1))
+        )
+    with connection.cursor() as cursor:
+        cursor.execute(LEDGER, {"pk": session.pk, "no": False})
+        cursor.execute("ANALYZE")
+    store.AgentSession.objects.filter(pk=session.pk).update(last_seq=events, revision=events)
+
+
+LEDGER = """
+INSERT INTO sessions_app_statechange (scope, owner_id, key, key_id, position, value, private, note, removed, cause,
+    timestamp, session_id, from_user, from_session, seq, event_id, invocation_id, author, writer, writer_name,
+    call_id, inferred)
+SELECT 'session', e.session_id, 'turn', 'turn', e.seq, '1', NULL, '', %(no)s, 'append', e.timestamp, e.session_id,
+    'ann', 'long', e.seq, e.event_id, e.invocation_id, e.author, 'delta', '', '', %(no)s
+FROM sessions_app_event e WHERE e.session_id = %(pk)s
+"""
+"""One row of the ledger for each event of a session."""
 
 
 def fill_sqlite_peer(name: str, events: Iterable[Event]) -> None:
