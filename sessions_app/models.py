@@ -505,6 +505,14 @@ class ImportedSession(models.Model):
     )
 
 
+class MirroredSession(models.Model):
+    """A session that one of ADK's services keeps: that one is the truth, what is here is a copy that pages show."""
+
+    session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="mirrored")
+    place = models.TextField(help_text="ADK's URI of the service, without a password.")
+    behind = models.TextField(default="", help_text="How the copy differs from the truth; empty: it does not.")
+
+
 class ImportedScope(models.Model):
     """A user's or an app's state that nobody but one source has written: its `version` is still that one's."""
 
