@@ -1,0 +1,32 @@
+"""The query language of the search box: read, written in one form, corrected and completed. Pure.
+
+    user:tier = gold  tool:get_weather  errors>0  updated:<2h  "no such city"
+
+Every term must hold. docs/search.md describes the language.
+"""
+
+from sessions_app.query.completion import Completion, Vocabulary, complete
+from sessions_app.query.correction import Remark, unknown
+from sessions_app.query.parsing import MAX_LENGTH, parse
+from sessions_app.query.problems import QueryProblem
+from sessions_app.query.terms import Field, Query, StateTerm, Term, When, Word
+from sessions_app.query.times import moment, span
+
+__all__ = [
+    "MAX_LENGTH",
+    "Completion",
+    "Field",
+    "Query",
+    "QueryProblem",
+    "Remark",
+    "StateTerm",
+    "Term",
+    "Vocabulary",
+    "When",
+    "Word",
+    "complete",
+    "moment",
+    "parse",
+    "span",
+    "unknown",
+]

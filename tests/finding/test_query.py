@@ -1,0 +1,227 @@
+"""The query language: what is meant is read, what cannot be meant is refused where it stands, with a way out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.models import Scope
+from sessions_app.query import (
+    MAX_LENGTH,
+    Field,
+    Query,
+    QueryProblem,
+    StateTerm,
+    Vocabulary,
+    When,
+    Word,
+    complete,
+    moment,
+    parse,
+    unknown,
+)
+
+PIECES = st.sampled_from(
+    [
+        *'"\\ .-!~=<>:[]{}\n',
+        *(
+            "->",
+            "!=",
+            ">=",
+            "[0]",
+            "user:",
+            "app:",
+            "temp:",
+            "session:",
+            "kind:",
+            "is:",
+            "x",
+            "error",
+            "events",
+        ),
+        *("updated:", "ever", "never", "missing", "東京", "3", "-2.5", "true", "null", '{"a":', "[1]", "2h"),
+        *("\ud800", "\x00", "\u202e", "１"),
+    ]
+)
+TEXTS = st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=40)
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("user:ann", Field("user", "ann")),
+        ("USER:Ann", Field("user", "Ann")),
+        ("agent:planner", Field("author", "planner")),
+        ('app:"my app"', Field("app", "my app")),
+        ("-tool:get_weather", Field("tool", "get_weather", negated=True)),
+        ("kind:Tool-Call", Field("kind", "tool_call")),
+        ("events > 100", Field("events", "100", ">")),
+        ("duration>=1.5h", Field("duration", "1.5h", ">=")),
+        ("updated:<2h", Field("updated", "2h", "<")),
+        ("sunny", Word("sunny")),
+        ('-"no such city"', Word("no such city", negated=True)),
+        ("10:30", Word("10:30")),
+        ("https://example.com/a?b", Word("https://example.com/a?b")),
+        ("TypeError:", Word("TypeError:")),
+        ("東京", Word("東京")),
+        ("user:tier = gold", StateTerm(Scope.USER, "tier", op="=", value="gold")),
+        ("user:tier=gold", StateTerm(Scope.USER, "tier", op="=", value="gold")),
+        ("app:limit>=2.5", StateTerm(Scope.APP, "limit", op=">=", value=2.5)),
+        ("retries > 3 ever", StateTerm(Scope.SESSION, "retries", op=">", value=3, when=When.EVER)),
+        ("retries > 3 NEVER", StateTerm(Scope.SESSION, "retries", op=">", value=3, when=When.NEVER)),
+        ("order_id missing", StateTerm(Scope.SESSION, "order_id", when=When.MISSING)),
+        ("user:x never", StateTerm(Scope.USER, "x", when=When.NEVER)),
+        (
+            "user:preferences.theme = dark",
+            StateTerm(Scope.USER, "preferences.theme", op="=", value="dark"),
+        ),
+        (
+            "cart->items[0].sku = 3",
+            StateTerm(Scope.SESSION, "cart", ("items", 0, "sku"), "=", 3),
+        ),
+        ('cart->[2]."a.b" != x', StateTerm(Scope.SESSION, "cart", (2, "a.b"), "!=", "x")),
+        ('n = "3"', StateTerm(Scope.SESSION, "n", op="=", value="3")),
+        ("n = null", StateTerm(Scope.SESSION, "n", op="=", value=None)),
+        ("n == true", StateTerm(Scope.SESSION, "n", op="=", value=True)),
+        ('n = ["a", 1]', StateTerm(Scope.SESSION, "n", op="=", value=["a", 1])),
+        ("n ~ 12", StateTerm(Scope.SESSION, "n", op="~", value="12")),
+        ('"tool:calls" = 2', StateTerm(Scope.SESSION, "tool:calls", op="=", value=2)),
+        ('"events" > 2', StateTerm(Scope.SESSION, "events", op=">", value=2)),
+        ("url = http://x?a=b&c", StateTerm(Scope.SESSION, "url", op="=", value="http://x?a=b&c")),
+    ],
+)
+def test_a_term_is_read_as_it_is_meant_and_written_in_one_form(text, term):
+    assert parse(text) == Query((term,))
+    assert parse(str(term)) == Query((term,))
+
+
+def test_terms_stand_side_by_side():
+    query = parse('  sunny  user:tier = gold ever kind:error -"a b"  user:ann ')
+    assert str(query) == 'sunny user:tier = gold ever kind:error -"a b" user:ann'
+    assert [word.text for word in query.words] == ["sunny", "a b"]
+    assert [term.name for term in query.fields] == ["kind", "user"]
+    assert [term.name for term in query.states] == ["user:tier"]
+
+
+def test_blank_text_asks_for_nothing():
+    assert parse(" \n ").is_empty
+    assert str(Query()) == ""
+
+
+def test_a_query_says_that_it_wants_eval_attempts():
+    assert parse("is:eval").wants_evals
+    assert not parse("-is:eval").wants_evals
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "said", "suggestion"),
+    [
+        ("a usr:ann b", "usr:", "did you mean 'user'?", "a user:ann b"),
+        ("kind:eror", "kind:eror", "did you mean 'error'?", "kind:error"),
+        ("is:pinnd x", "is:pinnd", "did you mean 'pinned'?", "is:pinned x"),
+        ("zzz:foo", "zzz:", "There is no term 'zzz'.", '"zzz:foo"'),
+        ('x "unclosed', '"unclosed', "never closed", 'x "unclosed"'),
+        ("= 3", "=", "Nothing stands before", '"=" 3'),
+        ("user:tier =", "=", "Nothing stands behind", ""),
+        ("updated:2h", "updated:2h", "compared by < or >", "updated:<2h"),
+        ("updated:<soon", "updated:<soon", "no span of time", ""),
+        ("after:soon", "after:soon", "no day or time", ""),
+        ("events>many", "events>many", "no whole number", ""),
+        ("app:", "app:", "needs a value", ""),
+        ("x = 3 missing", " missing", "cannot be missing", ""),
+        ("x > true", "true", "compares numbers and texts", ""),
+        ("cart-> = 3", "cart->", "no path", ""),
+        ("cart->a..b = 3", "cart->a..b", "no path", ""),
+        ("cart->a = [1", "[1", "no JSON", 'cart->a = "[1"'),
+        ("temp:x = 3", "temp:x", "temporary", ""),
+        ("session:abc = 3", "=", "takes no comparison", "abc = 3"),
+        ("kind:error = 3", "=", "takes no comparison", '"kind:error" = 3'),
+        ("x = 1e999", "1e999", "too large", ""),
+        ('""', '""', "nothing between", ""),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_where_it_stands_with_what_was_meant(text, wrong, said, suggestion):
+    with pytest.raises(QueryProblem) as refusal:
+        parse(text)
+    problem = refusal.value
+    if wrong:
+        assert text[problem.start : problem.end] == wrong
+    assert said in problem.message
+    assert problem.suggestion == suggestion
+
+
+@pytest.mark.parametrize("text", ["x " * MAX_LENGTH, "a" * 2_000_000, "x " * 60])
+def test_a_query_of_a_megabyte_or_of_many_terms_is_refused(text):
+    with pytest.raises(QueryProblem, match="at most"):
+        parse(text)
+
+
+@given(TEXTS)
+def test_any_text_is_a_query_or_a_problem_with_a_place_in_it(text):
+    try:
+        query = parse(text)
+    except QueryProblem as problem:
+        place = range(len(text) + 1)
+        assert (problem.start in place, problem.end in place) == (True, True)  # noqa: PT017 - either will do
+    else:
+        assert parse(str(query)) == query
+        assert str(parse(str(query))) == str(query)
+
+
+@given(TEXTS, st.integers(min_value=-1, max_value=60))
+def test_completion_offers_something_that_can_be_put_in_or_nothing_for_any_text_and_caret(text, caret):
+    known = Vocabulary(apps=["my app", "weather"], keys=["user:tier", 'odd "key"', "x"])
+    for offer in complete(text, caret, known):
+        assert 0 <= offer.start <= offer.end <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("us", ["user:", "user:tier"]),
+        ("kind:to", ["kind:tool_call", "kind:tool_result"]),
+        ("app:", ['app:"my app"', "app:weather", "app:limit"]),
+        ("sunny -is:p", ["is:pinned"]),
+        ("user:t", ["user:tom", "user:tier"]),
+        ("user:tier mi", ["missing"]),
+        ("retries ", ["=", "!=", ">", "<", "~", "ever", "missing", "never"]),
+        ("odd", ['"odd key"']),
+        ("retries > ", []),
+    ],
+)
+def test_completion_at_the_end_of_a_text(text, offered):
+    known = Vocabulary(
+        apps=["my app", "weather"],
+        users=["ann", "tom"],
+        keys=["app:limit", "odd key", "retries", "user:tier"],
+    )
+    found = [offer.text for offer in complete(text, len(text), known)]
+    assert found[: len(offered)] == offered if offered else found == []
+
+
+def test_a_completion_replaces_the_word_at_the_caret_and_leaves_its_minus_sign():
+    (offer, *_) = complete("a -too b", 6, Vocabulary())
+    assert ("a -too b"[offer.start : offer.end], offer.text) == ("too", "tool:")
+
+
+def test_names_that_nothing_has_are_told_with_the_known_name_they_are_close_to():
+    known = Vocabulary(tools=["get_weather"], keys=["user:tier"])
+    remarks = unknown(parse("tool:get_wether user:teir = gold sunny"), known)
+    assert [remark.suggestion for remark in remarks] == [
+        "tool:get_weather user:teir = gold sunny",
+        "tool:get_wether user:tier = gold sunny",
+    ]
+    assert "did you mean 'get_weather'" in remarks[0].message
+    assert unknown(parse("tool:get_weather user:tier missing"), known) == []
+
+
+def test_days_are_days_in_utc_and_spans_count_back_from_now():
+    assert moment("2026-11-01") == 1793491200.0
+    assert moment("2026-11") == 1793491200.0
+    assert moment("2026-11-01T01:00+01:00") == 1793491200.0
+    assert moment("today", now=1793491200.0 + 3600) == 1793491200.0
+    assert moment("yesterday", now=1793491200.0 + 3600) == 1793491200.0 - 86400
+    assert abs(moment("2h") - (time.time() - 7200)) < 60
