@@ -1,0 +1,68 @@
+"""What bytes are, told by how they begin: the type by which a browser may show them, whatever they are called.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+BINARY = "application/octet-stream"
+TEXT = "text/plain; charset=utf-8"
+SVG = "image/svg+xml"
+PDF = "application/pdf"
+
+LOOKED_AT = 4096
+"""Bytes that are looked at."""
+
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"BM", "image/bmp"),
+    (b"%PDF-", PDF),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf3", "audio/mpeg"),
+    (b"\xff\xf1", "audio/aac"),
+    (b"\xff\xf9", "audio/aac"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+)
+_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+_BRANDS = {b"avif": "image/avif", b"avis": "image/avif", b"M4A ": "audio/mp4", b"M4B ": "audio/mp4"}
+_SVG = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!DOCTYPE svg[^>]*>\s*)?<svg[\s>]", re.DOTALL)
+
+
+def sniff(content: bytes) -> str:
+    """Return a type that is safe to serve with `nosniff` in a sandbox: text is never HTML, the unknown is opaque."""
+    start = content[:LOOKED_AT]
+    found = next((mime for magic, mime in _MAGIC if start.startswith(magic)), "")
+    if found:
+        return found
+    if start.startswith(b"RIFF"):
+        return _RIFF.get(start[8:12], BINARY)
+    if start[4:8] == b"ftyp":
+        return _BRANDS.get(start[8:12], "video/mp4")
+    if _SVG.match(start):
+        return SVG
+    return TEXT if _is_text(start) else BINARY
+
+
+def family(mime: str) -> str:
+    """Return `image`, `audio` or `video` when a page can play what claims to be of a type, else an empty text."""
+    kind = mime.partition("/")[0].lower()
+    return kind if kind in {"image", "audio", "video"} else ""
+
+
+def _is_text(start: bytes) -> bool:
+    """Tell whether bytes are UTF-8 without control characters; a character may be cut at their end."""
+    if any(sign < 32 and sign not in b"\t\n\r\f\x1b" for sign in start):
+        return False
+    try:
+        start.decode()
+    except UnicodeDecodeError as error:
+        return len(start) == LOOKED_AT and error.start > LOOKED_AT - 4
+    return True

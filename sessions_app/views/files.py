@@ -1,0 +1,115 @@
+"""Bytes that agents and users made, served by address: typed by what they are, and in a sandbox."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.utils.http import content_disposition_header
+from django.views.decorators.http import require_safe
+
+from sessions_app.artifacts import rows
+from sessions_app.errors import EventMissing, NotFound
+from sessions_app.forms import QueryForm
+from sessions_app.found import find_session
+from sessions_app.models import Artifact, Event
+from sessions_app.presentation import filetype, jsontree, visible
+
+SANDBOX = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'"
+"""No scripts, no forms, an origin of its own, and nothing loaded from anywhere."""
+
+PDF_POLICY = "default-src 'none'; object-src 'self'; base-uri 'none'; form-action 'none'"
+"""The browser's own viewer does not start in a sandbox; a PDF's scripts reach no page from there."""
+
+URL_SAFE = bytes.maketrans(b"-_", b"+/")
+"""ADK writes base64 with the letters that are safe in URLs."""
+
+
+class BlobQuery(QueryForm):
+    """Which part of an event is wanted; the default is its only one, as it is in most events."""
+
+    pointer = forms.CharField(required=False, strip=False, empty_value="/content/parts/0")
+
+
+class ArtifactQuery(QueryForm):
+    """Which version of which artifact is wanted; without a version the newest."""
+
+    name = forms.CharField(strip=False)
+    version = forms.IntegerField(required=False, min_value=0)
+
+
+@require_safe
+def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+    """Serve the inline data of the part at `?pointer=` (RFC 6901) of an event.
+
+    Raises:
+        EventMissing: no such event.
+        NotFound: there is no such part, or it holds no inline data.
+    """
+    query = BlobQuery(request.GET).read()
+    data = Event.objects.filter(session__pk=pk, seq=seq).values_list("data", flat=True).first()
+    if data is None:
+        raise EventMissing(f"Session {pk} has no event {seq}.", hint="It may have been deleted.")
+    part = jsontree.resolve(json.loads(data), query["pointer"])
+    inline = part.get("inlineData") if isinstance(part, dict) else None
+    if not isinstance(inline, dict):
+        raise NotFound(
+            f"Event {seq} holds no data at {query['pointer']!r}.", hint="Its parts are in its JSON."
+        )
+    return _serve(_decoded(inline.get("data"), seq), str(inline.get("displayName") or f"event-{seq}"))
+
+
+@require_safe
+def artifact(request: HttpRequest, pk: int) -> HttpResponse:
+    """Serve a version of an artifact that a session saved, or that its user has in every session.
+
+    Raises:
+        SessionMissing: no such session.
+        NotFound: there is no such version, or it only links elsewhere.
+        ContentMissing: its file beside the store is gone.
+    """
+    query = ArtifactQuery(request.GET).read()
+    name, version = query["name"], query["version"]
+    session = find_session(pk)
+    key = rows.file_key(session.realm, session.app_name, session.user_id, session.session_id, name)
+    found = rows.load(key, version)
+    if found is None:
+        which = f"{name!r}" if version is None else f"{name!r} in version {version}"
+        raise NotFound(
+            f"Session {session.session_id!r} has no artifact {which} in this store.",
+            hint="It may have been deleted, or be kept by another artifact service.",
+        )
+    row, content = found
+    if row.holding == Artifact.Holding.LINK:
+        raise NotFound(f"The artifact {name!r} is a link: its content lies elsewhere.", hint=row.part[:400])
+    return _serve(content, row.filename)
+
+
+def _decoded(data: object, seq: int) -> bytes:
+    """Return what base64 text stands for, in either of its alphabets.
+
+    Raises:
+        NotFound: it is no base64.
+    """
+    try:
+        text = data.encode() if isinstance(data, str) else b""
+        return base64.b64decode(text.translate(URL_SAFE) + b"=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise NotFound(
+            f"The data of event {seq} is not base64.", hint="Its JSON shows what it is."
+        ) from error
+
+
+def _serve(content: bytes, name: str) -> HttpResponse:
+    mime = filetype.sniff(content)
+    disposition = content_disposition_header(mime == filetype.BINARY, visible.name(name.rpartition("/")[2]))
+    headers = {
+        "Content-Security-Policy": PDF_POLICY if mime == filetype.PDF else SANDBOX,
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, max-age=3600",
+        **({"Content-Disposition": disposition} if disposition else {}),
+    }
+    return HttpResponse(content, content_type=mime, headers=headers)

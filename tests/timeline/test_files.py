@@ -1,0 +1,121 @@
+"""Bytes of events and artifacts, served by address: typed by what they are, harmless whatever they are."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from sessions_app.artifacts import blobs, rows
+from sessions_app.models import Artifact
+from sessions_app.presentation import filetype
+from sessions_app.presentation.filetype import BINARY, PDF, SVG, TEXT
+from tests.timeline.story import Story
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+EVIL_SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+
+
+@pytest.mark.parametrize(
+    ("content", "mime"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"RIFF....WAVEfmt ", "audio/wav"),
+        (b"RIFF....????", BINARY),
+        (b"\x00\x00\x00 ftypisom", "video/mp4"),
+        (b"\x00\x00\x00 ftypavif", "image/avif"),
+        (b"%PDF-1.7", PDF),
+        (b"<?xml version='1.0'?>\n<!-- x --><svg>", SVG),
+        (b"<!doctype html><script>alert(1)</script>", TEXT),
+        (b"\x00\x01\x02", BINARY),
+        ("é".encode() * 5000, TEXT),
+        (b"a" + "é".encode() * 5000, TEXT),
+        (b"\xff\xfe\xfd", BINARY),
+        (b"", TEXT),
+    ],
+)
+def test_a_type_is_told_by_the_bytes_alone(content: bytes, mime: str) -> None:
+    assert filetype.sniff(content) == mime
+
+
+def inline(content: bytes, **fields: Any) -> dict[str, Any]:
+    data = base64.urlsafe_b64encode(content).decode().rstrip("=")
+    return {"inlineData": {"data": data, "mimeType": "text/html", **fields}}
+
+
+def get(story: Story, seq: int, **query: str) -> Any:
+    return Client().get(f"/sessions/id/{story.pk}/events/{seq}/blob/", query)
+
+
+def test_inline_data_is_served_as_what_it_is_and_not_as_what_it_says(story: Story) -> None:
+    seq = story.add({"text": "see"}, inline(PNG, displayName="über/plot.png"))
+    response = get(story, seq, pointer="/content/parts/1")
+    assert response.content == PNG
+    assert response["Content-Type"] == "image/png"
+    assert response["X-Content-Type-Options"] == "nosniff"
+    assert "sandbox" in response["Content-Security-Policy"]
+    assert response["Content-Disposition"] == 'inline; filename="plot.png"'
+
+
+@pytest.mark.parametrize(
+    ("content", "mime"),
+    [(EVIL_SVG, SVG), (b"<html><script>alert(1)</script>", TEXT), (b"\x00\xff", BINARY)],
+)
+def test_what_could_do_something_is_in_a_sandbox(story: Story, content: bytes, mime: str) -> None:
+    response = get(story, story.add(inline(content)))
+    assert response["Content-Type"] == mime
+    assert response["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
+    assert ("attachment" in response.get("Content-Disposition", "")) is (mime == BINARY)
+
+
+@pytest.mark.parametrize("pointer", ["/content/parts/0", "/content/parts/7", "/nowhere", "/author"])
+def test_where_no_data_is_that_is_said(story: Story, pointer: str) -> None:
+    seq = story.says("no data here")
+    response = get(story, seq, pointer=pointer)
+    assert response.status_code == 404
+
+
+def test_data_that_is_no_base64_is_refused_in_words(story: Story) -> None:
+    seq = story.add({"inlineData": {"data": "%%%", "mimeType": "image/png"}})
+    response = get(story, seq)
+    assert response.status_code == 404
+    assert b"is not base64" in response.content
+
+
+def test_a_name_of_any_characters_names_the_file(story: Story) -> None:
+    response = get(story, story.add(inline(PNG, displayName='a"\r\nX: 1')))
+    assert response["Content-Disposition"] == 'inline; filename="a\\"\\\\r\\\\nX: 1"'
+
+
+def test_an_event_that_is_gone_has_no_data(story: Story) -> None:
+    assert get(story, 9).status_code == 404
+
+
+def saved(story: Story, name: str, content: bytes, holding: Artifact.Holding = Artifact.Holding.DATA) -> None:
+    key = rows.file_key("", "weather", "ann", "s1", name)
+    draft = rows.Draft(holding, "{}", "image/png", "{}", "s1")
+    with blobs.stored(content) as payload:
+        rows.save(key, draft, payload)
+
+
+@pytest.mark.parametrize("name", ["plot.png", "user:plot.png"])
+def test_an_artifact_is_served_in_the_version_asked_for(story: Story, name: str) -> None:
+    saved(story, name, b"old")
+    saved(story, name, PNG)
+    address = f"/sessions/id/{story.pk}/artifact/"
+    assert Client().get(address, {"name": name}).content == PNG
+    old = Client().get(address, {"name": name, "version": "0"})
+    assert (old.content, old["Content-Type"]) == (b"old", TEXT)
+    assert Client().get(address, {"name": name, "version": "2"}).status_code == 404
+    assert Client().get(address).status_code == 400
+
+
+def test_another_sessions_artifact_is_not_served(story: Story) -> None:
+    saved(story, "plot.png", PNG)
+    other = Story("s2")
+    assert Client().get(f"/sessions/id/{other.pk}/artifact/", {"name": "plot.png"}).status_code == 404
