@@ -22,6 +22,7 @@ INTERNAL_METADATA_PREFIX = "__adk_internal_"
 TEXT_LIMIT = 4000
 SHORT_LIMIT = 400
 LIST_LIMIT = 50
+SOURCES_LIMIT = 12
 MAX_TOKENS = 2**31 - 1
 """Most tokens an event's column holds."""
 
@@ -228,9 +229,10 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a timeline row shows of an event: bounded, empty entries left out.
 
     Keys: text, thought, cut (text was cut), calls [{id, name, args, waiting}], results [{id, name, result,
-    failed}], media [{mime, name, size}], code, output, delta [keys], artifacts {name: version}, signals
-    {name: value}, error {code, message}, tokens {prompt, output, total, cached, thoughts}, model, node, flags
-    [names].
+    failed}], media [{mime, name, size or uri, pointer}], code, output, heard and voiced (transcriptions of what was
+    said to and by the agent), sources [{title, uri}], searched [queries], delta [keys], artifacts {name: version},
+    signals {name: value}, compaction {start, end, text}, error {code, message}, tokens {prompt, output, total,
+    cached, thoughts}, model, node, flags [names].
     """
     actions = wire.get("actions") or {}
     parts = parts_of(wire)
@@ -243,12 +245,17 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
         "thought": spoken(wire, thoughts=True)[:TEXT_LIMIT],
         "calls": [_call(call, waiting) for call in function_calls(wire)[:LIST_LIMIT]],
         "results": [_result(result) for result in function_responses(wire)[:LIST_LIMIT]],
-        "media": [media for part in parts[:LIST_LIMIT] if (media := _media(part))],
+        "media": list(islice(_all_media(parts), LIST_LIMIT)),
         "code": [code for part in parts[:LIST_LIMIT] if (code := _code(part))],
         "output": short(wire["output"]) if wire.get("output") is not None else None,
+        "heard": _transcribed(wire.get("inputTranscription")),
+        "voiced": _transcribed(wire.get("outputTranscription")),
+        "sources": list(islice(_sources(wire), SOURCES_LIMIT)),
+        "searched": _searched(wire),
         "delta": [short(key) for key in islice(actions.get("stateDelta") or {}, LIST_LIMIT)],
         "artifacts": {short(name): version for name, version in islice(artifacts.items(), LIST_LIMIT)},
         "signals": dict(_signals(actions)),
+        "compaction": _compaction(actions.get("compaction")),
         "error": _error(wire),
         "tokens": _tokens(wire),
         "model": short(wire.get("modelVersion") or ""),
@@ -285,13 +292,23 @@ def _result(response: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _media(part: Mapping[str, Any]) -> dict[str, Any] | None:
+def _all_media(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the blobs and files among the parts and in what tools answered, each with the place of its part."""
+    for number, part in enumerate(parts):
+        yield from _media(part, f"/content/parts/{number}")
+        given = (part.get("functionResponse") or {}).get("parts")
+        for place, answer in enumerate(given if isinstance(given, list) else []):
+            if isinstance(answer, dict):
+                yield from _media(answer, f"/content/parts/{number}/functionResponse/parts/{place}")
+
+
+def _media(part: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
     if blob := part.get("inlineData"):
         data = blob.get("data") or ""
-        return {**_named(blob), "size": (len(data) - data[-2:].count("=")) * 3 // 4}
-    if file := part.get("fileData"):
-        return {**_named(file), "uri": short(file.get("fileUri") or "")}
-    return None
+        size = (len(data) - data[-2:].count("=")) * 3 // 4
+        yield {**_named(blob), "size": size, "pointer": pointer}
+    elif file := part.get("fileData"):
+        yield {**_named(file), "uri": short(file.get("fileUri") or ""), "pointer": pointer}
 
 
 def _named(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,6 +344,47 @@ def _signals(actions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         value = actions.get(name)
         if value not in (None, False, {}, []):
             yield name, value if isinstance(value, bool | int) else short(value)
+
+
+def _transcribed(said: object) -> str:
+    text = said.get("text") if isinstance(said, dict) else None
+    return text[:TEXT_LIMIT] if isinstance(text, str) else ""
+
+
+def _sources(wire: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield where the event's text comes from: what a search found, then what the model cites, each address once."""
+    chunks = _listed(wire.get("groundingMetadata"), "groundingChunks")
+    found = [chunk.get("web") or chunk.get("retrievedContext") or chunk.get("maps") for chunk in chunks]
+    told: set[str] = set()
+    for source in (*found, *_listed(wire.get("citationMetadata"), "citations")):
+        uri, title = (
+            (source.get("uri") or "", source.get("title") or "") if isinstance(source, dict) else ("", "")
+        )
+        if (uri or title) and (uri or title) not in told:
+            told.add(uri or title)
+            yield {"title": short(title or uri), "uri": short(uri)}
+
+
+def _searched(wire: Mapping[str, Any]) -> list[str]:
+    grounding = wire.get("groundingMetadata")
+    queries = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None
+    return [short(query) for query in queries[:SOURCES_LIMIT]] if isinstance(queries, list) else []
+
+
+def _listed(holder: object, name: str) -> list[dict[str, Any]]:
+    found = holder.get(name) if isinstance(holder, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _compaction(span: object) -> dict[str, Any] | None:
+    if not isinstance(span, dict):
+        return None
+    content = {"content": span.get("compactedContent")}
+    return {
+        "start": span.get("startTimestamp") or 0.0,
+        "end": span.get("endTimestamp") or 0.0,
+        "text": spoken(content)[:TEXT_LIMIT],
+    }
 
 
 def _error(wire: Mapping[str, Any]) -> dict[str, str] | None:

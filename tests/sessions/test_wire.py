@@ -62,7 +62,14 @@ def test_the_summary_holds_what_a_row_shows():
     assert shown["results"] == [
         {"id": "call-1", "name": "look", "result": '{"found":[true,null]}', "failed": False}
     ]
-    assert shown["media"][0] == {"mime": "image/png", "name": "a.png", "size": 256}
+    assert shown["media"] == [
+        {"mime": "image/png", "name": "a.png", "size": 256, "pointer": "/content/parts/2"},
+        {"mime": "text/plain", "name": "", "uri": "gs://b/f", "pointer": "/content/parts/3"},
+    ]
+    assert (shown["heard"], shown["voiced"]) == ("in", "out")
+    assert shown["sources"] == [{"title": "x", "uri": "https://example.org"}]
+    assert shown["searched"] == ["weather"]
+    assert shown["compaction"] == {"start": 1.25, "end": 2.5, "text": "what was said"}
     assert shown["delta"] == ["a", "app:b", "user:c"]
     assert shown["artifacts"] == {"report.txt": 3}
     assert shown["error"] == {"code": "429", "message": "quota"}
@@ -73,6 +80,36 @@ def test_the_summary_holds_what_a_row_shows():
 def test_a_result_that_reports_an_error_has_failed():
     response = types.FunctionResponse(id="c1", name="look", response={"error": "no such place"})
     assert summary(said(types.Part(function_response=response)))["results"][0]["failed"]
+
+
+def test_media_that_a_tool_answers_with_have_a_place_of_their_own():
+    blob = types.FunctionResponseBlob(mime_type="image/png", data=b"abc")
+    response = types.FunctionResponse(
+        name="draw", response={}, parts=[types.FunctionResponsePart(inline_data=blob)]
+    )
+    assert summary(said(types.Part(function_response=response)))["media"] == [
+        {"mime": "image/png", "name": "", "size": 3, "pointer": "/content/parts/0/functionResponse/parts/0"}
+    ]
+
+
+def test_a_source_that_is_found_and_cited_is_told_once():
+    web = types.GroundingChunkWeb(uri="https://example.org/a", title="A")
+    kept = types.GroundingChunkRetrievedContext(uri="gs://b/c")
+    made = said(
+        SAID,
+        grounding_metadata=types.GroundingMetadata(
+            grounding_chunks=[
+                types.GroundingChunk(web=web),
+                types.GroundingChunk(retrieved_context=kept),
+                types.GroundingChunk(),
+            ]
+        ),
+        citation_metadata=types.CitationMetadata(citations=[types.Citation(uri="https://example.org/a")]),
+    )
+    assert summary(made)["sources"] == [
+        {"title": "A", "uri": "https://example.org/a"},
+        {"title": "gs://b/c", "uri": "gs://b/c"},
+    ]
 
 
 def test_empty_entries_are_left_out():
