@@ -12,6 +12,7 @@ from __future__ import annotations
 from django.db import models
 
 from sessions_app.fulltext import WordIndex, WordsField
+from sessions_app.jsonsql import MarkField
 
 
 class Scope(models.TextChoices):
@@ -79,6 +80,11 @@ class AgentSession(models.Model):
         default="", help_text="JSON: app, user, session and event it was forked at; outlives that session."
     )
     pinned_at = models.FloatField(null=True, help_text="When a person pinned it; null: it is not pinned.")
+    indexed_seq = models.BigIntegerField(
+        default=-1,
+        db_default=-1,
+        help_text="What was written up to this seq is found by indexes, what came later by looking at it.",
+    )
 
     class Meta:
         constraints = [
@@ -94,6 +100,17 @@ class AgentSession(models.Model):
             ),
             models.Index(fields=["realm", "-updated_at", "-id"], name="session_newest"),
             models.Index(fields=["realm", "app_name", "-updated_at", "-id"], name="session_newest_of_app"),
+            models.Index(
+                fields=["id"],
+                name="session_unindexed",
+                condition=models.Q(last_seq__gt=models.F("indexed_seq")),
+            ),
+            models.Index(
+                fields=["realm", "-updated_at", "-id"],
+                name="session_with_errors",
+                condition=models.Q(error_count__gt=0),
+            ),
+            models.Index(fields=["session_id"], name="session_by_id"),
         ]
 
 
@@ -170,6 +187,37 @@ class Event(models.Model):
             models.Index(fields=["session", "invocation_id", "seq"], name="event_invocation"),
             models.Index(fields=["session", "kind", "seq"], name="event_of_kind"),
         ]
+
+
+class EventWords(models.Model):
+    """What an event is found by: its words. See `indexing`. On SQLite only the index has rows (see `fulltext`)."""
+
+    id = models.BigIntegerField(primary_key=True, help_text="Of session and seq. See `event_index.place`.")
+    words = WordsField(null=True)
+
+    class Meta:
+        indexes = [WordIndex(fields=["words"], name="event_words")]
+
+
+class SessionTrait(models.Model):
+    """What a session has among its events, once each: a kind, an author, a tool, an error. See `indexing`."""
+
+    class Name(models.TextChoices):
+        """What is kept of a session's events."""
+
+        KIND = "kind"
+        AUTHOR = "author"
+        TOOL = "tool"
+        ERROR = "error"
+
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traits", db_index=False)
+    name = models.CharField(max_length=8, choices=Name)
+    value = models.CharField(max_length=200, help_text="The start of it, when it is longer.")
+    seq = models.BigIntegerField(help_text="seq of the newest event that has it.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "name", "value"], name="trait_of_session")]
+        indexes = [models.Index(fields=["name", "value", "session"], name="sessions_by_trait")]
 
 
 class AppScope(models.Model):
@@ -280,6 +328,21 @@ class StateChange(models.Model):
             models.Index(fields=["scope", "owner_id", "key_id", "position"], name="change_of_key"),
             models.Index(fields=["session", "seq"], name="change_of_event"),
         ]
+
+
+class StateValue(models.Model):
+    """A value that a key of an owner has had, once each: what finds a state that ever was. See `indexing`."""
+
+    scope = models.CharField(max_length=8, choices=Scope)
+    key_id = models.CharField(max_length=255)
+    mark = MarkField(help_text="The value's type and start, in the order of values. See `jsonsql.mark`.")
+    owner_id = models.BigIntegerField(help_text="Primary key of the AgentSession, UserScope or AppScope.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["scope", "key_id", "mark", "owner_id"], name="value_of_owner")
+        ]
+        indexes = [models.Index(fields=["scope", "owner_id"], name="values_of_owner")]
 
 
 class TempWrite(models.Model):
@@ -510,7 +573,9 @@ class MirroredSession(models.Model):
 
     session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="mirrored")
     place = models.TextField(help_text="ADK's URI of the service, without a password.")
-    behind = models.TextField(default="", help_text="How the copy differs from the truth; empty: it does not.")
+    behind = models.TextField(
+        default="", help_text="How the copy differs from the truth; empty: it does not."
+    )
 
 
 class ImportedScope(models.Model):

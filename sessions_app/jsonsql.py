@@ -1,0 +1,114 @@
+"""JSON values in text columns, compared by their type: as SQL expressions, and as marks that an index sorts. Pure.
+
+JSON's own functions do not do: PostgreSQL's jsonb refuses NUL, lone surrogates and NaN. A value's type shows in its
+first character.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import FloatField, Func, TextField
+from django.db.models.sql.compiler import SQLCompiler
+
+START = 64
+"""Characters of a value that are compared in order, and that a mark holds."""
+
+NUMBER, STRING, OTHER = "n", "s", "j"
+"""How marks of numbers, strings and all else begin."""
+
+_SIGN = 1 << 63
+_ALL = (1 << 64) - 1
+_CONSTANTS = {"true": f"{OTHER}true", "false": f"{OTHER}false", "null": f"{OTHER}null"}
+
+
+def mark(text: str) -> str:
+    """Return the mark of a value by its JSON text: marks of one type sort as the values do.
+
+    Two values of one mark can differ only behind their first `START` characters, or as integers beyond 2**53.
+    """
+    if text[0] == '"':
+        return STRING + (json.loads(text) if "\\" in text else text[1:-1]).replace("\0", "\ufffd")[:START]
+    if text[0] in "-0123456789":
+        return NUMBER + _sortable(float(text))
+    return _CONSTANTS.get(text) or OTHER + text[:START]
+
+
+def is_exact(mark: str) -> bool:
+    """Tell whether only one value has this mark, but for integers beyond 2**53."""
+    return len(mark) <= START
+
+
+def _sortable(number: float) -> str:
+    """Return hexadecimal digits that sort as numbers do."""
+    (bits,) = struct.unpack(">Q", struct.pack(">d", number + 0.0))
+    return f"{(~bits & _ALL) if bits & _SIGN else bits | _SIGN:016x}"
+
+
+class MarkField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs alone
+    """A text that sorts by its code points on every database."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        """Return the column's type."""
+        return 'text COLLATE "C"' if connection.vendor == "postgresql" else "text"
+
+
+class Number(Func):
+    """The number that a JSON text is; null when it is none, or on PostgreSQL longer than 300 digits."""
+
+    output_field = FloatField()
+    template = (
+        "(CASE WHEN substr(%(expressions)s, 1, 1) IN ('-','0','1','2','3','4','5','6','7','8','9')"
+        " THEN CAST(%(expressions)s AS REAL) END)"
+    )
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for PostgreSQL, whose cast refuses what does not fit."""
+        template = (
+            "(CASE WHEN %(expressions)s ~ '^-?[0-9]{1,300}([.eE]|$)'"
+            " THEN CAST(%(expressions)s AS double precision) END)"
+        )
+        return super().as_sql(compiler, connection, template=template, **context)
+
+
+class Start(Func):
+    """The first characters of a JSON text, in the order of their code points."""
+
+    output_field = TextField()
+    template = f"substr(%(expressions)s, 1, {START})"
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for PostgreSQL, whose default order is a language's."""
+        template = f'(substr(%(expressions)s, 1, {START}) COLLATE "C")'
+        return super().as_sql(compiler, connection, template=template, **context)
+
+
+class At(Func):
+    """The JSON text of what stands at a path into a JSON text; null when nothing does. SQLite: scalars as JSON."""
+
+    output_field = TextField()
+
+    def __init__(self, text: Any, path: tuple[str | int, ...], **extra: Any) -> None:
+        """Take the column, and names and indexes into its value."""
+        super().__init__(text, **extra)
+        self.path = path
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for SQLite."""
+        sql, params = compiler.compile(self.source_expressions[0])
+        return f"({sql} -> %s)", (*params, sqlite_path(self.path))
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for PostgreSQL, whose JSON holds no NUL."""
+        sql, params = compiler.compile(self.source_expressions[0])
+        steps = [str(step) for step in self.path]
+        return rf"(CAST(replace({sql}, '\u0000', '\ufffd') AS json) #> %s::text[])::text", (*params, steps)
+
+
+def sqlite_path(path: tuple[str | int, ...]) -> str:
+    """Return a path as SQLite writes it: names in quotation marks."""
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f'."{step}"' for step in path)
