@@ -5,16 +5,18 @@ Credentials stay here unless they are asked for: what a session's private column
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import sqlite3
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from django.db.models import QuerySet
 
@@ -39,16 +41,23 @@ CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which sessions to export; empty means any. Realms other than real life are never exported."""
+    """Which sessions to export; empty means any. Realms other than real life are never exported.
+
+    Attributes:
+        pks: keys of sessions; empty: of any.
+    """
 
     app_name: str = ""
     user_id: str = ""
     session_id: str = ""
+    pks: tuple[int, ...] = ()
 
     def sessions(self) -> QuerySet[AgentSession]:
         """Return the sessions, in a stable order."""
         names = {"app_name": self.app_name, "user_id": self.user_id, "session_id": self.session_id}
-        given = {name: value for name, value in names.items() if value}
+        given: dict[str, Any] = {name: value for name, value in names.items() if value}
+        if self.pks:
+            given["pk__in"] = self.pks
         return AgentSession.objects.filter(realm="", **given).order_by("app_name", "user_id", "session_id")
 
 
@@ -85,6 +94,33 @@ def export_adk_sqlite(wanted: Wanted, path: Path, *, credentials: bool = False) 
         done = _write_sqlite(_Reading(wanted, credentials), connection)
         connection.commit()
         return done
+
+
+def export_zip(wanted: Wanted) -> IO[bytes]:
+    """Return a ZIP file of sessions, each as `export_json` writes it, at its beginning. It stands on disk, unnamed.
+
+    Raises:
+        NotFound: no session is wanted.
+    """
+    names = list(wanted.sessions().values_list("pk", "app_name", "session_id"))
+    if not names:
+        raise NotFound(
+            "None of these sessions can be exported.",
+            hint="Only sessions of real life are: eval attempts are exported with their run.",
+        )
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - who reads it closes it
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for pk, app_name, session_id in names:
+            entry = f"{_in_file_name(app_name)}-{_in_file_name(session_id)}-{pk}.jsonl"
+            with archive.open(entry, "w", force_zip64=True) as raw, io.TextIOWrapper(raw, "utf-8") as text:
+                _write_json(_Reading(Wanted(pks=(pk,)), credentials=False), text)
+    file.seek(0)
+    return file
+
+
+def _in_file_name(text: str) -> str:
+    """Return an id as part of a file name that every system can hold."""
+    return re.sub(r"[^\w.-]+|^\.+", "_", text)[:60]
 
 
 @contextmanager
@@ -147,7 +183,7 @@ class _Reading:
 
     def users(self) -> QuerySet[UserScope]:
         found = UserScope.objects.filter(realm="", app_name__in=self.wanted.sessions().values("app_name"))
-        if self.wanted.user_id or self.wanted.session_id:
+        if self.wanted.user_id or self.wanted.session_id or self.wanted.pks:
             found = found.filter(user_id__in=self.wanted.sessions().values("user_id"))
         return found.order_by("app_name", "user_id")
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 
-from sessions_app import durations, state
+from sessions_app import durations, labels, saved_views, state
 from sessions_app.branches import fork
 from sessions_app.errors import BadInput
+from sessions_app.keyset import integer_key
 from sessions_app.listing import Wanted
 from sessions_app.models import Run, Scope
 from sessions_app.writes import ID_BYTES
+
+MOST_ACTED_ON = 500
+"""Sessions to which something is done at once."""
 
 
 class QueryForm(forms.Form):
@@ -30,6 +35,16 @@ class QueryForm(forms.Form):
         raise BadInput(
             f"The parameter {name!r} cannot be used: {faults[0]}", hint="Open the page without it."
         )
+
+
+class ManyTexts(forms.Field):
+    """A parameter that may stand in the query string several times: a list of texts."""
+
+    widget = forms.MultipleHiddenInput
+
+    def to_python(self, value: Any) -> list[str]:
+        """Return the values, in order."""
+        return [str(text) for text in value or []]
 
 
 class Pager(QueryForm):
@@ -70,6 +85,53 @@ class Watch(QueryForm):
 
 class SessionWatch(SessionQuery, Watch):
     """A session list on screen."""
+
+
+class Acts(forms.Form):
+    """What is to be done with sessions of a list: those ticked, or the one that its row's button names.
+
+    `act` is one of `VERBS`, or one with a session's key: `pin:7`.
+    """
+
+    VERBS = ("tag", "untag", "pin", "unpin", "delete", "export")
+
+    act = forms.CharField(max_length=40)
+    tag = forms.CharField(required=False, max_length=200)
+
+    def read(self, ticked: Sequence[str]) -> tuple[str, list[int], str]:
+        """Return what is to be done, with which sessions, and the tag.
+
+        Raises:
+            BadInput: it cannot be meant, no session is meant, or too many.
+        """
+        self.is_valid()
+        verb, _, key = str(self.cleaned_data.get("act", "")).partition(":")
+        try:
+            pks = list(map(integer_key, [key] if key else ticked))
+        except ValueError:
+            pks = []
+        if verb not in self.VERBS or not pks:
+            raise BadInput("No session is meant.", hint="Tick the sessions first, then choose what to do.")
+        if len(pks) > MOST_ACTED_ON:
+            raise BadInput(
+                f"{len(pks)} sessions are too many at once; {MOST_ACTED_ON} is the most.",
+                hint="Choose fewer.",
+            )
+        return verb, pks, self.cleaned_data.get("tag", "")
+
+
+class SessionTitle(forms.Form):
+    """The title of a session; an empty one takes it away."""
+
+    title = forms.CharField(label="Title", required=False, max_length=labels.TITLE_LENGTH)
+
+
+class ViewName(forms.Form):
+    """A search to keep under a name, or another name for one."""
+
+    name = forms.CharField(label="Name", max_length=saved_views.NAME_LENGTH)
+    query = forms.CharField(required=False, max_length=4000, strip=False)
+    replace = forms.BooleanField(required=False)
 
 
 class RunQuery(Pager):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sessions_app import realms
 from sessions_app.errors import EventMissing, SessionMissing
 from sessions_app.models import AgentSession, Event
 
@@ -10,11 +11,11 @@ def find_session(pk: int, *, locked: bool = False) -> AgentSession:
     """Return a session by its surrogate key; `locked`, inside a transaction, keeps its row until the end of that.
 
     Raises:
-        SessionMissing: there is none.
+        SessionMissing: there is none, or it was deleted.
     """
     rows = AgentSession.objects.select_for_update() if locked else AgentSession.objects
     session = rows.filter(pk=pk).first()
-    if session is None:
+    if session is None or realms.is_gone(session):
         raise session_missing(pk)
     return session
 

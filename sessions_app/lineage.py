@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 from django.db.models import QuerySet
 
+from sessions_app import realms
 from sessions_app.models import AgentSession, Event
 
 DEEPEST = 50
@@ -76,4 +77,4 @@ def forks_of(session: AgentSession) -> list[AgentSession]:
 
 
 def _forks(session: AgentSession) -> QuerySet[AgentSession]:
-    return AgentSession.objects.filter(forked_from=session).order_by("pk")
+    return realms.present(AgentSession.objects.select_related("mirrored").filter(forked_from=session)).order_by("pk")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from django.db import connection
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery, prefetch_related_objects
 
-from sessions_app import expiry
-from sessions_app.models import AgentSession, Run
+from sessions_app import expiry, keyset, realms
+from sessions_app.models import AgentSession, Run, SessionTag
 
 NEWEST_PER_APP = 3
+MOST_PINNED = 20
+"""Pinned sessions that stand above the others; what is pinned beyond that stands among them."""
+
 MOST_ARRIVED = 99
 """Sessions counted as new; there may be more."""
 
@@ -37,6 +40,8 @@ def sessions(wanted: Wanted) -> QuerySet[AgentSession]:
     """Return the sessions wanted, each with `run_status`: how its newest run stands, or None; and with its TTL."""
     rows = described(AgentSession.objects.all())
     rows = rows.filter(realm__startswith=wanted.realm) if wanted.realm else rows.filter(realm="")
+    if wanted.realm:
+        rows = realms.present(rows)
     if wanted.app:
         rows = rows.filter(app_name=wanted.app)
     if wanted.user:
@@ -47,6 +52,45 @@ def sessions(wanted: Wanted) -> QuerySet[AgentSession]:
         rows = rows.filter(_mentions(wanted.text))
     if wanted.age:
         rows = expiry.aged(rows, expiry.Age(wanted.age))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of sessions, each with its tags read. The pinned ones stand on the first page, above the others."""
+
+    pinned: list[AgentSession]
+    others: keyset.Page[AgentSession]
+
+    @property
+    def rows(self) -> list[AgentSession]:
+        """All sessions of the page, in their order."""
+        return [*self.pinned, *self.others.rows]
+
+
+def page(wanted: Wanted, before: str = "") -> Page:
+    """Return a page of the sessions wanted: pinned ones first, then newest update first. Three queries.
+
+    Raises:
+        BadInput: `before` is no cursor.
+    """
+    pinned_first = sessions(wanted).filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
+    pinned = list(pinned_first[:MOST_PINNED])
+    others = sessions(wanted).exclude(pk__in=[row.pk for row in pinned]) if pinned else sessions(wanted)
+    found = Page([] if before else pinned, keyset.page(others, "updated_at", before))
+    read_tags(found.rows)
+    return found
+
+
+def read_tags(rows: Iterable[AgentSession]) -> None:
+    """Read the tags of sessions, sorted, into `session.tags.all()`. One query."""
+    prefetch_related_objects(list(rows), Prefetch("tags", SessionTag.objects.order_by("name")))
+
+
+def shown_again(pks: Collection[int]) -> list[AgentSession]:
+    """Return sessions that a page shows, as they are now; those that were deleted are missing. Two queries."""
+    rows = list(described(realms.present(AgentSession.objects.filter(pk__in=pks))))
+    read_tags(rows)
     return rows
 
 

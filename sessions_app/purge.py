@@ -18,13 +18,14 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import CASCADE, QuerySet
 
-from sessions_app import bell, expiry, fulltext, realms
+from sessions_app import bell, deletion, expiry, fulltext, indexing, realms
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.errors import BadInput
 from sessions_app.models import (
     AgentSession,
     AppScope,
     Artifact,
+    DeletedSession,
     ImportedScope,
     MemoryEntry,
     Scope,
@@ -68,7 +69,7 @@ class Report:
     Attributes:
         memories: what was handed over to memory.
         files: content of artifacts that was removed from beside the store.
-        finished: sessions that an earlier purge had set aside.
+        finished: sessions that an earlier purge had set aside, or that people deleted long enough ago.
         left: sessions left alone, each with the reason.
     """
 
@@ -103,10 +104,29 @@ def purge(
         for pk in _set_aside_before():
             _remove_rows(pk, report)
             report.finished += 1
+        remove_deleted(moment - deletion.KEPT_S, report)
     pks = list(wanted.due(moment).order_by("updated_at", "pk").values_list("pk", flat=True))
     for done, pk in enumerate(pks, start=1):
         _purge_one(pk, wanted, moment, remember, report)
         progress(done, len(pks))
+    return report
+
+
+def remove_deleted(before: float, report: Report | None = None) -> Report:
+    """Remove for good what people deleted before a moment and did not take back.
+
+    Of a fork with a private world, that goes with it.
+    """
+    report = report or Report()
+    overdue = DeletedSession.objects.filter(deleted_at__lt=before).order_by("deleted_at")
+    for row in list(overdue.only("pk", "session", "realm")):
+        if not _give_up(row):
+            continue
+        _remove_rows(row.session_id, report)
+        report.finished += 1
+        world = row.realm
+        if world.startswith(realms.FORK) and not AgentSession.objects.filter(realm=world).exists():
+            delete_realm(world)
     return report
 
 
@@ -178,6 +198,18 @@ def _set_aside(pk: int, wanted: Wanted, now: float) -> bool:
     return True
 
 
+def _give_up(row: DeletedSession) -> bool:
+    """Let a deleted session not come back any more. Return whether it still could."""
+    pk = row.session_id
+    with transaction.atomic():
+        if not DeletedSession.objects.select_for_update().filter(pk=row.pk).exists():
+            return False
+        Artifact.objects.filter(realm=f"{realms.DELETED}{pk}").update(realm=f"{realms.PURGED}{pk}")
+        AgentSession.objects.filter(pk=pk).update(realm=f"{realms.PURGED}{pk}")
+        DeletedSession.objects.filter(pk=row.pk).delete()
+    return True
+
+
 def _set_aside_before() -> list[int]:
     rows = AgentSession.objects.filter(realm__startswith=realms.PURGED)
     return list(rows.values_list("pk", flat=True))
@@ -189,6 +221,7 @@ def _remove_rows(pk: int, report: Report) -> None:
     if session.realm.startswith(realms.PURGED):
         _remove_artifacts(Artifact.objects.filter(realm=session.realm), report)
     _delete(StateChange.objects.filter(scope=Scope.SESSION, owner_id=pk))
+    indexing.forget_session(pk)
     for relation in AgentSession._meta.related_objects:
         column = relation.field.name
         rows: QuerySet[Any] = relation.related_model._base_manager.filter(**{column: pk})
@@ -207,6 +240,7 @@ def _remove_scope(scope: Scope, owners: type[UserScope | AppScope], pk: int) -> 
     _delete(owner.state_rows.all())
     with _unit():
         ImportedScope.objects.filter(scope=scope, owner_id=pk).delete()
+        indexing.forget_owner(scope, pk)
         owner.delete()
 
 

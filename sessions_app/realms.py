@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.db.models import QuerySet
+
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
 
@@ -13,6 +15,19 @@ FORK = "fork/"
 
 PURGED = "purged/"
 """Of sessions that are being removed; the session's key follows."""
+
+DELETED = "deleted/"
+"""Of sessions that a person deleted and may have back; the session's key follows."""
+
+
+def is_gone(session: AgentSession) -> bool:
+    """Tell whether a session was deleted: nobody sees it, whether or not it may come back."""
+    return session.realm.startswith((PURGED, DELETED))
+
+
+def present(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
+    """Leave out the sessions that were deleted."""
+    return rows.exclude(realm__startswith=PURGED).exclude(realm__startswith=DELETED)
 
 
 def is_kept(session: AgentSession) -> bool:

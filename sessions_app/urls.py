@@ -34,6 +34,7 @@ urlpatterns = [
     path("sessions/id/<int:pk>/delete/", session_acts.delete, name="session-delete"),
     path("sessions/id/<int:pk>/", session.by_key, name="session-by-pk"),
     path("sessions/id/<int:pk>/events/<int:seq>/", event.event_json, name="event-json"),
+    path("sessions/id/<int:pk>/events/compare/", event.compare, name="event-compare"),
     path("sessions/id/<int:pk>/events/<int:seq>/blob/", files.blob, name="event-blob"),
     path("sessions/id/<int:pk>/artifact/", files.artifact, name="session-artifact"),
     path("sessions/id/<int:pk>/state/edit/", state_edit.edit, name="key-edit"),

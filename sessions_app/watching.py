@@ -64,7 +64,7 @@ def parse(text: str, key: Callable[[str], K]) -> Seen[K]:
         marks = {key(name): mark for name, mark in pairs}
     except ValueError as error:
         raise _not_ours() from error
-    if len(pairs) > PAGE_SIZE:
+    if len(pairs) > 2 * PAGE_SIZE:
         raise _not_ours()
     return Seen(marks)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from sessions_app import db, state
+from sessions_app import db, realms, state
 from sessions_app.errors import SessionMissing
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession, AppState, Event, Scope, SessionState, UserState
@@ -53,7 +53,7 @@ def find(app_name: str, user_id: str, session_id: str, *, attempts: bool = False
     named = AgentSession.objects.filter(app_name=app_name, user_id=user_id, session_id=key.session_id)
     row = named.filter(realm="").first()
     if row is None and attempts:
-        row = named.order_by("-pk").first()
+        row = realms.present(named).order_by("-pk").first()
     if row is None:
         raise SessionMissing(
             "Session not found",

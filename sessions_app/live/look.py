@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import OuterRef, Subquery
 from django.template.loader import render_to_string
 
+from sessions_app import realms
 from sessions_app.live.pending import Stream
 from sessions_app.models import AgentSession, AppScope, Event, Kind, UntrackedKey, UserScope
 from sessions_app.timeline import window as windows
@@ -109,7 +110,7 @@ def pending_html(streams: Iterable[Stream]) -> str:
 def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
     owner = {"realm": OuterRef("realm"), "app_name": OuterRef("app_name")}
     return (
-        AgentSession.objects.filter(pk=session_pk)
+        realms.present(AgentSession.objects.filter(pk=session_pk))
         .annotate(
             user_version=Subquery(
                 UserScope.objects.filter(**owner, user_id=OuterRef("user_id")).values("version")[:1]

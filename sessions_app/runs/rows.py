@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Coalesce
 
-from sessions_app import bell
+from sessions_app import bell, realms
 from sessions_app.errors import SessionBusy
 from sessions_app.found import session_missing
 from sessions_app.models import AgentSession, Event, Run, RuntimeProcess
@@ -48,7 +48,7 @@ def create_run(
         SessionMissing: no session has this key.
     """
     with transaction.atomic():
-        if not AgentSession.objects.filter(pk=session_pk).exists():
+        if not realms.present(AgentSession.objects.filter(pk=session_pk)).exists():
             raise session_missing(session_pk)
         run = Run.objects.create(
             id=uuid.uuid4().hex,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlencode
 
 from django import template
+from django.conf import settings
 from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -59,6 +61,12 @@ WRITERS = {
 @register.simple_tag
 def icon(name: str, label: str = "", css: str = "") -> SafeString:
     """`{% icon "tool_call" %}`: an icon of the sprite; hidden from screen readers unless it has a label."""
+    return _icon(settings.STATIC_URL, name, label, css)
+
+
+@lru_cache(maxsize=1024)
+def _icon(static_url: str, name: str, label: str, css: str) -> SafeString:
+    """Make an icon. A page of rows shows the same few hundreds of times; `static_url` is where the sprite lies."""
     href = f"{static('devui/icons.svg')}#{name}"
     classes = f"icon {css}".strip()
     if label:
@@ -137,9 +145,9 @@ register.filter("expires_at", expiry.expires_at)
 
 
 @register.simple_tag
-def store_place() -> keeping.Place:
-    """`{% store_place as place %}`: where sessions are kept. Settings say so, not the store."""
-    return keeping.place()
+def place_of(session: AgentSession) -> keeping.Place:
+    """`{% place_of session as place %}`: where a session is kept, and how the copy here differs."""
+    return keeping.place_of(session)
 
 
 @register.filter

@@ -1,4 +1,4 @@
-"""The list of sessions, making one and deleting one."""
+"""The list of sessions, and making one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_safe
 
 from devui.http import render_partial, wants_partial
-from sessions_app import expiry, keyset, listing, overview, purge, realms, watching, writes
+from sessions_app import deletion, expiry, keyset, labels, listing, overview, saved_views, watching, writes
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms import NewSession, SessionQuery, SessionWatch
-from sessions_app.found import find_session
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
-from sessions_app.runs import rows as runs
 
 LIST = "devui/sessions/list.html"
 
@@ -28,17 +25,21 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show sessions of all apps and users, newest first."""
     form = SessionQuery(request.GET)
     wanted = form.wanted()
-    page = keyset.page(listing.sessions(wanted), "updated_at", form.cleaned_data["before"])
-    newest = page.rows[0].updated_at if page.rows else 0.0
+    found = listing.page(wanted, form.cleaned_data["before"])
+    newest = max((row.updated_at for row in found.rows), default=0.0)
+    since = newest if found.others.is_first else None
     context = {
-        "page": page,
+        "page": found.others,
+        "pinned": found.pinned,
         "wanted": wanted,
         "is_filtered": wanted != listing.Wanted(),
         "list": request.get_full_path(),
-        "watch": _watch(request, watching.seen(page.rows, _mark), since=newest if page.is_first else None),
+        "watch": _watch(request, watching.seen(found.rows, _mark), since=since),
+        "views": saved_views.all_views(),
+        "search": saved_views.query_of(request.GET.urlencode()),
     }
     if not wants_partial(request, "sessions"):
-        context["apps"] = overview.app_names()
+        context |= {"apps": overview.app_names(), "deleted": deletion.recent(), "tags": labels.tags_in_use()}
     return render_partial(request, LIST, context, partial="sessions")
 
 
@@ -49,7 +50,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     wanted = form.wanted()
     shown, since, told = (form.cleaned_data[name] for name in ("shown", "since", "told"))
     seen = watching.parse(shown, keyset.integer_key)
-    rows = list(listing.described(AgentSession.objects.filter(pk__in=seen.marks)))
+    rows = listing.shown_again(seen.marks)
     changed, gone = seen.changed(rows, _mark), seen.gone(rows)
     arrived = 0 if since is None else listing.arrived(wanted, since, seen.marks)
     if not changed and not gone and arrived == (told or 0):
@@ -68,7 +69,9 @@ def changes(request: HttpRequest) -> HttpResponse:
 
 def _mark(session: AgentSession) -> str:
     status = getattr(session, "run_status", None)
-    return watching.mark_of(session.revision, session.title, status, expiry.age_of(session))
+    tags = [tag.name for tag in session.tags.all()]
+    is_pinned = session.pinned_at is not None
+    return watching.mark_of(session.revision, session.title, status, expiry.age_of(session), is_pinned, *tags)
 
 
 def _watch(request: HttpRequest, seen: watching.Seen[Any], *, since: float | None, told: int = 0) -> str:
@@ -106,42 +109,3 @@ def _create(values: dict[str, Any]) -> str:
     key = writes.SessionKey("", values["app"], values["user"], values["session_id"] or str(uuid.uuid4()))
     session = writes.create_session(key, values["state"])
     return session_url(session)
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def delete(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ask whether to delete a session; delete it.
-
-    Raises:
-        SessionMissing: there is no such session.
-        SessionBusy: a run is active on it.
-    """
-    session = find_session(pk)
-    if request.method == "POST":
-        return _delete(request, session)
-    context = {
-        "session": session,
-        "next": _next(request.GET.get("next")),
-        "in_own_realm": realms.in_own_realm(session),
-    }
-    return render_partial(
-        request, "devui/sessions/delete.html", context, partial="question", target="dialog-content"
-    )
-
-
-def _delete(request: HttpRequest, session: AgentSession) -> HttpResponse:
-    runs.refuse_busy(session.pk, session.session_id)
-    if realms.in_own_realm(session):
-        purge.delete_realm(session.realm)
-    else:
-        writes.delete_session(
-            writes.SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
-        )
-    return HttpResponseRedirect(_next(request.POST.get("next")))
-
-
-def _next(address: str | None) -> str:
-    """Return where to go afterwards: an address of this server, else the list."""
-    if address and url_has_allowed_host_and_scheme(address, allowed_hosts=None):
-        return address
-    return reverse("sessions")

@@ -78,7 +78,7 @@ def test_a_question_mark_lists_the_keys(page: Page):
     page.goto("/")
     page.keyboard.press("?")
     expect(page.locator("#help")).to_be_visible()
-    expect(page.locator("#help dd", has_text="Go to Sessions")).to_be_visible()
+    expect(page.locator("#help dd", has_text="Sessions")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#help")).to_be_hidden()
 
@@ -122,14 +122,64 @@ def test_a_dialog_closes_by_escape_and_gives_the_focus_back(page: Page):
     expect(opener).to_be_focused()
 
 
-def test_a_session_is_deleted_after_a_question_and_the_filter_stays(page: Page):
+def test_a_session_is_deleted_at_once_and_comes_back_by_undo(page: Page):
     Story("s1").asks("one")
     Story("s2").asks("two")
     page.goto("/sessions/?app=weather")
-    page.get_by_role("link", name="Delete session s1").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete session").click()
-    page.wait_for_url("**/sessions/?app=weather")
-    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("button", name="Delete one").click()
+    toast = page.locator(".toast")
+    expect(toast).to_contain_text("Deleted 1 session")
+    expect(page.locator(".session-table tbody tr")).to_have_count(1)
+    toast.get_by_role("button", name="Undo").click()
+    expect(page.locator(".session-table tbody tr")).to_have_count(2)
+    expect(toast).to_have_count(0)
+    assert page.url.endswith("/sessions/?app=weather")
+
+
+def test_what_was_deleted_can_come_back_after_the_page_was_loaded_again(page: Page):
+    Story("s1").asks("one")
+    page.goto("/sessions/")
+    page.get_by_role("button", name="Delete one").click()
+    expect(page.locator(".session-table tbody tr")).to_have_count(0)
+    page.reload()
+    page.get_by_text("Recently deleted").click()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".session-table tbody tr")).to_have_count(1)
+    expect(page.get_by_text("Recently deleted")).to_have_count(0)
+
+
+def test_rows_are_ticked_tagged_pinned_and_renamed_by_keys_alone(page: Page):
+    for n in range(4):
+        writes.create_session(
+            writes.SessionKey("", "weather", "ann", f"s{n}"), title=f"question {n}", now=100.0 - n
+        )
+    page.goto("/sessions/")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("X")
+    expect(page.locator("[data-ticked]")).to_have_text("3 ticked")
+    page.keyboard.press("t")
+    page.keyboard.type("Looked at")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody .tag")).to_have_text(["looked at"] * 3)
+    expect(page.locator("[data-ticked]")).to_have_text("3 ticked")
+    page.keyboard.press("Escape")
+    page.locator("body").click(position={"x": 5, "y": 5})
+    for key in ("j", "j"):
+        page.keyboard.press(key)
+    page.keyboard.press("p")
+    expect(page.locator("tbody tr").nth(1).locator(".pin")).to_have_attribute("aria-pressed", "true")
+    page.keyboard.press("e")
+    page.get_by_role("dialog").get_by_label("Title").fill("Another name")
+    page.keyboard.press("Enter")
+    expect(page.locator("tbody tr").nth(1).locator(".row-link")).to_have_text("Another name")
+    expect(page.locator("#dialog")).to_be_hidden()
+    expect(page.locator(".row-link:focus")).to_have_text("Another name")
+    page.keyboard.press("#")
+    expect(page.locator("tbody tr")).to_have_count(3)
+    expect(page.locator(".row-link:focus")).to_have_text("question 2")
 
 
 def test_filtering_stands_in_the_address_and_back_undoes_it(page: Page):
@@ -163,7 +213,7 @@ def test_an_error_stays_until_it_is_closed(page: Page):
     story = Story("s1")
     page.goto("/sessions/")
     writes.delete_session(story.key)
-    page.get_by_role("link", name="Delete session s1").click()
+    page.get_by_role("link", name="Rename s1").click()
     toast = page.get_by_role("alert")
     expect(toast).to_contain_text("Session not found")
     expect(toast).to_contain_text("may have been deleted")
@@ -241,9 +291,19 @@ def test_everything_works_without_scripts(open_window: OpenWindow, server: str):
     tab.get_by_role("button", name="Create session").click()
     expect(tab.get_by_text("Session already exists: s1")).to_be_visible()
     tab.goto("/sessions/")
-    tab.get_by_role("link", name="Delete session s1").click()
-    tab.get_by_role("button", name="Delete session").click()
+    tab.get_by_role("link", name="Rename tea").click()
+    tab.get_by_label("Title").fill("Green tea")
+    tab.get_by_role("button", name="Rename").click()
+    tab.get_by_role("button", name="Pin Green tea").click()
+    tab.get_by_label("Select Green tea").check()
+    tab.get_by_role("combobox", name="Tag", exact=True).fill("drink")
+    tab.get_by_role("button", name="Tag", exact=True).click()
+    expect(tab.locator("tbody.pinned .tag")).to_have_text("drink")
+    tab.get_by_role("button", name="Delete Green tea").click()
     expect(tab.get_by_text("No sessions yet")).to_be_visible()
+    tab.get_by_text("Recently deleted").click()
+    tab.get_by_role("button", name="Undo").click()
+    expect(tab.get_by_role("link", name="Green tea", exact=True)).to_be_visible()
 
 
 def test_j_and_k_walk_through_a_list(page: Page):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from sessions_app.models import AgentSession, AppState, Event, StateChange
+from sessions_app.models import AgentSession
 from sessions_app.runs import rows as runs
 from tests.pages.getting import Get
 from tests.pages.page import parse
@@ -14,15 +14,16 @@ from tests.timeline.story import Story
 pytestmark = pytest.mark.django_db
 
 
-def test_a_session_is_deleted_with_its_events_and_shared_state_survives(client: Client):
+def test_a_deleted_session_is_out_of_sight_and_can_come_back(client: Client, get: Get):
     story = Story(initial={"own": 1, "app:shared": 2})
     story.asks("Hello")
     response = client.post(f"/sessions/id/{story.pk}/delete/")
     assert (response.status_code, response["Location"]) == (302, "/sessions/")
-    assert not AgentSession.objects.exists()
-    assert not Event.objects.exists()
-    assert AppState.objects.get().key == "shared"
-    assert {change.key for change in StateChange.objects.all()} == {"shared"}
+    page = get("/sessions/")
+    assert not page.all("tr", id=f"session-row-{story.pk}")
+    assert "1 session deleted" in page.one("details", css="deleted").text
+    client.post(page.one("details", css="deleted").one("form").attrs["action"])
+    assert get("/sessions/").one("tr", id=f"session-row-{story.pk}")
 
 
 def test_asking_deletes_nothing_and_says_what_would_go(get: Get):
@@ -69,10 +70,3 @@ def test_a_session_that_is_gone_is_not_found(client: Client, method: str):
     response = getattr(client, method)("/sessions/id/999/delete/")
     assert response.status_code == 404
     assert "may have been deleted" in parse(response.content).one("p", css="lead").text
-
-
-def test_the_list_asks_before_it_deletes(get: Get):
-    story = Story("s1")
-    link = get("/sessions/?app=weather").one("td", css="row-actions").one("a")
-    assert link.attrs["aria-label"] == "Delete session s1"
-    assert link.attrs["href"] == f"/sessions/id/{story.pk}/delete/?next=%2Fsessions%2F%3Fapp%3Dweather"

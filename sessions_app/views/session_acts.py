@@ -1,0 +1,204 @@
+"""What people do to sessions of the list: rename, tag, pin, export, delete and bring back; and the searches they keep.
+
+With scripts an act answers what changes on the page around the list; the list itself looks, as it does all the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import IO, Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_http_methods, require_POST
+
+from devui.http import render_partial
+from sessions_app import deletion, exports, labels, realms, saved_views
+from sessions_app.errors import AlreadyExists, BadInput
+from sessions_app.forms import Acts, SessionTitle, ViewName
+from sessions_app.found import find_session
+
+DELETED = "devui/sessions/deleted.html"
+RENAME = "devui/sessions/rename.html"
+VIEWS = "devui/sessions/saved_views.html"
+
+CHUNK = 256 * 1024
+"""Bytes of a file that are sent at a time."""
+
+
+@require_POST
+def act(request: HttpRequest) -> HttpResponseBase:
+    """Tag, pin, delete or export the sessions that are ticked, or one.
+
+    Raises:
+        BadInput: no session is meant, or what is to be done cannot be meant.
+        SessionBusy: a run is active on every session that is to be deleted.
+    """
+    verb, pks, tag = Acts(request.POST).read(request.POST.getlist("session"))
+    if verb == "export":
+        return _exported(pks)
+    if verb == "delete":
+        return _deleted(request, deletion.delete(pks))
+    if verb in {"tag", "untag"}:
+        {"tag": labels.tag, "untag": labels.untag}[verb](pks, tag)
+    else:
+        labels.pin(pks, pinned=verb == "pin")
+    return _done(request)
+
+
+@require_POST
+def undo(request: HttpRequest, batch: str) -> HttpResponse:
+    """Bring back what was deleted together.
+
+    Raises:
+        NotFound: it cannot come back any more.
+        AlreadyExists: an id was taken again meanwhile.
+    """
+    deletion.undo(batch)
+    if not _by_script(request):
+        return HttpResponseRedirect(_next(request.POST.get("next")))
+    response = render(request, f"{DELETED}#line", {"deleted": deletion.recent(), "is_swapped": True})
+    return _telling(response, "sessions-back")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def rename(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the form of a session's title; give it one.
+
+    Raises:
+        SessionMissing: there is no such session.
+    """
+    session = find_session(pk)
+    form = SessionTitle(request.POST or None, initial={"title": session.title})
+    if request.method == "POST" and form.is_valid():
+        labels.rename(pk, form.cleaned_data["title"])
+        return _done(request)
+    context = {"form": form, "session": session, "next": _next(request.GET.get("next"))}
+    return render_partial(
+        request, RENAME, context, partial="form", target="dialog-content", status=422 if form.errors else 200
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def delete(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask whether to delete a session; delete it, with a way back.
+
+    Raises:
+        SessionMissing: there is no such session.
+        SessionBusy: a run is active on it.
+    """
+    session = find_session(pk)
+    if request.method == "POST":
+        deletion.delete([pk])
+        return HttpResponseRedirect(_next(request.POST.get("next")))
+    context = {
+        "session": session,
+        "next": _next(request.GET.get("next")),
+        "in_own_realm": realms.in_own_realm(session),
+    }
+    return render_partial(
+        request, "devui/sessions/delete.html", context, partial="question", target="dialog-content"
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def views(request: HttpRequest) -> HttpResponse:
+    """Show the searches that are kept, and the form to keep one; keep one."""
+    form = ViewName(request.POST or None, initial={"query": request.GET.urlencode()})
+    problem = None
+    if form.is_valid():
+        values = form.cleaned_data
+        try:
+            view = saved_views.save(values["name"], values["query"], replace=values["replace"])
+        except (AlreadyExists, BadInput) as error:
+            problem = error
+        else:
+            return _to_list(request, view.query)
+    return _views(request, form, problem)
+
+
+@require_POST
+def change_view(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give a kept search another name, or delete it.
+
+    Raises:
+        NotFound: there is no such view.
+        AlreadyExists: the name is taken.
+    """
+    if "delete" in request.POST:
+        saved_views.delete(pk)
+    else:
+        saved_views.rename(pk, request.POST.get("name", ""))
+    return _to_list(request, saved_views.query_of(request.POST.get("query", "")))
+
+
+def _exported(pks: list[int]) -> StreamingHttpResponse:
+    file = exports.export_zip(exports.Wanted(pks=tuple(pks)))
+    headers = {"Content-Disposition": 'attachment; filename="sessions.zip"'}
+    return StreamingHttpResponse(_chunks(file), content_type="application/zip", headers=headers)
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """Yield a file piece by piece: of one that is not asynchronous Django would first hold all."""
+    with file:
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            yield chunk
+
+
+def _deleted(request: HttpRequest, done: deletion.Deleted) -> HttpResponse:
+    if not _by_script(request):
+        return HttpResponseRedirect(_next(request.POST.get("next")))
+    context = {"done": done, "deleted": deletion.recent(), "is_swapped": True}
+    return _telling(render(request, f"{DELETED}#done", context), "look")
+
+
+def _views(request: HttpRequest, form: ViewName, problem: AlreadyExists | BadInput | None) -> HttpResponse:
+    query = saved_views.query_of(form["query"].value() or "")
+    context = {
+        "form": form,
+        "problem": problem,
+        "is_taken": isinstance(problem, AlreadyExists),
+        "views": saved_views.all_views(),
+        "query": query,
+        "list": f"{reverse('sessions')}?{query}".removesuffix("?"),
+    }
+    status = 422 if problem or form.errors else 200
+    return render_partial(request, VIEWS, context, partial="form", target="dialog-content", status=status)
+
+
+def _done(request: HttpRequest) -> HttpResponse:
+    """Answer that something was done that the list will see by itself."""
+    if _by_script(request):
+        return _telling(HttpResponse(status=204), "look", "done")
+    return HttpResponseRedirect(_next(request.POST.get("next")))
+
+
+def _to_list(request: HttpRequest, query: str) -> HttpResponse:
+    address = f"{reverse('sessions')}?{query}".removesuffix("?")
+    if not _by_script(request):
+        return HttpResponseRedirect(address)
+    response = HttpResponse(status=204)
+    response["HX-Redirect"] = address
+    return response
+
+
+def _telling(response: HttpResponse, *events: str) -> HttpResponse:
+    """Let scripts of the page hear events once the response is there."""
+    response["HX-Trigger"] = json.dumps(dict.fromkeys(events, ""))
+    return response
+
+
+def _by_script(request: HttpRequest) -> bool:
+    return bool(getattr(request, "htmx", False))
+
+
+def _next(address: Any) -> str:
+    """Return where to go afterwards: an address of this server, else the list."""
+    if address and url_has_allowed_host_and_scheme(address, allowed_hosts=None):
+        return str(address)
+    return reverse("sessions")

@@ -1,0 +1,114 @@
+// The session browser: ticked rows, what is done with them, and its keys.
+
+import { declare } from "./keys.js";
+
+const form = document.getElementById("acts");
+const ticked = new Set();
+let lastTicked = null;
+
+const boxes = () => [...document.querySelectorAll("main .pick input[name=session]")];
+const rowOf = (element) => element?.closest("tr");
+const boxOf = (row) => row?.querySelector(".pick input[name=session]");
+const linkOf = (row) => row?.querySelector(".row-link");
+const focusedRow = () => rowOf(document.activeElement?.closest("main tbody tr > *"));
+
+/** Keep which rows are ticked, as a person has left them. */
+function keepTicked() {
+  for (const box of boxes()) ticked[box.checked ? "add" : "delete"](box.value);
+  showTicked();
+}
+
+function showTicked() {
+  const all = boxes();
+  const count = all.filter((box) => ticked.has(box.value)).length;
+  form.querySelector("[data-ticked]").textContent = `${count} ticked`;
+  const head = document.querySelector("[data-tick-all]");
+  if (!head) return;
+  head.checked = count > 0 && count === all.length;
+  head.indeterminate = count > 0 && count < all.length;
+}
+
+function tick(box, isOn, upTo) {
+  const all = boxes();
+  const from = upTo && lastTicked ? all.findIndex((each) => each.value === lastTicked) : -1;
+  const to = all.indexOf(box);
+  const range = from < 0 ? [box] : all.slice(Math.min(from, to), Math.max(from, to) + 1);
+  for (const each of range) each.checked = isOn;
+  lastTicked = box.value;
+  keepTicked();
+}
+
+document.addEventListener("click", (event) => {
+  const box = event.target.closest(".pick input[name=session]");
+  if (box) tick(box, box.checked, event.shiftKey);
+  if (event.target.matches("[data-tick-all]")) {
+    for (const each of boxes()) each.checked = event.target.checked;
+    keepTicked();
+  }
+});
+
+form.addEventListener("reset", () => {
+  for (const box of boxes()) box.checked = false;
+  setTimeout(keepTicked);
+});
+
+/* A row that is shown anew stays ticked. */
+document.addEventListener("htmx:load", ({ detail: { elt } }) => {
+  for (const box of elt.querySelectorAll(".pick input[name=session]")) box.checked = ticked.has(box.value);
+  showTicked();
+});
+
+/* Everything but the export, which is a download, happens without leaving the page. */
+form.addEventListener("submit", (event) => {
+  const act = event.submitter?.value ?? "tag";
+  if (act === "export") return;
+  event.preventDefault();
+  const values = new URLSearchParams({ act, tag: form.elements.tag.value });
+  if (!act.includes(":")) for (const box of boxes()) if (box.checked) values.append("session", box.value);
+  if (act.startsWith("delete")) leave(act);
+  send(values);
+});
+
+function send(values) {
+  const sent = { act: values.get("act"), tag: values.get("tag"), session: values.getAll("session") };
+  window.htmx.ajax("POST", form.action, { source: "#toasts", target: "#toasts", swap: "beforeend", values: sent });
+}
+
+/** Give the focus to a row that stays when the one that has it goes. */
+function leave(act) {
+  const key = act.split(":")[1];
+  const isGoing = (row) => (key ? boxOf(row).value === key : boxOf(row).checked);
+  const rows = boxes().map(rowOf);
+  const at = rows.indexOf(focusedRow());
+  if (at < 0 || !isGoing(rows[at])) return;
+  const next = rows.slice(at).find((row) => !isGoing(row)) ?? rows.slice(0, at).findLast((row) => !isGoing(row));
+  linkOf(next)?.focus();
+}
+
+/** What was brought back stands where its time puts it, so the list is read anew. */
+document.addEventListener("sessions-back", () => {
+  window.htmx.ajax("GET", location.pathname + location.search, { source: "#sessions", target: "#sessions" });
+});
+
+/** Do something with the ticked rows, else with the one in focus. */
+function act(verb) {
+  const row = focusedRow();
+  if (hasTicked()) form.querySelector(`button[value="${verb}"]`).click();
+  else row.querySelector(`.row-actions button[value^="${verb}"], .row-actions button[value^="un${verb}"]`).click();
+}
+
+const hasTicked = () => boxes().some((box) => box.checked);
+const isOnRow = () => boxOf(focusedRow());
+const hasMeant = () => hasTicked() || isOnRow();
+
+declare("Sessions", [
+  { keys: ["x"], does: "Tick the session", when: isOnRow, work: () => tick(isOnRow(), !isOnRow().checked, false) },
+  { keys: ["X"], does: "Tick all from the last one to it", when: isOnRow, work: () => tick(isOnRow(), true, true) },
+  { keys: ["e"], does: "Rename the session", when: isOnRow, work: () => focusedRow().querySelector(".row-actions a").click() },
+  { keys: ["p"], does: "Pin it, or those that are ticked", when: hasMeant, work: () => act("pin") },
+  { keys: ["t"], does: "Tag those that are ticked", when: hasTicked, work: () => form.elements.tag.focus() },
+  { keys: ["#", "Delete"], does: "Delete it, or those that are ticked; this can be undone", when: hasMeant, work: () => act("delete") },
+  { keys: ["Escape"], does: "Untick all", when: hasTicked, work: () => form.reset() },
+]);
+
+keepTicked();

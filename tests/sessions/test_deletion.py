@@ -1,0 +1,256 @@
+"""Deleting with a way back, and what people put on sessions: on both databases."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from sessions_app import deletion, labels, listing, purge, realms, saved_views, writes
+from sessions_app.api import snapshots
+from sessions_app.artifacts import blobs
+from sessions_app.artifacts import rows as artifacts
+from sessions_app.errors import AlreadyExists, BadInput, NotFound, SessionBusy, SessionMissing
+from sessions_app.found import find_session
+from sessions_app.ids import SessionKey
+from sessions_app.live import look
+from sessions_app.models import AgentSession, AppState, Artifact, DeletedSession, Event, SavedView, SessionTag
+from sessions_app.runs import rows as runs
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.usefixtures("store")
+
+DAY = deletion.KEPT_S
+
+
+def save(story: Story, name: str, content: bytes) -> None:
+    key = artifacts.file_key(*story.key, name)
+    draft = artifacts.Draft(Artifact.Holding.DATA, "{}", None, "{}", story.key.session_id)
+    with blobs.stored(content) as payload:
+        artifacts.save(key, draft, payload)
+
+
+def listed() -> set[int]:
+    return {row.pk for row in listing.page(listing.Wanted()).rows}
+
+
+def test_a_deleted_session_is_gone_for_everybody_and_its_id_is_free():
+    story = Story("s1", {"own": 1, "app:shared": 2})
+    story.asks("Hello")
+    save(story, "notes.txt", b"Paris")
+    assert deletion.delete([story.pk]).batch
+    assert listed() == set()
+    with pytest.raises(SessionMissing):
+        find_session(story.pk)
+    with pytest.raises(SessionMissing):
+        snapshots.find(*story.key[1:], attempts=True)
+    with pytest.raises(SessionMissing):
+        runs.create_run(story.pk, {})
+    with pytest.raises(SessionMissing):
+        story.asks("Is anybody there?")
+    assert look.look_at(story.pk) is None
+    writes.create_session(story.key)
+    assert not Artifact.objects.filter(realm="").exists()
+
+
+def test_it_comes_back_as_it_was():
+    story = Story("s1", {"own": 1, "app:shared": 2})
+    story.asks("Hello")
+    save(story, "notes.txt", b"Paris")
+    labels.tag([story.pk], "bug")
+    before = AgentSession.objects.filter(pk=story.pk).values().get()
+    done = deletion.delete([story.pk])
+    assert done.batch
+    assert [row.pk for row in deletion.undo(done.batch.id)] == [story.pk]
+    assert AgentSession.objects.filter(pk=story.pk).values().get() == before
+    assert Artifact.objects.get().realm == ""
+    assert SessionTag.objects.get().name == "bug"
+    assert deletion.recent() == []
+    story.asks("Here again")
+
+
+def test_what_was_deleted_together_comes_back_together_or_not_at_all():
+    first, second = Story("s1"), Story("s2")
+    done = deletion.delete([first.pk, second.pk])
+    assert done.batch
+    taken = Story("s2")
+    with pytest.raises(AlreadyExists, match=r"'s2' .* its id was taken again meanwhile") as refusal:
+        deletion.undo(done.batch.id)
+    assert "Delete the session that has its id now" in refusal.value.hint
+    assert listed() == {taken.pk}
+    deletion.delete([taken.pk])
+    deletion.undo(done.batch.id)
+    assert listed() == {first.pk, second.pk}
+
+
+def test_sessions_of_one_id_in_two_realms_are_deleted_side_by_side():
+    real, attempt = Story("s1"), Story("s1", realm="eval/r/c/1")
+    done = deletion.delete([real.pk, attempt.pk])
+    assert done.batch
+    deletion.undo(done.batch.id)
+    realms_now = set(AgentSession.objects.values_list("pk", "realm"))
+    assert realms_now == {(real.pk, ""), (attempt.pk, "eval/r/c/1")}
+
+
+def test_a_session_with_an_active_run_is_refused_by_the_run():
+    story = Story("s1")
+    run = runs.create_run(story.pk, {})
+    with pytest.raises(SessionBusy, match=run.id):
+        deletion.delete([story.pk])
+    assert listed() == {story.pk}
+
+
+def test_among_others_it_is_left_alone_and_named():
+    busy, idle = Story("busy"), Story("idle")
+    run = runs.create_run(busy.pk, {})
+    done = deletion.delete([busy.pk, idle.pk])
+    assert done.left == [f"busy: run {run.id} is queued"]
+    assert listed() == {busy.pk}
+
+
+def test_what_is_gone_already_is_no_error():
+    story = Story("s1")
+    deletion.delete([story.pk])
+    again = deletion.delete([story.pk, 99_999])
+    assert (again.batch, again.left) == (None, [])
+
+
+def test_a_day_later_it_is_removed_for_good_and_shared_state_stays():
+    story = Story("s1", {"own": 1, "app:shared": 2})
+    story.asks("Hello")
+    save(story, "notes.txt", b"Paris")
+    now = time.time()
+    old = deletion.delete([story.pk], now=now - DAY - 60)
+    new = deletion.delete([Story("s2").pk], now=now - DAY + 60)
+    assert old.batch
+    assert new.batch
+    assert [batch.id for batch in deletion.recent(now)] == [new.batch.id]
+    assert purge.remove_deleted(now - DAY).finished == 1
+    assert not Event.objects.exists()
+    assert not Artifact.objects.exists()
+    assert AppState.objects.get().key == "shared"
+    with pytest.raises(NotFound, match="Nothing of this deletion can come back"):
+        deletion.undo(old.batch.id)
+    assert deletion.undo(new.batch.id)
+
+
+def test_the_purge_removes_it_too():
+    story = Story("s1")
+    deletion.delete([story.pk], now=time.time() - DAY - 60)
+    report = purge.purge(purge.Wanted(expired=True))
+    assert (report.finished, report.sessions) == (1, 0)
+    assert not AgentSession.objects.exists()
+    assert not DeletedSession.objects.exists()
+
+
+def test_a_fork_with_a_private_world_takes_that_along_in_the_end():
+    world = realms.FORK + "w1"
+    story = Story("s1", {"app:shared": 2}, realm=world)
+    deletion.delete([story.pk], now=0.0)
+    assert AppState.objects.exists()
+    purge.remove_deleted(1.0)
+    assert not AppState.objects.exists()
+
+
+def test_the_tables_of_the_session_are_read_by_nobody_who_looks_for_a_realm():
+    deletion.delete([Story("s1").pk])
+    assert listing.page(listing.Wanted(realm=realms.DELETED)).rows == []
+
+
+def test_titles_tags_and_pins_leave_the_revision_alone():
+    story = Story("s1")
+    before = story.session.revision
+    labels.rename(story.pk, "  A   rainy\nday ")
+    labels.tag([story.pk], "  To  Look AT ")
+    labels.pin([story.pk])
+    session = story.session
+    assert (session.revision, session.title) == (before, "A rainy day")
+    assert [tag.name for tag in session.tags.all()] == ["to look at"]
+    assert session.pinned_at
+    labels.pin([story.pk], pinned=False)
+    assert labels.untag([story.pk], "To look at") == 1
+    assert (story.session.pinned_at, story.session.tags.count()) == (None, 0)
+
+
+def test_a_tag_stands_once_on_a_session():
+    story = Story("s1")
+    labels.tag([story.pk], "bug")
+    assert labels.tag([story.pk, Story("s2").pk, 99_999], "BUG") == 2
+    assert labels.tags_in_use() == ["bug"]
+    assert SessionTag.objects.count() == 2
+
+
+@pytest.mark.parametrize("text", ["", "   ", "x" * 65])
+def test_a_tag_that_is_none_or_too_long_is_refused(text: str):
+    with pytest.raises(BadInput, match="1 to 64 characters"):
+        labels.tag([Story("s1").pk], text)
+
+
+def test_a_session_has_a_bounded_number_of_tags():
+    story = Story("s1")
+    for number in range(labels.MOST_TAGS):
+        labels.tag([story.pk], f"tag {number}")
+    with pytest.raises(BadInput, match="'s1' has 20 tags already"):
+        labels.tag([story.pk], "one more")
+    assert SessionTag.objects.count() == labels.MOST_TAGS
+
+
+def test_a_title_that_is_too_long_is_refused():
+    with pytest.raises(BadInput, match="201 characters"):
+        labels.rename(Story("s1").pk, "x" * 201)
+
+
+def test_pinned_sessions_come_first_and_pages_join_without_a_gap():
+    made = []
+    for number in range(120):
+        key = SessionKey("", "weather", "ann", f"s{number}")
+        made.append(writes.create_session(key, now=1000.0 + number).pk)
+    pinned = made[:25:1]
+    for pk in pinned:
+        labels.pin([pk])
+    AgentSession.objects.filter(pk__in=pinned).update(pinned_at=5.0)
+    seen: list[int] = []
+    page = listing.page(listing.Wanted())
+    assert [row.pk for row in page.pinned] == sorted(pinned, reverse=True)[: listing.MOST_PINNED]
+    while True:
+        seen += [row.pk for row in page.rows]
+        if not page.others.older:
+            break
+        page = listing.page(listing.Wanted(), page.others.older)
+        assert page.pinned == []
+    assert len(seen) == len(set(seen)) == 120
+
+
+def test_a_view_keeps_what_is_searched_and_nothing_else():
+    view = saved_views.save(" My  view ", "before=1~2&user=ann&q=a%26b&app=&seq=3")
+    assert (view.name, view.query) == ("My view", "q=a%26b&user=ann")
+
+
+def test_a_view_is_replaced_only_when_that_is_said():
+    saved_views.save("Mine", "q=a")
+    with pytest.raises(AlreadyExists, match="'Mine' already"):
+        saved_views.save("Mine", "q=b")
+    assert saved_views.save("Mine", "q=b", replace=True).query == "q=b"
+    other = saved_views.save("Other", "q=c")
+    with pytest.raises(AlreadyExists):
+        saved_views.rename(other.pk, "Mine")
+    assert saved_views.rename(other.pk, "Another").name == "Another"
+    assert saved_views.delete(other.pk)
+    assert not saved_views.delete(other.pk)
+    with pytest.raises(NotFound):
+        saved_views.rename(other.pk, "Gone")
+    assert [view.name for view in saved_views.all_views()] == ["Mine"]
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 65])
+def test_a_name_that_is_none_or_too_long_is_refused(name: str):
+    with pytest.raises(BadInput, match="1 to 64 characters"):
+        saved_views.save(name, "q=a")
+
+
+def test_there_is_a_bounded_number_of_views(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(saved_views, "MOST_VIEWS", 1)
+    saved_views.save("Mine", "q=a")
+    with pytest.raises(BadInput, match="There are 1 views"):
+        saved_views.save("Other", "q=b")
+    assert SavedView.objects.count() == 1
