@@ -16,7 +16,8 @@ from typing import Any
 from devui import env
 from devui.runtime.config import RuntimeOptions
 
-IN_MEMORY = "memory://"
+IN_MEMORY = ("memory://", "sqlite://")
+"""What ADK keeps in the memory of a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ FLAGS = (
     ),
     Flag(
         "session_service_uri",
-        "memory:// keeps everything in a temporary store that is removed when the server ends.",
+        "Where agents keep their sessions, as an ADK URI: sqlite:///…, postgresql+asyncpg://…, agentengine://…. DevUI's"
+        " store has a copy. memory:// keeps everything in a temporary store that is removed when the server ends.",
     ),
     Flag("artifact_service_uri", "Where artifacts are kept, as an ADK URI: gs://…, file://…, memory://."),
     Flag("memory_service_uri", "ADK's memory service, as an ADK URI: rag://…, agentengine://…, memory://."),
@@ -128,7 +130,7 @@ def export(arguments: Sequence[str]) -> None:
         os.environ[f"ADK_ENABLE_{name}"] = "1"
     for name in _names(options["disable_features"]):
         os.environ[f"ADK_DISABLE_{name}"] = "1"
-    if options["session_service_uri"] == IN_MEMORY:
+    if options["session_service_uri"] in IN_MEMORY:
         env.use_temporary_store()
 
 
@@ -137,6 +139,7 @@ def runtime_options(options: dict[str, Any]) -> RuntimeOptions:
     level = "debug" if options["verbose"] else options["log_level"] or env.text("DEVUI_LOG_LEVEL", "warning")
     return RuntimeOptions(
         extra_plugins=list(_names(options["extra_plugins"])),
+        session_service_uri=session_service_uri(options),
         artifact_service_uri=options["artifact_service_uri"] or "",
         memory_service_uri=options["memory_service_uri"] or "",
         default_llm_model=options["default_llm_model"] or "",
@@ -147,15 +150,15 @@ def runtime_options(options: dict[str, Any]) -> RuntimeOptions:
     )
 
 
+def session_service_uri(options: dict[str, Any]) -> str:
+    """Return ADK's URI of the service that keeps the sessions; empty: DevUI's store does."""
+    uri = options["session_service_uri"] or ""
+    return "" if uri in IN_MEMORY else uri
+
+
 def remarks(options: dict[str, Any]) -> list[str]:
     """Return a line for every flag given that has no meaning here."""
-    lines = [f"--{flag.name}: {flag.unused}" for flag in FLAGS if flag.unused and options[flag.key]]
-    uri = options["session_service_uri"]
-    if uri and uri != IN_MEMORY:
-        lines.append(
-            "--session_service_uri: sessions are kept in DevUI's store; name another one by DATABASE_URL."
-        )
-    return lines
+    return [f"--{flag.name}: {flag.unused}" for flag in FLAGS if flag.unused and options[flag.key]]
 
 
 def _names(given: Iterable[str]) -> Iterable[str]:

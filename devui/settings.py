@@ -39,6 +39,7 @@ TEMPLATES = [
 
 DATABASES = {"default": env.database(env.store_url(f"sqlite:///{DATA_DIR / 'devui.sqlite3'}"))}
 DEVUI_TEMPORARY_STORE = env.text("DEVUI_TEMPORARY_STORE")
+DEVUI_SESSION_SERVICE = ""  # where agents keep their sessions instead: the server's flag says so
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.text("REDIS_URL")

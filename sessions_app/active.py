@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from sessions_app import durations, expiry, writes
+from sessions_app import durations, expiry, keeping, writes
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession
 
@@ -45,7 +45,7 @@ def get_or_create(
     Callers of one app and user take turns, so that two at once get the same session.
 
     Raises:
-        BadInput: an id or the span cannot be used.
+        BadInput: an id or the span cannot be used, or agents keep their sessions elsewhere and there is none yet.
     """
     key = SessionKey(realm, app_name, user_id, str(uuid.uuid4()))
     check_ids(key)
@@ -54,6 +54,8 @@ def get_or_create(
         found = find_active(app_name, user_id, ttl_s, realm=realm, now=now)
         if found is not None:
             return found, False
+        if not realm:
+            keeping.refuse_new()
         return writes.create_session(key, state, now=now), True
 
 

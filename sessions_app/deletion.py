@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from django.db import IntegrityError, transaction
 
-from sessions_app import bell, realms
+from sessions_app import bell, keeping, realms
 from sessions_app.errors import AlreadyExists, NotFound
 from sessions_app.models import AgentSession, Artifact, DeletedSession, Run
 from sessions_app.runs import rows as runs
@@ -52,6 +52,7 @@ def delete(pks: Collection[int], *, now: float | None = None) -> Deleted:
 
     Raises:
         SessionBusy: a run is active on each of them.
+        BadInput: agents go on with one of them elsewhere.
     """
     moment = time.time() if now is None else now
     batch = Batch(uuid.uuid4().hex, moment, [])
@@ -59,6 +60,7 @@ def delete(pks: Collection[int], *, now: float | None = None) -> Deleted:
     with transaction.atomic():
         rows = realms.present(AgentSession.objects.select_for_update().filter(pk__in=pks)).order_by("pk")
         for session in rows:
+            keeping.refuse_deletion(session)
             (left if runs.active_run(session.pk) else batch.sessions).append(session)
         if left and not batch.sessions:
             runs.refuse_busy(left[0].pk, left[0].session_id)

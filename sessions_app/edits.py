@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Q
 
-from sessions_app import history, state, writes
+from sessions_app import history, keeping, state, writes
 from sessions_app.errors import BadInput, NotFound, StaleKey, StaleSession
 from sessions_app.found import find_session
 from sessions_app.ids import SessionKey
@@ -151,6 +151,7 @@ def _change(session_pk: int, name: str, condition: Condition, delta: dict[str, A
     with transaction.atomic():
         session = find_session(session_pk, locked=True)
         refuse_kept(session)
+        keeping.refuse_copy(session)
         rows.refuse_busy(session.pk, session.session_id)
         had_value = _check(session, scope, bare, name, condition)
         if delta is None and not had_value:

@@ -1,4 +1,4 @@
-"""Where this store keeps what it is given, and whether that survives a restart."""
+"""Where sessions are kept: in this store, or by one of ADK's own services, and whether that survives a restart."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from django.conf import settings
 from django.db import connection
 
 from sessions_app import faults
+from sessions_app.errors import BadInput
+from sessions_app.models import AgentSession, MirroredSession
+
+OUR_STORE = "DevUI's own store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +22,20 @@ class Place:
         kind: what it is, in words.
         where: its file, or its database and server; empty when it has no name.
         survives_restart: what is stored is there when the server starts again.
+        behind: how the copy in this store differs from what is kept there; empty: it does not, or there is none.
     """
 
     kind: str
     where: str
     survives_restart: bool
+    behind: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.where}".strip()
 
 
 def place() -> Place:
-    """Return where sessions are kept. No query is made."""
+    """Return where this store is. No query is made."""
     database = connection.settings_dict
     where = faults.name_of(database, connection.vendor)
     if connection.vendor == "postgresql":
@@ -37,3 +46,86 @@ def place() -> Place:
     if ":memory:" in file or "mode=memory" in file:
         return Place("memory", "", survives_restart=False)
     return Place("SQLite", where, survives_restart=True)
+
+
+def place_of(session: AgentSession) -> Place:
+    """Return where a session is kept."""
+    mirror = mirror_of(session)
+    if mirror is None:
+        return place()
+    return Place("ADK's session service", mirror.place, survives_restart=True, behind=mirror.behind)
+
+
+def mirror_of(session: AgentSession) -> MirroredSession | None:
+    """Return what is known of the service that keeps a session; None: this store does."""
+    return getattr(session, "mirrored", None)
+
+
+def elsewhere() -> str:
+    """Return ADK's URI of the service in which this server's agents keep their sessions; empty: in this store."""
+    return str(getattr(settings, "DEVUI_SESSION_SERVICE", ""))
+
+
+def refuse_copy(session: AgentSession) -> None:
+    """Refuse to change a session here that another service keeps: it would not be what agents go on with.
+
+    Raises:
+        BadInput: it is a copy.
+    """
+    if mirror := mirror_of(session):
+        raise BadInput(
+            f"Session {session.session_id!r} is kept by ADK's session service {mirror.place}; what is here is a copy.",
+            hint="A run or ADK's own paths (PATCH and DELETE /apps/…/sessions/…) change it there, and here with it."
+            " In a fork with state of its own anything may be done.",
+        )
+
+
+def refuse_deletion(session: AgentSession) -> None:
+    """Refuse to delete a copy while this server's agents go on with the session: it would come back.
+
+    Raises:
+        BadInput: they do.
+    """
+    where = elsewhere()
+    mirror = mirror_of(session) if where else None
+    if mirror and mirror.place == where:
+        raise BadInput(
+            f"Session {session.session_id!r} is kept in {where}; what is here is a copy.",
+            hint="DELETE /apps/{app}/users/{user}/sessions/{session} deletes it there, and here with it.",
+        )
+
+
+def refuse_new() -> None:
+    """Refuse to make a session of real life in this store while agents keep theirs elsewhere.
+
+    Raises:
+        BadInput: they do.
+    """
+    if where := elsewhere():
+        raise BadInput(
+            f"This server's agents keep their sessions in {where}: one that is made here they would not find.",
+            hint="POST /apps/{app}/users/{user}/sessions makes one there, and here with it; a fork needs state of"
+            " its own.",
+        )
+
+
+def refuse_elsewhere(session: AgentSession, where: str) -> None:
+    """Refuse a run on a session that its agents would not find.
+
+    Args:
+        session: one of real life.
+        where: ADK's URI of the service in which the agents keep their sessions; empty: in this store.
+
+    Raises:
+        BadInput: the session is not kept there.
+    """
+    mirror = mirror_of(session)
+    kept = mirror.place if mirror else ""
+    if kept == where:
+        return
+    start = f"with --session_service_uri {kept}" if kept else "without --session_service_uri"
+    raise BadInput(
+        f"Session {session.session_id!r} is kept in {kept or OUR_STORE}, but this server's agents keep theirs in"
+        f" {where or OUR_STORE}.",
+        hint=f"Start the server {start}, or go on in a fork with state of its own.",
+    )

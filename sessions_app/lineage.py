@@ -77,4 +77,6 @@ def forks_of(session: AgentSession) -> list[AgentSession]:
 
 
 def _forks(session: AgentSession) -> QuerySet[AgentSession]:
-    return realms.present(AgentSession.objects.select_related("mirrored").filter(forked_from=session)).order_by("pk")
+    return realms.present(
+        AgentSession.objects.select_related("mirrored").filter(forked_from=session)
+    ).order_by("pk")

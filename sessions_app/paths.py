@@ -14,6 +14,8 @@ from urllib.parse import quote, unquote
 
 from django.urls import get_script_prefix, get_urlconf, register_converter, reverse
 
+from sessions_app.errors import BadInput
+
 if TYPE_CHECKING:  # servers load this module before Django is set up
     from sessions_app.models import AgentSession
 
@@ -84,3 +86,22 @@ def session_url(session: AgentSession) -> str:
     if session.realm or session.app_name == BY_KEY or any(part in {".", ".."} for part in ids.values()):
         return reverse("session-by-pk", kwargs={"pk": session.pk})
     return fixed("sessions") + "".join(f"{quote(part, safe=KEPT)}/" for part in ids.values())
+
+
+def upstream_path(app_name: str, user_id: str, session_id: str | None = None) -> str:
+    """Return the path of a user's sessions, or of one, at ADK's server, whose routes cannot match a slash.
+
+    Raises:
+        BadInput: an id holds one.
+    """
+    ids = {"app": app_name, "user": user_id} | ({} if session_id is None else {"session": session_id})
+    for name, value in ids.items():
+        if "/" in value or value in {"", ".", ".."}:
+            raise BadInput(
+                f"ADK's own server, which answers this, cannot be asked for the {name} {value!r}: its paths cannot"
+                " hold this id.",
+                hint="Choose an id without a slash. A session without events can be created, unless another service"
+                " keeps the sessions.",
+            )
+    path = f"/apps/{quote(app_name, safe='')}/users/{quote(user_id, safe='')}/sessions"
+    return path if session_id is None else f"{path}/{quote(session_id, safe='')}"

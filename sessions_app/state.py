@@ -166,6 +166,11 @@ def dumps(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
+def same_json(left: str, right: str) -> bool:
+    """Compare JSON texts by value: databases reorder keys."""
+    return left == right or _ordered(left) == _ordered(right)
+
+
 def storable(data: Any) -> str:
     """Return compact JSON text that every store holds and every reader parses.
 
@@ -178,6 +183,10 @@ def storable(data: Any) -> str:
     if not text.isascii():
         text.encode()
     return text
+
+
+def _ordered(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
 
 
 def _canonical(value: Any, note: Callable[[str], None]) -> tuple[Any, str]:

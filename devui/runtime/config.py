@@ -13,6 +13,7 @@ class RuntimeOptions:
     """What `adk web`'s flags of the same names say; empty means ADK's default."""
 
     extra_plugins: list[str] = field(default_factory=list)
+    session_service_uri: str = ""
     artifact_service_uri: str = ""
     memory_service_uri: str = ""
     default_llm_model: str = ""

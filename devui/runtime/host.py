@@ -27,8 +27,9 @@ from devui.runtime.loading import AgentSource, describe_failure
 from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import AgentExited, LiveRun, Runs
 from sessions_app import agent_cards, db
-from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, Recorder
+from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.errors import NotFound, RuntimeUnavailable
+from sessions_app.importers.databases import without_password
 from sessions_app.models import Run
 from sessions_app.realms import refuse_kept
 
@@ -43,7 +44,13 @@ class RuntimeHost:
         self.config = config
         self.source = AgentSource(config.agents_dir, config.app_name, config.code_version)
         self.source.load_services()
-        self.runs = Runs(config.runtime_id, config.code_version, on_left=self._check_drained)
+        self.runs = Runs(
+            config.runtime_id,
+            config.code_version,
+            on_left=self._check_drained,
+            truth=services.session_service(config.options, self.source.folder.root),
+            place=without_password(config.options.session_service_uri),
+        )
         self.evals = EvalRuns(self.source, config.runtime_id, on_left=self._check_drained)
         self.server = self._make_server()
         self.state = "loading"
@@ -67,8 +74,11 @@ class RuntimeHost:
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         await self.load()
         gc.freeze()  # what is loaded stays; looking at it again would slow every run down
+        self._spawn(self._bring_sessions())
         yield
         await self.cancel_all()
+        if isinstance(self.runs.service, MirroredSessionService):
+            await self.runs.service.close()
 
     @property
     def active_runs(self) -> int:
@@ -116,6 +126,14 @@ class RuntimeHost:
         )
         await self.evals.cancel_all()
 
+    async def _bring_sessions(self) -> None:
+        """Let pages show what another service keeps for this app."""
+        if isinstance(self.runs.service, MirroredSessionService):
+            try:
+                await self.runs.service.list_sessions(app_name=self.config.app_name)
+            except Exception as error:
+                log.warning("The sessions in %s could not be listed: %r", self.runs.place, error)
+
     async def start_run(self, run_id: str) -> None:
         """Take a queued run and carry it out, whoever listens. A run that was taken already is left alone.
 
@@ -141,6 +159,7 @@ class RuntimeHost:
             if self.failure is not None:
                 raise self.failure.with_traceback(self._failed_at)
             refuse_kept(live.session)
+            await self.runs.check_place(live.session)
             runner = await self._runner_of(live.session.realm)
             await runner.run_queued(live, request, run_config(request, self.config.options))
         except asyncio.CancelledError:

@@ -19,7 +19,7 @@ from typing_extensions import override
 from devui.runtime._adk import StreamingMode
 from devui.runtime.answers import sendable
 from devui.runtime.runs import LiveRun, Runs
-from sessions_app import db
+from sessions_app import db, keeping
 from sessions_app.ids import can_exist
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows
@@ -122,8 +122,8 @@ class ManagedRunner(Runner):
         abort: asyncio.Event,
         start: Any,
     ) -> AsyncGenerator[Event, None]:
-        given = (self.app_name, user_id, session_id, request, self._runs.runtime_id)
-        run = await db.write(_create_run, *given)
+        await self._runs.bring(self.app_name, user_id, session_id)
+        run = await db.write(_create_run, self._runs, self.app_name, user_id, session_id, request)
         if run is None:
             events = start()  # ADK itself says that there is no such session
         else:
@@ -135,16 +135,24 @@ class ManagedRunner(Runner):
 
 
 def _create_run(
-    app_name: str, user_id: str, session_id: str, request: dict[str, Any], runtime_id: str
+    runs: Runs, app_name: str, user_id: str, session_id: str, request: dict[str, Any]
 ) -> Run | None:
+    """Return the row of a run; None: there is no such session.
+
+    Raises:
+        BadInput: the session is not kept where the run would look for it.
+    """
     if not can_exist(user_id, session_id):
         return None
-    session = AgentSession.objects.filter(
-        realm="", app_name=app_name, user_id=user_id, session_id=session_id.strip()
-    ).first()
+    session = (
+        AgentSession.objects.select_related("mirrored")
+        .filter(realm="", app_name=app_name, user_id=user_id, session_id=session_id.strip())
+        .first()
+    )
     if session is None:
         return None
-    run = rows.create_run(session.pk, request, rows.ADK, runtime_id)
+    keeping.refuse_elsewhere(session, runs.place)
+    run = rows.create_run(session.pk, request, rows.ADK, runs.runtime_id)
     run.session = session
     return run
 

@@ -16,14 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.adk.events.event import Event
-from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from devui.runtime.loading import traceback_text
-from sessions_app import db
-from sessions_app.adk import DjangoSessionService
+from sessions_app import db, keeping
+from sessions_app.adk import DjangoSessionService, MirroredSessionService
 from sessions_app.adk.ahead import ReadAhead
+from sessions_app.found import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows
 from sessions_app.runs.frames import FrameLog
@@ -79,20 +80,48 @@ class LiveRun:
 class Runs:
     """The runs of this process."""
 
-    def __init__(self, runtime_id: str, code_version: str, on_left: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        runtime_id: str,
+        code_version: str,
+        on_left: Callable[[], None],
+        truth: BaseSessionService | None = None,
+        place: str = "",
+    ) -> None:
+        """Keep sessions in DevUI's store, unless another service at `place` is the `truth`."""
         self.runtime_id = runtime_id
         self.code_version = code_version
         self._on_left = on_left
-        self.service = TellingSessionService(self)
+        here = TellingSessionService(self)
+        self.service = here if truth is None else MirroredSessionService(truth, place, here)
+        self.place = place
         self.active: dict[str, LiveRun] = {}
         self._running: dict[int, LiveRun] = {}
         self._kept: OrderedDict[str, FrameLog] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Event()
 
-    def service_of(self, realm: str) -> DjangoSessionService:
+    def service_of(self, realm: str) -> BaseSessionService:
         """Return the session service that sees a realm."""
         return TellingSessionService(self, realm) if realm else self.service
+
+    async def bring(self, app_name: str, user_id: str, session_id: str) -> None:
+        """Bring a session here that another service keeps: its run has a row, and rows belong to sessions."""
+        if isinstance(self.service, MirroredSessionService):
+            none = GetSessionConfig(num_recent_events=0)
+            await self.service.get_session(
+                app_name=app_name, user_id=user_id, session_id=session_id, config=none
+            )
+
+    async def check_place(self, session: AgentSession) -> None:
+        """Refuse a session of real life that is not kept where this process keeps its sessions.
+
+        Raises:
+            BadInput: it is not.
+        """
+        if not session.realm:
+            await self.bring(session.app_name, session.user_id, session.session_id)
+            await db.read(lambda: keeping.refuse_elsewhere(find_session(session.pk), self.place))
 
     def enter(self, run: Run, *, author: str = "system", abort: asyncio.Event | None = None) -> LiveRun:
         """Take in a queued run, whose session has been read with it."""

@@ -11,11 +11,34 @@ from google.adk.auth.credential_service.in_memory_credential_service import InMe
 from google.adk.cli.utils.service_factory import (
     create_artifact_service_from_options,
     create_memory_service_from_options,
+    create_session_service_from_options,
 )
 from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.sessions.base_session_service import BaseSessionService
 
 from devui.runtime.config import RuntimeOptions
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.importers.databases import without_password
+
+
+def session_service(options: RuntimeOptions, agents_root: Path) -> BaseSessionService | None:
+    """Return the service that a URI names, which keeps the sessions; None: DevUI's store does.
+
+    Raises:
+        RuntimeUnavailable: the service cannot be made.
+    """
+    uri = options.session_service_uri
+    if not uri:
+        return None
+    try:
+        return create_session_service_from_options(base_dir=agents_root, session_service_uri=uri)
+    except Exception as error:
+        raise RuntimeUnavailable(
+            f"ADK makes no session service of {without_password(uri)!r}: {type(error).__name__}: {error}",
+            hint="Correct --session_service_uri. Databases need SQLAlchemy (pip install 'google-adk[db]') and a"
+            " driver; a scheme of your own is registered by services.py beside the agents.",
+        ) from error
 
 
 def artifact_service(options: RuntimeOptions, agents_root: Path) -> BaseArtifactService:

@@ -20,11 +20,16 @@ MOST_MISFITS = 100
 
 
 def to_record(
-    event: Event, *, writers: dict[str, Writer] | None = None, keep_temp: bool = False
+    event: Event,
+    *,
+    delta: dict[str, Any] | None = None,
+    writers: dict[str, Writer] | None = None,
+    keep_temp: bool = False,
 ) -> EventRecord:
-    """Return the row of an ADK event. The event is not changed."""
+    """Return the row of an ADK event. The event is not changed. `delta`: as it was before ADK trimmed it."""
     body = to_wire(event)
-    delta = event.actions.state_delta if event.actions else {}
+    if delta is None:
+        delta = event.actions.state_delta if event.actions else {}
     return wire.record(body, delta=delta, writers=writers, keep_temp=keep_temp)
 
 

@@ -26,6 +26,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from sessions_app.adk import provenance
+from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.provenance import EventNotes
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.adk.untracked import StateCopy
@@ -36,6 +37,8 @@ P = ParamSpec("P")
 
 ChunkSink = Callable[[Session, Event], None]
 """Is given the session and the partial event of every streamed chunk, in the event loop; must not block."""
+
+OUR_SERVICES = (DjangoSessionService, MirroredSessionService)
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +98,7 @@ class Recorder(BasePlugin):
         plugins = invocation_context.plugin_manager.plugins
         invocation = self._invocations[invocation_context.invocation_id]
         invocation.other_plugins = [plugin for plugin in plugins if plugin is not self]
-        if isinstance(invocation_context.session_service, DjangoSessionService):
+        if isinstance(invocation_context.session_service, OUR_SERVICES):
             copy = StateCopy.of(invocation_context.session.state)
             provenance.watch(invocation_context.invocation_id, copy)
 
@@ -188,7 +191,7 @@ class Recorder(BasePlugin):
         self._invocations.forget(invocation_id)
         provenance.forget_invocation(invocation_id)
         copy, service = provenance.end_watch(invocation_id), invocation_context.session_service
-        if copy is None or not isinstance(service, DjangoSessionService):
+        if copy is None or not isinstance(service, OUR_SERVICES):
             return
         if found := copy.untracked(session.state):
             await service.note_untracked(session, invocation_id, found)

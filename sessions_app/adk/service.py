@@ -28,6 +28,7 @@ from sessions_app.adk import _adk, mapping, provenance, reading
 from sessions_app.adk.ahead import ReadAhead
 from sessions_app.errors import AlreadyExists, DevUIError, SessionMissing, StaleSession, StoreFault
 from sessions_app.ids import SessionKey, can_exist, check_event_ids
+from sessions_app.wire import EventRecord
 from sessions_app.writes import Appended, Expected, Untracked
 
 
@@ -150,17 +151,14 @@ class DjangoSessionService(BaseSessionService):
     async def _append_in_turn(self, session: Session, event: Event) -> Event:
         """Append one at a time per session: parallel branches of an invocation share one copy."""
         key = self._key(session.app_name, session.user_id, session.id)
-        async with self._turn(key):
+        async with self.turn(key):
             with _adk_errors(key):
                 check_event_ids(event.id, event.invocation_id)
             _name_keys_by_text(event)
-            notes = provenance.take(event.id, event.invocation_id)
-            record = mapping.to_record(
-                event, writers=notes.writers if notes else None, keep_temp=bool(notes and notes.keep_temp)
-            )
+            record = recorded(event)
             with _adk_errors(key):
-                cause = store.Cause.REWIND if _is_rewind(event) else store.Cause.APPEND
-                appended = await db.write(writes.append_event, key, record, _expected(session), cause=cause)
+                expected = _expected(session)
+                appended = await db.write(writes.append_event, key, record, expected, cause=cause_of(event))
             if not appended.duplicate:
                 provenance.note_stored(event.invocation_id, record.writes)
                 await super().append_event(session=session, event=event)
@@ -177,7 +175,8 @@ class DjangoSessionService(BaseSessionService):
     def event_stored(self, session: Session, event: Event, appended: Appended) -> None:
         """Called in the event loop after an event was stored: a hook for services that tell others of it."""
 
-    def _turn(self, key: SessionKey) -> asyncio.Lock:
+    def turn(self, key: SessionKey) -> asyncio.Lock:
+        """Return the lock under which this process appends to a session. Not part of ADK."""
         owner = (id(asyncio.get_running_loop()), key)
         lock = self._turns.get(owner)
         if lock is None:
@@ -195,8 +194,17 @@ def _name_keys_by_text(event: Event) -> None:
         event.actions.state_delta = {state.canonical_key(key): value for key, value in delta.items()}
 
 
-def _is_rewind(event: Event) -> bool:
-    return event.actions.rewind_before_invocation_id is not None
+def recorded(event: Event, delta: dict[str, Any] | None = None) -> EventRecord:
+    """Return the row of an event with what the recorder saw of it. `delta`: as it was before ADK trimmed it."""
+    notes = provenance.take(event.id, event.invocation_id)
+    writers, keep_temp = (notes.writers, notes.keep_temp) if notes else (None, False)
+    return mapping.to_record(event, delta=delta, writers=writers, keep_temp=keep_temp)
+
+
+def cause_of(event: Event) -> store.Cause:
+    """Return why the keys of an event's delta change."""
+    is_rewind = event.actions.rewind_before_invocation_id is not None
+    return store.Cause.REWIND if is_rewind else store.Cause.APPEND
 
 
 def _expected(session: Session) -> Expected:

@@ -7,21 +7,22 @@ import logging
 import os
 import platform
 import uuid
+from contextlib import suppress
 from importlib.metadata import version as version_of
 from typing import Any
-from urllib.parse import quote
 
 from django.conf import settings
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router
 
 from devui.http import json_text
-from sessions_app import agents, db, state, writes
+from sessions_app import agents, db, keeping, state, writes
 from sessions_app.api import apps, bodies, proxy, snapshots
 from sessions_app.errors import BadInput, DevUIError, SessionMissing
 from sessions_app.ids import SessionKey, check_ids
+from sessions_app.paths import upstream_path
 from sessions_app.runs import rows
 from sessions_app.runs.client import provider
 
@@ -58,14 +59,18 @@ async def list_apps(request: HttpRequest, detailed: bool = False) -> Any:
 
 
 @router.get(SESSIONS)
-async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> HttpResponse:
+async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
     """List a user's sessions with their state and without their events; those of evals are left out."""
+    if keeping.elsewhere():
+        return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
     return json_text(await db.read(snapshots.list_text, app_name, user_id))
 
 
 @router.get(SESSION)
 async def get_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
     """Return a session with all its events. An eval attempt's session is found by its id."""
+    if keeping.elsewhere() and not await db.read(_is_in_a_realm, app_name, user_id, session_id):
+        return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     return await _session(app_name, user_id, session_id)
 
 
@@ -73,8 +78,8 @@ async def get_session(request: HttpRequest, app_name: str, user_id: str, session
 async def create_session(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
     """Create a session. One that brings events is created by ADK's own server, which judges them."""
     asked = bodies.shaped_if_any(bodies.parse(request), bodies.CreateSession) or bodies.CreateSession()
-    if asked.events:
-        return await proxy.forward(request, app_name, _upstream_path(app_name, user_id))
+    if asked.events or keeping.elsewhere():
+        return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
     bodies.refuse_options(asked.options)
     return await _create(app_name, user_id, asked.session_id, asked.state)
 
@@ -84,6 +89,8 @@ async def create_session_with_id(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
     """Create a session of a given id; the body is its state. Deprecated in ADK."""
+    if keeping.elsewhere():
+        return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     initial = bodies.shaped_if_any(bodies.parse(request), dict[str, Any])
     return await _create(app_name, user_id, session_id, initial)
 
@@ -95,6 +102,9 @@ async def update_session(
     """Change a session's state by an event. A title, as ADK's front end sends it, is kept beside it."""
     delta = bodies.shaped(bodies.parse(request), bodies.UpdateSession).state_delta
     title = _title_in(delta)
+    if keeping.elsewhere():
+        await db.read(_refuse_busy, app_name, user_id, session_id)
+        return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     if title is not None:
         await db.write(_rename, app_name, user_id, session_id, title)
         return await _session(app_name, user_id, session_id)
@@ -103,8 +113,13 @@ async def update_session(
 
 
 @router.delete(SESSION)
-async def delete_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
+async def delete_session(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str
+) -> HttpResponseBase:
     """Delete a session and its events. A missing one is no error."""
+    if keeping.elsewhere():
+        await db.read(_refuse_busy, app_name, user_id, session_id)
+        return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     await db.write(_delete, app_name, user_id, session_id)
     return json_text("null")
 
@@ -180,6 +195,7 @@ def _rename(app_name: str, user_id: str, session_id: str, title: str) -> None:
 def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -> None:
     with transaction.atomic():
         session = snapshots.find(app_name, user_id, session_id)
+        keeping.refuse_copy(session)
         rows.refuse_busy(session.pk, session_id)
         writes.edit_state(SessionKey("", app_name, user_id, session.session_id), delta)
 
@@ -194,20 +210,17 @@ def _delete(app_name: str, user_id: str, session_id: str) -> None:
         writes.delete_session(SessionKey("", app_name, user_id, session.session_id))
 
 
-def _upstream_path(app_name: str, user_id: str) -> str:
-    """Return the path of a user's sessions at ADK's server, whose routes cannot match a slash.
+def _refuse_busy(app_name: str, user_id: str, session_id: str) -> None:
+    """Refuse to change a session that another service keeps while a run is active on it."""
+    with suppress(SessionMissing):
+        session = snapshots.find(app_name, user_id, session_id)
+        rows.refuse_busy(session.pk, session_id)
 
-    Raises:
-        BadInput: an id holds one.
-    """
-    for name, value in (("app", app_name), ("user", user_id)):
-        if "/" in value or value in {"", ".", ".."}:
-            raise BadInput(
-                f"A session with events cannot be created for the {name} {value!r}: ADK's own server judges"
-                " events, and its paths cannot hold this id.",
-                hint="Choose an id without a slash, or create the session without events.",
-            )
-    return f"/apps/{quote(app_name, safe='')}/users/{quote(user_id, safe='')}/sessions"
+
+def _is_in_a_realm(app_name: str, user_id: str, session_id: str) -> bool:
+    with suppress(SessionMissing):
+        return bool(snapshots.find(app_name, user_id, session_id, attempts=True).realm)
+    return False
 
 
 def _app_to_run(request: HttpRequest) -> str:

@@ -58,7 +58,8 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
         title=body.title,
         own_realm=body.own_realm,
     )
-    return Status(201, SessionOut.of(await db.write(fork, session, wanted)))
+    made = await db.write(fork, session, wanted)
+    return Status(201, await db.read(SessionOut.of, made))
 
 
 @router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERRORS})

@@ -82,7 +82,8 @@ async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[
     session, created = await db.write(
         active.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
     )
-    return Status(201 if created else 200, ActiveOut(created=created, session=SessionOut.of(session)))
+    told = await db.read(SessionOut.of, session)
+    return Status(201 if created else 200, ActiveOut(created=created, session=told))
 
 
 def _seconds(span: Span | None) -> float | None:

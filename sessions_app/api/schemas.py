@@ -42,11 +42,14 @@ class SessionOut(Schema):
     url: str = Field(description="The session's page.")
     kept_in: str = Field(description="The store: what it is, and its file or server.")
     survives_restart: bool = Field(description="False: the session is gone when the server ends.")
+    behind: str = Field(
+        description="How the copy here differs from what ADK's service keeps; empty: not at all."
+    )
 
     @classmethod
     def of(cls, row: AgentSession) -> Self:
         """Return what is told of a row."""
-        place = keeping.place()
+        place = keeping.place_of(row)
         return cls(
             key=row.pk,
             app=row.app_name,
@@ -62,8 +65,9 @@ class SessionOut(Schema):
             errors=row.error_count,
             tokens=row.total_tokens,
             url=session_url(row),
-            kept_in=f"{place.kind} {place.where}".strip(),
+            kept_in=str(place),
             survives_restart=place.survives_restart,
+            behind=place.behind,
         )
 
 

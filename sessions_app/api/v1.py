@@ -122,7 +122,8 @@ async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
 
 
 def _session_page(filters: dict[str, Any], limit: int, before: str) -> SessionPage:
-    page = keyset.page(AgentSession.objects.filter(**filters), "updated_at", before, size=limit)
+    rows_wanted = AgentSession.objects.select_related("mirrored").filter(**filters)
+    page = keyset.page(rows_wanted, "updated_at", before, size=limit)
     return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)
 
 

@@ -22,7 +22,7 @@ from django.db import connection, models, transaction
 from django.db.backends.utils import CursorWrapper
 from django.db.models import Sum
 
-from sessions_app import bell, history, lineage, realms, state, writes
+from sessions_app import bell, history, keeping, lineage, realms, state, writes
 from sessions_app.branches import files
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.found import find_event, find_session
@@ -84,7 +84,8 @@ def fork(session_pk: int, wanted: Wanted) -> AgentSession:
     Raises:
         SessionMissing: no such session.
         EventMissing: it has no such event.
-        BadInput: it has no event at all, an id cannot be stored, or the title is too long.
+        BadInput: it has no event at all, an id cannot be stored, the title is too long, or it would be a session
+            of real life while agents keep theirs elsewhere.
         AlreadyExists: the id is taken, by a session or by artifacts that one has left behind.
     """
     with transaction.atomic():
@@ -121,6 +122,8 @@ def _last_event(source: AgentSession, wanted: Wanted) -> Event:
 
 
 def _create(source: AgentSession, event: Event, wanted: Wanted) -> AgentSession:
+    if not wanted.own_realm:
+        keeping.refuse_new()
     key = SessionKey(
         realm=f"{realms.FORK}{uuid.uuid4()}" if wanted.own_realm else "",
         app_name=source.app_name if wanted.app_name is None else wanted.app_name,

@@ -16,7 +16,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, QuerySet
 
-from sessions_app import history, state, wire, writes
+from sessions_app import history, keeping, state, wire, writes
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.artifacts.blobs import Payload
 from sessions_app.artifacts.rows import USER_PREFIX, Draft
@@ -86,6 +86,7 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
         BadInput: see `invocation_at`; or the session is an eval attempt.
     """
     refuse_kept(session)
+    keeping.refuse_copy(session)
     first = invocation_at(session, invocation_id=invocation_id, event_id=event_id)
     since = _events(session).filter(seq__gte=first.seq)
     counted = since.aggregate(events=Count("pk"), invocations=Count("invocation_id", distinct=True))

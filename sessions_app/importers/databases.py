@@ -250,7 +250,11 @@ def without_password(url: str) -> str:
     parts = urlsplit(url)
     account, at, host = parts.netloc.rpartition("@")
     user = account.partition(":")[0]
-    return parts._replace(netloc=f"{user}{at}{host}", query="", fragment="").geturl()
+    if "://" not in url:
+        return parts._replace(query="", fragment="").geturl()
+    return (
+        f"{parts.scheme}://{user}{at}{host}{parts.path}"  # urllib drops two of the slashes of sqlite:////file
+    )
 
 
 def _plain_scheme(url: str, scheme: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
@@ -132,7 +131,8 @@ def _corrections(
     changed = [
         Write(owner, position, key, value, timestamp, for_key=for_key)
         for key, value in values.items()
-        if key in here and not _same(value.private or value.public, here[key].private or here[key].value)
+        if key in here
+        and not state.same_json(value.private or value.public, here[key].private or here[key].value)
     ]
     gone = [
         Write(owner, position, key, state.canonical(None, key), timestamp, removed=True, for_key=for_key)
@@ -147,7 +147,7 @@ def _tell_kept(owner: Owner, shared: SharedState, report: Report) -> None:
     other = [
         key
         for key, value in shared.values.items()
-        if (row := here.get(key)) and not _same(state.canonical(value, key).public, row.value)
+        if (row := here.get(key)) and not state.same_json(state.canonical(value, key).public, row.value)
     ]
     if other:
         whose = (
@@ -155,12 +155,3 @@ def _tell_kept(owner: Owner, shared: SharedState, report: Report) -> None:
         )
         named = ", ".join(sorted(other)[:10])
         report.conflicts.add(f"state of {whose}: {len(other)} key(s) keep their value here: {named}")
-
-
-def _same(left: str, right: str) -> bool:
-    """Compare JSON texts by value: databases reorder keys."""
-    return left == right or _ordered(left) == _ordered(right)
-
-
-def _ordered(text: str) -> str:
-    return json.dumps(json.loads(text), sort_keys=True)

@@ -16,6 +16,7 @@ from devui.http import json_text, wants_partial
 from sessions_app import expiry, lineage
 from sessions_app.errors import EventMissing, SessionMissing
 from sessions_app.forms import PieceQuery, QueryForm
+from sessions_app.keeping import mirror_of
 from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import jsontree
 from sessions_app.realms import in_own_realm, is_kept
@@ -65,7 +66,7 @@ class EventPieceQuery(PieceQuery):
 def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
     """Show a session by its ids."""
     ids = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
-    session = expiry.with_ttl(AgentSession.objects.filter(realm="", **ids)).first()
+    session = expiry.with_ttl(AgentSession.objects.select_related("mirrored").filter(realm="", **ids)).first()
     if session is None:
         return _no_session(request, **ids)
     return _show(request, session)
@@ -74,7 +75,7 @@ def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> 
 @require_safe
 def by_key(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a session by its key: one of a realm, or one whose ids cannot stand in a path."""
-    session = expiry.with_ttl(AgentSession.objects.filter(pk=pk)).first()
+    session = expiry.with_ttl(AgentSession.objects.select_related("mirrored").filter(pk=pk)).first()
     if session is None:
         context = {
             "message": f"There is no session {pk}.",
@@ -142,6 +143,7 @@ def _frame(session: AgentSession, query: Context) -> Context:
         "runs": runs_of(session.pk),
         "realm_name": _realm_name(session),
         "is_kept": is_kept(session),
+        "mirror": mirror_of(session),
         "origin": lineage.origin_of(session),
         "parent": session.forked_from,
         "find": query["find"],
@@ -175,7 +177,7 @@ def _detail(session: AgentSession, query: Context) -> Context:
     return {
         **_board(session, query),
         "inspection": inspect(session, selected) if selected else None,
-        "can_rewind": selected is not None and bool(selected.invocation_id) and not is_kept(session),
+        "can_rewind": selected is not None and bool(selected.invocation_id) and _may_change(session),
         **({} if selected else _relatives(session)),
         "tabs": TABS,
         "tab": query["tab"] or "parts",
@@ -197,6 +199,10 @@ def _relatives(session: AgentSession) -> Context:
     }
 
 
+def _may_change(session: AgentSession) -> bool:
+    return not is_kept(session) and mirror_of(session) is None
+
+
 def _realm_name(session: AgentSession) -> str:
     """Return in words what the private world of a session is; empty in real life."""
     if in_own_realm(session):
@@ -206,7 +212,7 @@ def _realm_name(session: AgentSession) -> str:
 
 def _board(session: AgentSession, query: Context) -> Context:
     limit = 0 if query["keys"] == "all" else KEYS_SHOWN
-    shared = {"scope": query["scope"] or "merged", "can_edit": not is_kept(session)}
+    shared = {"scope": query["scope"] or "merged", "can_edit": _may_change(session)}
     if query["diff"]:
         found = differences(session, query["diff"], query["selected"], limit=limit)
         return {**shared, "differences": found}

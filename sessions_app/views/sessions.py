@@ -11,7 +11,19 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from devui.http import render_partial, wants_partial
-from sessions_app import deletion, expiry, keyset, labels, listing, overview, saved_views, watching, writes
+from sessions_app import (
+    deletion,
+    elsewhere,
+    expiry,
+    keeping,
+    keyset,
+    labels,
+    listing,
+    overview,
+    saved_views,
+    watching,
+    writes,
+)
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms import NewSession, SessionQuery, SessionWatch
 from sessions_app.models import AgentSession
@@ -107,5 +119,6 @@ def new(request: HttpRequest) -> HttpResponse:
 
 def _create(values: dict[str, Any]) -> str:
     key = writes.SessionKey("", values["app"], values["user"], values["session_id"] or str(uuid.uuid4()))
-    session = writes.create_session(key, values["state"])
+    create = elsewhere.create_session if keeping.elsewhere() else writes.create_session
+    session = create(key, values["state"])
     return session_url(session)

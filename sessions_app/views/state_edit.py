@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
 from devui.http import render_partial, wants_partial
-from sessions_app import edits, history, realms, state
+from sessions_app import edits, history, keeping, realms, state
 from sessions_app.edits import Condition
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms import KeyEdit, KeyQuery, KeyRemoval
@@ -191,4 +191,5 @@ def _done(session: AgentSession, edited: edits.Edited) -> HttpResponse:
 def _session(pk: int) -> AgentSession:
     session = find_session(pk)
     realms.refuse_kept(session)
+    keeping.refuse_copy(session)
     return session

@@ -340,10 +340,20 @@ def test_a_flag_without_meaning_is_accepted_and_said(flag):
     assert flags.remarks(parsed()) == []
 
 
-def test_another_store_for_sessions_is_not_ignored_silently():
-    (line,) = flags.remarks(parsed("--session_service_uri", "sqlite:///x.db"))
-    assert "DATABASE_URL" in line
-    assert flags.remarks(parsed("--session_service_uri", "memory://")) == []
+def test_another_service_for_sessions_is_told_to_the_agents_processes():
+    uri = "postgresql+asyncpg://ann:secret@db/adk"
+    assert flags.runtime_options(parsed("--session_service_uri", uri)).session_service_uri == uri
+    assert flags.runtime_options(parsed()).session_service_uri == ""
+
+
+@pytest.mark.parametrize("uri", ["memory://", "sqlite://"])
+def test_what_adk_keeps_in_memory_is_a_temporary_store_here(uri, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("DATABASE_URL", "DEVUI_TEMPORARY_STORE"):
+        monkeypatch.setenv(name, "")
+    assert flags.runtime_options(parsed("--session_service_uri", uri)).session_service_uri == ""
+    flags.export(["--session_service_uri", uri])
+    assert os.environ["DEVUI_TEMPORARY_STORE"]
 
 
 def test_flags_are_another_spelling_of_the_environment(monkeypatch, tmp_path):

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from devui import flags
 from sessions_app import keeping
 from sessions_app.errors import DevUIError
+from sessions_app.importers.databases import without_password
 
 
 class Command(BaseCommand):
@@ -66,8 +67,11 @@ class Command(BaseCommand):
         listener = server.listen(options["host"], options["port"])
         server.prepare_store()
         settings.DEVUI_AGENTS_DIR = str(supervisor.folder.given)
+        settings.DEVUI_SESSION_SERVICE = without_password(flags.session_service_uri(options))
         for line in flags.remarks(options):
             self.stderr.write(line)
+        if where := keeping.elsewhere():
+            self.stderr.write(f"Agents keep their sessions in {where}; {keeping.place()} has a copy.")
         if not keeping.place().survives_restart:
             self.stderr.write("Sessions are kept in a temporary store that is removed when the server ends.")
         self._say_where(options["host"], listener.getsockname()[1], supervisor)

@@ -1,0 +1,289 @@
+"""`MirroredSessionService`: sessions that one of ADK's own services keeps, with a copy in DevUI's store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from google.adk.errors.input_validation_error import InputValidationError
+from google.adk.events.event import Event
+from google.adk.sessions.base_session_service import (
+    BaseSessionService,
+    GetSessionConfig,
+    ListSessionsResponse,
+)
+from google.adk.sessions.session import Session
+from typing_extensions import override
+
+from sessions_app import db, mirrors, state
+from sessions_app.adk import mapping, provenance, reading
+from sessions_app.adk.service import DjangoSessionService, cause_of, recorded
+from sessions_app.ids import SessionKey, check_ids
+from sessions_app.mirrors import Arrival, Copy, Truth
+from sessions_app.writes import Untracked
+
+log = logging.getLogger(__name__)
+
+BATCH = 200
+"""Events that are taken over in one transaction."""
+
+
+class MirroredSessionService(BaseSessionService):
+    """Another session service, which stays the truth, with a copy of its sessions in DevUI's store.
+
+    Every answer is the other service's own. What it is given (sessions, events, deletions) is written to the store
+    after it; what other processes gave it is taken over whenever a session is read or listed. That the copy cannot
+    be written never fails a call: it is logged, the copy says so, and the next read or append makes up for it.
+
+    Args:
+        truth: the service that keeps the sessions.
+        place: what it is called on pages: its URI without a password.
+        copy: the service whose store has the copy.
+    """
+
+    def __init__(
+        self, truth: BaseSessionService, place: str, copy: DjangoSessionService | None = None
+    ) -> None:
+        self.truth = truth
+        self.place = place
+        self.copy = copy or DjangoSessionService()
+        self._behind: set[SessionKey] = set()
+        self._following: asyncio.Task[None] | None = None
+
+    @override
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+        **options: Any,
+    ) -> Session:
+        """Create a session there, then its copy.
+
+        Raises:
+            InputValidationError: the other service knows no such option; also whatever it raises.
+        """
+        self._check_options(options)
+        session = await self.truth.create_session(
+            app_name=app_name, user_id=user_id, state=state, session_id=session_id, **options
+        )
+        key = self._key(session.app_name, session.user_id, session.id)
+        async with self.copy.turn(key):
+            await self._bring(key, await self._look(key), session, state or {})
+        return session
+
+    @override
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        """Return the session as it is there, and bring its copy up to date."""
+        if not reading.is_part(config):
+            return await self._get(app_name, user_id, session_id)
+        part = await self.truth.get_session(
+            app_name=app_name, user_id=user_id, session_id=session_id, config=config
+        )
+        if part is not None and not await self._is_newest(part):
+            await self._get(app_name, user_id, part.id)
+        return part
+
+    @override
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """Return the sessions that are there; in the background their copies are brought up to date."""
+        listed = await self.truth.list_sessions(app_name=app_name, user_id=user_id)
+        if self._following is None or self._following.done():
+            # A context of its own: a request's spans and variables are not to live as long as this.
+            self._following = asyncio.get_running_loop().create_task(
+                self._follow(listed.sessions), name="devui-mirror", context=contextvars.Context()
+            )
+        return listed
+
+    @override
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete a session there, then its copy."""
+        key = self._key(app_name, user_id, session_id)
+        async with self.copy.turn(key):
+            await self.truth.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
+            try:
+                await db.write(mirrors.remove, key)
+            except Exception as error:
+                await self._fell_behind(key, error)
+
+    @override
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return the user's state as it is there."""
+        return await self.truth.get_user_state(app_name=app_name, user_id=user_id)
+
+    @override
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event there, then to the copy; partial events are the other service's alone."""
+        if event.partial:
+            return await self.truth.append_event(session, event)
+        # A cancelled run must not come between the two.
+        return await asyncio.shield(asyncio.ensure_future(self._append(session, event)))
+
+    async def note_untracked(self, session: Session, invocation_id: str, keys: list[Untracked]) -> None:
+        """Keep which keys an invocation changed without an event, as the recorder saw. Not part of ADK."""
+        await self.copy.note_untracked(session, invocation_id, keys)
+
+    @override
+    async def flush(self) -> None:
+        """Let the other service write what it holds back."""
+        await self.truth.flush()
+
+    async def settled(self) -> None:
+        """Wait until the copies of the sessions listed last are up to date."""
+        if self._following is not None:
+            await self._following
+
+    async def close(self) -> None:
+        """Let go of what the other service holds open."""
+        if self._following is not None:
+            self._following.cancel()
+        if (close := getattr(self.truth, "close", None)) is not None:
+            await close()
+
+    async def _append(self, session: Session, event: Event) -> Event:
+        key = self._key(session.app_name, session.user_id, session.id)
+        async with self.copy.turn(key):
+            delta = dict(event.actions.state_delta)  # ADK takes its `temp:` keys out
+            stored = await self.truth.append_event(session, event)
+            try:
+                if key in self._behind:
+                    await self._get_in_turn(key)
+                else:
+                    await self._append_copy(key, session, stored, delta)
+            except Exception as error:
+                await self._fell_behind(key, error)
+        return stored
+
+    async def _append_copy(
+        self, key: SessionKey, session: Session, event: Event, delta: dict[str, Any]
+    ) -> None:
+        arrival = Arrival(recorded(event, delta), cause_of(event))
+        appended = await db.write(mirrors.append, key, arrival, session.last_update_time)
+        if not appended.duplicate:
+            provenance.note_stored(event.invocation_id, arrival.record.writes)
+            self.copy.event_stored(session, event, appended)
+
+    async def _get(self, app_name: str, user_id: str, session_id: str) -> Session | None:
+        key = self._key(app_name, user_id, session_id)
+        async with self.copy.turn(key):
+            session = await self._get_in_turn(key)
+        if session is not None and session.id != session_id:  # services trim ids, or shorten them
+            return await self._get(app_name, user_id, session.id)
+        return session
+
+    async def _get_in_turn(self, key: SessionKey) -> Session | None:
+        """Read a session whose lock is held. The copy is looked at first: the truth has all that it has, and more."""
+        here = await self._look(key)
+        _, app_name, user_id, session_id = key
+        session = await self.truth.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        if session is None:
+            if here is not None and here.revision is not None:
+                await self._note(key, f"It is not in {self.place} any more.")
+        elif session.id == session_id:
+            await self._bring(key, here, session, _unexplained(session))
+        return session
+
+    async def _look(self, key: SessionKey) -> Copy | None:
+        try:
+            check_ids(key)
+            return await db.read(mirrors.look, key)
+        except Exception as error:
+            await self._fell_behind(key, error)
+            return None
+
+    async def _bring(
+        self, key: SessionKey, here: Copy | None, session: Session, seeds: dict[str, Any]
+    ) -> None:
+        """Bring a copy up to date. Whatever goes wrong is noted, never raised."""
+        if here is None:
+            return
+        try:
+            await self._take_over(
+                Truth(key, self.place, session.state, session.last_update_time), here, session, seeds
+            )
+            self._behind.discard(key)
+        except Exception as error:
+            await self._fell_behind(key, error)
+
+    async def _take_over(self, truth: Truth, here: Copy, session: Session, seeds: dict[str, Any]) -> None:
+        revision, refused = here.revision, list[str]()
+        if revision is None:
+            created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
+            revision = await db.write(mirrors.begin, truth, seeds, created_at)
+        missing = (event for event in session.events if event.id not in here.event_ids)
+        while batch := list(islice(missing, BATCH)):
+            arrivals = await asyncio.to_thread(lambda events: list(map(_arrival, events)), batch)
+            came, left_out = await db.write(mirrors.take_over, truth.key, arrivals)
+            revision, refused = revision + came, refused + left_out
+        behind = self._difference(here.event_ids - {event.id for event in session.events}, refused)
+        if not await db.read(mirrors.is_settled, truth, behind):
+            await db.write(mirrors.settle, truth, behind, revision)
+
+    def _difference(self, only_here: frozenset[str], refused: list[str]) -> str:
+        told = []
+        if only_here:
+            told.append(f"{len(only_here)} of the events here are not in {self.place}.")
+        if refused:
+            told.append(f"{len(refused)} of its events cannot be stored here: {refused[0]}")
+        return " ".join(told)
+
+    async def _is_newest(self, session: Session) -> bool:
+        key = self._key(session.app_name, session.user_id, session.id)
+        try:
+            return await db.read(mirrors.is_newest, key, self.place, session.last_update_time)
+        except Exception:  # whoever brings it up to date finds out, and tells
+            return False
+
+    async def _follow(self, sessions: list[Session]) -> None:
+        for listed in sessions:
+            if not await self._is_newest(listed):
+                try:
+                    await self._get(listed.app_name, listed.user_id, listed.id)
+                except Exception:
+                    log.warning("Session %r of %s could not be read.", listed.id, self.place, exc_info=True)
+
+    async def _fell_behind(self, key: SessionKey, error: Exception) -> None:
+        """Say once that a copy could not be written, here and where pages show it."""
+        why = f"The copy could not be written: {type(error).__name__}: {error}"
+        if key not in self._behind:
+            self._behind.add(key)
+            log.warning("Session %r is kept in %s. %s", key.session_id, self.place, why)
+        await self._note(key, why)
+
+    async def _note(self, key: SessionKey, why: str) -> None:
+        with suppress(Exception):  # where the store itself fails nothing can be noted in it
+            await db.write(mirrors.note_behind, key, why)
+
+    def _check_options(self, options: dict[str, Any]) -> None:
+        try:
+            inspect.signature(self.truth.create_session).bind(app_name="", user_id="", **options)
+        except TypeError as error:
+            raise InputValidationError(f"{type(self.truth).__name__}: {error}.") from error
+
+    def _key(self, app_name: str, user_id: str, session_id: str) -> SessionKey:
+        """Return the copy's key: the truth's ids, letter by letter."""
+        return SessionKey("", app_name, user_id, session_id)
+
+
+def _arrival(event: Event) -> Arrival:
+    return Arrival(mapping.to_record(event), cause_of(event))
+
+
+def _unexplained(session: Session) -> dict[str, Any]:
+    """Return the session's own keys that none of its events has written: it was created with them."""
+    written = {key for event in session.events for key in event.actions.state_delta}
+    return {key: value for key, value in _own(session) if key not in written}
+
+
+def _own(session: Session) -> Iterator[tuple[str, Any]]:
+    return iter(state.split(session.state).session.items())

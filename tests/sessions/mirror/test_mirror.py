@@ -1,0 +1,290 @@
+"""A session that one of ADK's services keeps stays there; DevUI's store has an exact copy of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.apps import App
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.input_validation_error import InputValidationError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from sessions_app import db, mirrors, writes
+from sessions_app.adk import DjangoSessionService, MirroredSessionService, Recorder, mapping
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, MirroredSession, StateChange, TempWrite
+from tests.fakes import ScriptedModel, call
+from tests.sessions.build import APP, OWNER, USER, append, create, event, get
+
+KEY = SessionKey("", APP, USER, "s1")
+
+
+def book(city: str, tool_context: ToolContext) -> str:
+    tool_context.state["city"] = city
+    tool_context.state["user:home"] = city
+    tool_context.state["app:bookings"] = 1
+    tool_context.state["temp:draft"] = city
+    return "booked"
+
+
+async def say(service: BaseSessionService, *turns: Any, session_id: str = "s1") -> list[Event]:
+    """Run one turn of an agent with a recorder, on ADK's own Runner."""
+    agent = LlmAgent(name="clerk", model=ScriptedModel.saying(*turns), tools=[book], output_key="said")
+    app = App(name=APP, root_agent=agent, plugins=[Recorder()])
+    message = types.Content(role="user", parts=[types.Part(text="go")])
+    async with Runner(app=app, session_service=service) as runner:
+        run = runner.run_async(user_id=USER, session_id=session_id, new_message=message)
+        return [event async for event in run]
+
+
+async def copy(session_id: str = "s1") -> Any:
+    """Return the session as DevUI's store has it."""
+    return await get(DjangoSessionService(), session_id)
+
+
+async def mark(session_id: str = "s1") -> MirroredSession:
+    return await db.read(MirroredSession.objects.get, session__session_id=session_id)
+
+
+async def same(truth: BaseSessionService, session_id: str = "s1") -> None:
+    """Hold the copy to the truth: events, order, state, times; and that it says so."""
+    there, here = await get(truth, session_id), await copy(session_id)
+    assert here.events == there.events
+    assert here.state == there.state
+    assert here.last_update_time == there.last_update_time
+    assert (await mark(session_id)).behind == ""
+
+
+async def test_a_run_is_stored_there_and_here_alike(mirrored, truth):
+    await create(mirrored, state={"city": "Rome", "user:name": "Ann", "app:open": True, "temp:x": 1})
+    await say(mirrored, call("book", city="Oslo"), "Done.")
+    session = await get(truth)
+    assert [event.author for event in session.events] == ["user", "clerk", "clerk", "clerk"]
+    assert session.state["said"] == "Done."
+    assert session.state["user:home"] == "Oslo"
+    await same(truth)
+
+
+async def test_the_copy_knows_who_wrote_what_and_the_keys_that_adk_takes_out(mirrored):
+    await create(mirrored, state={"city": "Rome"})
+    await say(mirrored, call("book", city="Oslo"), "Done.")
+
+    def written() -> list[tuple[str, int, str, str, bool]]:
+        rows = StateChange.objects.filter(key__in=["city", "home", "said"]).order_by("seq", "key")
+        return [(row.key, row.seq, row.writer, row.writer_name, row.inferred) for row in rows]
+
+    assert await db.read(written) == [
+        ("city", 0, "seed", "", False),
+        ("city", 3, "tool", "book", False),
+        ("home", 3, "tool", "book", False),
+        ("said", 4, "output_key", "clerk", False),
+    ]
+    assert await db.read(TempWrite.objects.values_list("key", "value").get) == ("draft", '"Oslo"')
+
+
+async def test_what_is_read_is_the_truths(mirrored, truth):
+    await create(mirrored, state={"user:n": 1})
+    await append(await get(mirrored), mirrored, {"n": 1})
+    assert (await get(mirrored)).events == (await get(truth)).events
+    assert await mirrored.list_sessions(**OWNER) == await truth.list_sessions(**OWNER)
+    assert await mirrored.get_user_state(**OWNER) == {"n": 1}
+    assert await mirrored.get_session(**OWNER, session_id="none") is None
+    await mirrored.settled()
+
+
+async def test_a_deleted_session_is_gone_there_and_here(mirrored, truth):
+    await create(mirrored)
+    await mirrored.delete_session(**OWNER, session_id="s1")
+    assert await truth.get_session(**OWNER, session_id="s1") is None
+    assert not await db.read(AgentSession.objects.exists)
+
+
+async def test_a_session_of_this_store_alone_is_not_deleted_with_one_of_its_name(mirrored):
+    await create(DjangoSessionService())
+    await mirrored.delete_session(**OWNER, session_id="s1")
+    assert await db.read(AgentSession.objects.filter(session_id="s1").exists)
+
+
+async def test_what_the_truth_refuses_is_refused_and_not_copied(mirrored, truth):
+    session = await create(mirrored)
+    with pytest.raises(AlreadyExistsError):
+        await create(mirrored)
+    stale = await get(mirrored)
+    await append(session, mirrored, {"n": 1})
+    with pytest.raises(StaleSessionError):
+        await append(stale, mirrored, {"n": 2})
+    gone = session.model_copy(update={"id": "gone"})
+    with pytest.raises(SessionNotFoundError):
+        await append(gone, mirrored, {"n": 3})
+    with pytest.raises(InputValidationError, match="ttl"):
+        await create(mirrored, "s2", ttl=1)
+    await same(truth)
+    assert await db.read(AgentSession.objects.count) == 1
+
+
+async def test_a_partial_event_is_stored_nowhere(mirrored, truth):
+    session = await create(mirrored)
+    await mirrored.append_event(session, event("ha", partial=True))
+    assert (await get(truth)).events == (await copy()).events == []
+
+
+async def test_a_session_of_another_process_is_taken_over_when_it_is_read(mirrored, truth):
+    session = await create(truth, state={"city": "Rome", "user:name": "Ann", "n": 0})
+    for n in range(3):
+        await append(session, truth, {"n": n, "app:n": n, "temp:n": n}, timestamp=1000.000001 + n)
+    await get(mirrored)
+    await same(truth)
+
+    def seeds() -> list[tuple[str, str]]:
+        rows = StateChange.objects.filter(seq=0, scope="session").order_by("key")
+        return [(row.key, row.value or "") for row in rows]
+
+    assert await db.read(seeds) == [("city", '"Rome"')]
+    row = await db.read(AgentSession.objects.get)
+    assert (row.created_at, row.last_seq) == (1000.000001, 3)
+
+
+async def test_a_session_that_went_on_elsewhere_is_taken_over_when_it_is_read(mirrored, truth):
+    await append(await create(mirrored), mirrored, {"n": 1})
+    await append(await get(truth), truth, {"n": 2, "user:n": 2})
+    assert (await copy()).state == {"n": 1}
+    await get(mirrored, config=GetSessionConfig(num_recent_events=0))
+    await same(truth)
+
+
+async def test_a_listing_brings_the_copies_up_to_date_behind_it(mirrored, truth):
+    for name in ("s1", "s2"):
+        await append(await create(truth, name), truth, {"n": name})
+    await mirrored.list_sessions(app_name=APP)
+    await mirrored.settled()
+    await same(truth, "s1")
+    await same(truth, "s2")
+
+
+async def test_state_that_no_event_of_the_session_explains_is_taken_over(mirrored, truth):
+    await append(await create(mirrored, state={"user:n": 1}), mirrored, {"app:n": 1})
+    await append(await create(truth, "s2"), truth, {"user:n": 2, "app:n": 2})
+    await get(mirrored)
+    await same(truth)
+    changes = StateChange.objects.filter(scope="user").order_by("position").values_list("value", "cause")
+    assert await db.read(lambda: list(changes)) == [("1", "seed"), ("2", "import")]
+
+
+async def test_a_read_of_what_is_known_writes_nothing(mirrored):
+    await say_something(mirrored)
+    before = await db.read(AgentSession.objects.get)
+    await get(mirrored)
+    after = await db.read(AgentSession.objects.get)
+    assert (after.revision, after.updated_at) == (before.revision, before.updated_at)
+
+
+async def say_something(service: MirroredSessionService) -> None:
+    session = await create(service, state={"app:a": 1, "b": [1.0, None]})
+    await append(session, service, {"user:d": {"z": 1, "a": b"x"}, "e": 2**70})
+    await get(service)
+
+
+async def test_ids_are_taken_letter_by_letter(mirrored, truth):
+    session = await create(mirrored, " a/b?日本 ")
+    await append(session, mirrored, {"n": 1})
+    assert [found.id for found in (await truth.list_sessions(**OWNER)).sessions] == [session.id]
+    row = await db.read(AgentSession.objects.get)
+    assert (row.session_id, row.last_seq) == (session.id, 1)
+
+
+async def test_a_copy_that_cannot_be_written_ends_no_run_and_says_that_it_is_behind(
+    mirrored, truth, monkeypatch, caplog
+):
+    session = await create(mirrored)
+    with monkeypatch.context() as broken:
+        broken.setattr(mirrors, "append", _full)
+        await append(session, mirrored, {"n": 1})
+    assert (await mark()).behind == "The copy could not be written: OSError: the disk is full"
+    assert [record.getMessage().count("disk is full") for record in caplog.records] == [1]
+    await append(session, mirrored, {"n": 2})
+    await same(truth)
+
+
+async def test_a_read_makes_up_for_a_copy_that_could_not_be_made(mirrored, truth, monkeypatch):
+    with monkeypatch.context() as broken:
+        broken.setattr(mirrors, "begin", _full)
+        session = await create(mirrored)
+        await append(session, mirrored, {"n": 1})
+        assert not await db.read(AgentSession.objects.exists)
+    await get(mirrored)
+    await same(truth)
+
+
+def _full(*args: Any) -> Any:
+    raise OSError("the disk is full")
+
+
+async def test_an_event_that_this_store_cannot_hold_is_missing_in_the_copy_which_says_so(mirrored):
+    session = await create(mirrored)
+    await append(session, mirrored, {"n": 1}, invocation_id="🙂" * 200)
+    await append(session, mirrored, {"n": 2})
+    assert (await get(mirrored)).events[-1].actions.state_delta == {"n": 2}
+    assert len((await copy()).events) == 1
+    assert (await copy()).state == {"n": 2}
+    assert (await mark()).behind.startswith("1 of its events cannot be stored here: ")
+
+
+async def test_a_session_that_is_gone_there_stays_here_and_says_so(mirrored, truth):
+    await append(await create(mirrored), mirrored, {"n": 1})
+    await truth.delete_session(**OWNER, session_id="s1")
+    assert await mirrored.get_session(**OWNER, session_id="s1") is None
+    assert (await mark()).behind == "It is not in adk's any more."
+    assert len((await copy()).events) == 1
+
+
+async def test_a_session_that_was_made_anew_there_keeps_its_old_events_here_and_says_so(mirrored, truth):
+    await append(await create(mirrored), mirrored, {"old": 1})
+    await truth.delete_session(**OWNER, session_id="s1")
+    await append(await create(truth), truth, {"new": 1})
+    await get(mirrored)
+    found = await copy()
+    assert [event.actions.state_delta for event in found.events] == [{"old": 1}, {"new": 1}]
+    assert found.state == {"new": 1}
+    assert (await mark()).behind == "1 of the events here are not in adk's."
+
+
+async def test_keys_of_the_user_that_only_this_store_has_stay(mirrored):
+    await db.write(writes.create_session, KEY._replace(session_id="own"), {"user:mine": 1, "user:n": 1})
+    await create(mirrored, state={"user:n": 2})
+    await get(mirrored)
+    assert (await copy()).state == {"user:mine": 1, "user:n": 2}
+    assert (await get(mirrored)).state == {"user:n": 2}
+
+
+async def test_two_processes_that_mirror_one_session_make_one_copy(mirrored, make_truth, truth):
+    other = MirroredSessionService(make_truth(), "adk's")
+    await create(mirrored)
+    for n in range(3):
+        for service in (mirrored, other):
+            await append(await get(service), service, {"n": n})
+    await same(truth)
+
+
+async def test_an_append_that_comes_while_the_copy_is_compared_is_not_taken_back(
+    mirrored, truth, monkeypatch
+):
+    """Another process appends, there and here, after this one has read the truth."""
+    await create(mirrored)
+    await append(await get(truth), truth, {"n": 1})
+    is_settled = mirrors.is_settled
+
+    def late(*args: Any) -> bool:
+        writes.append_event(KEY, mapping.to_record(event(delta={"n": 2})))
+        return is_settled(*args)
+
+    monkeypatch.setattr(mirrors, "is_settled", late)
+    await get(mirrored)
+    assert (await copy()).state == {"n": 2}
