@@ -6,6 +6,7 @@ from devui import api, views
 
 urlpatterns = [
     path("", views.home, name="home"),
+    path("go/", views.go, name="go"),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),
     path("api/v1/", api.v1.urls),

@@ -6,8 +6,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from devui.evalsets import evalsets_of
-from sessions_app import overview
+from devui.evalsets import Evalset, evalsets_of
+from devui.http import render_partial, wants_partial
+from sessions_app import jumps, overview, saved_views
+
+MOST_SESSIONS = 8
 
 
 @require_safe
@@ -21,3 +24,29 @@ def home(request: HttpRequest) -> HttpResponse:
         "next_check": next((agent.name for agent in agents if agent.is_asked_for), ""),
     }
     return render(request, "devui/home.html", context)
+
+
+@require_safe
+def go(request: HttpRequest) -> HttpResponse:
+    """Show where one can go: the palette's page, and the two parts that the palette reads."""
+    typed = request.GET.get("q", "").strip()
+    context: dict[str, object] = {"typed": typed, "sessions": jumps.sessions_called(typed, MOST_SESSIONS)}
+    if wants_partial(request, "go-sessions"):
+        return render(request, "devui/go.html#sessions", context)
+    context |= {
+        "views": [view for view in saved_views.all_views() if _holds(typed, view.name)],
+        "apps": [name for name in overview.app_names() if _holds(typed, name)],
+        "evalsets": [one for one in _evalsets() if _holds(typed, one.app_name, one.evalset_id)],
+    }
+    return render_partial(request, "devui/go.html", context, partial="found", target="go-found")
+
+
+def _evalsets() -> list[Evalset]:
+    folder = overview.folder()
+    found = evalsets_of(folder, *(folder.names() if folder else ()))
+    return [evalset for evalsets in found.values() for evalset in evalsets]
+
+
+def _holds(typed: str, *names: str) -> bool:
+    text = " ".join(names).casefold()
+    return all(word in text for word in typed.casefold().split())

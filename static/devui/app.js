@@ -1,9 +1,10 @@
 // What every page needs: local times, messages, keys, dialogs, menus and copying.
 
-import "./keys.js";
+import "./copying.js";
+import { declare, showHelp } from "./keys.js";
+import "./palette.js";
 import "./theme.js";
 import { showTimes } from "./times.js";
-import { showError } from "./toasts.js";
 
 const TICK = 30_000;
 const LOOK = 2_000;
@@ -44,39 +45,23 @@ document.addEventListener("click", (event) => {
       open.close();
     }
   }
-  const opener = event.target.closest("[data-open-dialog]");
-  if (opener) document.getElementById(opener.dataset.openDialog)?.showModal();
+  if (event.target.closest("[data-show-help]")) showHelp();
   if (event.target instanceof HTMLDialogElement) event.target.close();
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(event.target) || event.target.closest(".menu-list a")) menu.open = false;
   }
 });
 
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape" || event.isComposing) return;
-  for (const menu of document.querySelectorAll("details.menu[open]")) {
+function closeMenus() {
+  const menus = [...document.querySelectorAll("details.menu[open]")];
+  for (const menu of menus) {
     menu.open = false;
     menu.querySelector("summary").focus();
   }
-});
-
-/* <button data-copy="text"> copies its text; with data-copy-from, the text of the element of that id. */
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy], [data-copy-from]");
-  if (!button) return;
-  const text = button.dataset.copy ?? document.getElementById(button.dataset.copyFrom)?.textContent ?? "";
-  try {
-    await navigator.clipboard.writeText(text);
-    flash(button);
-  } catch {
-    showError("The text could not be copied.", "This browser allows copying only on https or localhost.");
-  }
-});
-
-function flash(button) {
-  const use = button.querySelector("use");
-  if (!use) return;
-  const before = use.getAttribute("href");
-  use.setAttribute("href", before.replace(/#.*$/, "#ok"));
-  setTimeout(() => use.setAttribute("href", before), 1200);
+  return menus.length > 0;
 }
+
+declare("Everywhere", [{ keys: ["Escape"], does: "Close what is open", work: closeMenus }]);
+
+document.addEventListener("done", () => dialog.close());
+document.addEventListener("click", (event) => event.target.closest("[data-close-toast]")?.closest(".toast").remove());

@@ -1,6 +1,6 @@
 // Writing to the agent. Enter sends, Shift+Enter makes a line, and neither does while an input method composes.
 
-import { isShortcut } from "./keys.js";
+import { declare } from "./keys.js";
 import { toEnd } from "./timeline.js";
 
 const form = document.querySelector("[data-console]");
@@ -20,8 +20,6 @@ document.addEventListener("htmx:afterRequest", (event) => {
   toEnd();
 });
 
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "m" || !message || !isShortcut(event)) return;
-  event.preventDefault();
-  message.focus();
-});
+declare("In this session", [
+  { keys: ["m"], does: "Write a message", when: () => message, work: () => message.focus() },
+]);

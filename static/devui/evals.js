@@ -1,7 +1,7 @@
 // Pages of evals: cases that open, attempts beside the matrix, and what a run does while it runs.
 
 import { atMostEvery, fetchPart } from "./fragment.js";
-import { isShortcut } from "./keys.js";
+import { declare } from "./keys.js";
 import { Live } from "./live.js";
 import { showTimes } from "./times.js";
 
@@ -98,13 +98,11 @@ if (page) {
     }
   });
   addEventListener("popstate", () => show(attemptOf(location.href), { push: false }));
-  document.addEventListener("keydown", (event) => {
-    if (!isShortcut(event)) return;
-    const keys = { j: () => step(1), k: () => step(-1), Escape: () => page.dataset.shown && show("") };
-    if (!keys[event.key]) return;
-    event.preventDefault();
-    keys[event.key]();
-  });
+  declare("In this run", [
+    { keys: ["j"], does: "Next attempt", work: () => step(1) },
+    { keys: ["k"], does: "Previous attempt", work: () => step(-1) },
+    { keys: ["Escape"], does: "Close the attempt", when: () => page.dataset.shown, work: () => show("") },
+  ]);
   mark();
 }
 

@@ -1,53 +1,132 @@
-// Keyboard: single keys for places. None fires while a person writes or an input method composes.
+// Keyboard: each shortcut is declared once, with what it does. The same table answers keys and fills the help.
 
 const PREFIX_WAIT = 1200;
 const WRITTEN_IN = "input:not([type=radio], [type=checkbox], [type=range]), textarea, select";
+const IS_MAC = "mac" in document.documentElement.dataset;
+const NAMES = { Escape: "Esc", Mod: IS_MAC ? "⌘" : "Ctrl" };
+
+const groups = new Map();
+let prefix = "";
 let prefixAt = -Infinity;
 
-/** Tell whether a key event is meant for a shortcut. */
-export function isShortcut(event) {
+/**
+ * Declare shortcuts under a heading of the help.
+ *
+ * A key is `j`, a sequence `g s`, or with ⌘ or Ctrl `Mod+k`. Several keys of one shortcut mean the same.
+ * What is declared first is asked first; work that returns false leaves the key to the next.
+ *
+ * @param {string} group  heading in the help
+ * @param {{keys: string[], does: string, work: () => unknown, when?: () => unknown}[]} added
+ *   `when` tells whether the shortcut has a meaning on the page as it stands.
+ */
+export function declare(group, added) {
+  groups.set(group, [...(groups.get(group) ?? []), ...added]);
+}
+
+/** Tell whether a key event may be acted on: nobody has, no input method composes and no dialog is open. */
+function isFree(event) {
   if (event.defaultPrevented || event.isComposing || event.keyCode === 229) return false;
-  if (event.ctrlKey || event.metaKey || event.altKey) return false;
-  if (document.querySelector("dialog[open]")) return false;
-  const target = event.target;
-  return !(target instanceof HTMLElement && (target.isContentEditable || target.matches(WRITTEN_IN)));
+  return !document.querySelector("dialog[open]");
 }
 
-function goTo(letter) {
-  document.querySelector(`.places a[data-key="${CSS.escape(letter)}"]`)?.click();
+function isWriting(target) {
+  return target instanceof HTMLElement && (target.isContentEditable || target.matches(WRITTEN_IN));
 }
 
-function focusSearch() {
-  const search = document.querySelector("[data-search]");
-  search?.focus();
-  search?.select();
-  return Boolean(search);
+/** Return the key as it is declared; a layout of other letters has the Latin one of the same place. */
+function keyOf(event) {
+  if (event.key.length > 1 || /[!-~]/.test(event.key)) return event.key;
+  const letter = /^Key([A-Z])$/.exec(event.code)?.[1] ?? event.key;
+  return event.shiftKey ? letter : letter.toLowerCase();
 }
 
-/** Focus the row `step` rows further down a list. Without a focused row, the first. */
-function moveInList(step) {
-  const rows = [...document.querySelectorAll("main .row-link")];
-  if (rows.length === 0) return false;
-  const at = rows.indexOf(document.activeElement);
-  rows[at < 0 ? 0 : Math.min(rows.length - 1, Math.max(0, at + step))].focus();
-  return true;
+/** Return the name of a shortcut that a key event spells, or null. */
+function spelled(event) {
+  if (!isFree(event) || event.altKey || (IS_MAC ? event.ctrlKey : event.metaKey)) return null;
+  if (event.ctrlKey || event.metaKey) return event.shiftKey ? null : `Mod+${keyOf(event).toLowerCase()}`;
+  return isWriting(event.target) ? null : keyOf(event);
 }
 
 document.addEventListener("keydown", (event) => {
-  if (!isShortcut(event)) return;
-  const waiting = performance.now() - prefixAt < PREFIX_WAIT;
+  const key = spelled(event);
+  if (key === null) return;
+  const sequence = performance.now() - prefixAt < PREFIX_WAIT ? `${prefix} ${key}` : key;
   prefixAt = -Infinity;
-  if (waiting && /^[a-z]$/.test(event.key)) {
-    event.preventDefault();
-    goTo(event.key);
-  } else if (event.key === "g") {
+  const all = [...groups.values()].flat().filter(isMeant);
+  if (all.some(({ keys, work }) => keys.includes(sequence) && work() !== false)) event.preventDefault();
+  else if (all.some(({ keys }) => keys.some((name) => name.startsWith(`${key} `)))) {
+    prefix = key;
     prefixAt = performance.now();
-  } else if (event.key === "j" || event.key === "k") {
-    if (moveInList(event.key === "j" ? 1 : -1)) event.preventDefault();
-  } else if (event.key === "/") {
-    if (focusSearch()) event.preventDefault();
-  } else if (event.key === "?") {
-    event.preventDefault();
-    document.getElementById("help")?.showModal();
   }
 });
+
+/** Return the keys of a shortcut as they stand on the keyboard: one list a key, with what is pressed in turn. */
+const pressed = (name) => name.split(" ").flatMap((part) => {
+  if (/^[A-Z]$/.test(part)) return ["Shift", part];
+  const keys = part.split("+");
+  return keys.length > 1 ? [NAMES.Mod, keys[1].toUpperCase()] : [NAMES[part] ?? part];
+});
+
+/** Tell whether a shortcut has a meaning on the page as it stands. */
+const isMeant = ({ when }) => !when || Boolean(when());
+
+function element(tag, text = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  return made;
+}
+
+function described({ keys, does }) {
+  const term = element("dt");
+  for (const [at, name] of keys.entries()) {
+    if (at) term.append(" or ");
+    pressed(name).forEach((key, number) => term.append(number ? " " : "", element("kbd", key)));
+  }
+  return [term, element("dd", does)];
+}
+
+/** Show every shortcut that has a meaning on the page as it stands. */
+export function showHelp() {
+  const help = document.getElementById("help");
+  const parts = [];
+  for (const [group, shortcuts] of groups) {
+    const shown = shortcuts.filter(isMeant);
+    if (!shown.length) continue;
+    const list = element("dl");
+    list.className = "keys";
+    list.append(...shown.flatMap(described));
+    parts.push(element("h3", group), list);
+  }
+  help.querySelector("[data-keys]").replaceChildren(...parts);
+  help.showModal();
+}
+
+/* --- What every page has --- */
+
+const search = () => document.querySelector("[data-search]");
+const rows = () => [...document.querySelectorAll("main .row-link")];
+
+/** Focus the row `step` rows further down a list. Without a focused row, the first. */
+function moveInList(step) {
+  const all = rows();
+  const at = all.indexOf(document.activeElement);
+  all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step))].focus();
+}
+
+function focusSearch() {
+  search().focus();
+  search().select();
+}
+
+const hasRows = () => rows().length > 0;
+
+declare("Everywhere", [
+  { keys: ["?"], does: "Show these keys", work: showHelp },
+  { keys: ["/"], does: "Search on this page", when: search, work: focusSearch },
+  { keys: ["j"], does: "Next row", when: hasRows, work: () => moveInList(1) },
+  { keys: ["k"], does: "Previous row", when: hasRows, work: () => moveInList(-1) },
+]);
+
+declare("Go to", [...document.querySelectorAll(".places a[data-key]")].map((place) => ({
+  keys: [`g ${place.dataset.key}`], does: place.textContent, work: () => place.click(),
+})));

@@ -1,0 +1,85 @@
+"""Where one can go: the page that lists it, and the parts of it that the palette reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sessions_app import saved_views, writes
+from sessions_app.jumps import sessions_called
+from tests.hostile import HOSTILE_IDS
+from tests.pages.getting import Get
+from tests.pages.page import Element
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def entries(page: Element) -> dict[str, list[str]]:
+    """Return the texts of the links under each heading."""
+    return {
+        section.one("h2").text: [link.text for link in section.all("a")] for section in page.all("section")
+    }
+
+
+def called(text: str) -> list[str]:
+    return [session.session_id for session in sessions_called(text, 5)]
+
+
+def test_the_page_lists_places_newest_sessions_views_and_agents(get: Get, agents_dir: Path):
+    Story("s1").asks("Weather in Paris?")
+    saved_views.save("Errors of weather", "app=weather&errors_only=1")
+    found = entries(get("/go/"))
+    assert found["Places"] == ["Agents", "Sessions", "State", "Runs", "Evals"]
+    assert found["Sessions"][0].startswith("Weather in Paris? weather · ann · s1")
+    assert found["Saved views"] == ["Errors of weather"]
+    assert found["Agents"] == ["weather", "writer"]
+
+
+def test_what_is_typed_narrows_everything_but_the_places(get: Get, agents_dir: Path):
+    Story("s1").asks("tea")
+    Story("s2").asks("coffee")
+    found = entries(get("/go/?q=weather+TEA"))
+    assert len(found["Places"]) == 5
+    assert [text.split()[0] for text in found["Sessions"]] == ["tea"]
+    assert "Agents" not in found
+
+
+def test_without_sessions_it_says_so(get: Get, no_agents: Path):
+    assert get("/go/").one("section", data_answers="").one("li").text == "No sessions yet."
+    assert get("/go/?q=x").one("section", data_answers="").one("li").text == "No session is called that."
+
+
+def test_the_palette_asks_for_the_sessions_alone(get: Get, agents_dir: Path, django_assert_num_queries):
+    Story("s1").asks("tea")
+    with django_assert_num_queries(1):
+        part = get("/go/?q=tea", target="go-sessions")
+    assert list(entries(part)) == ["Sessions"]
+
+
+def test_sessions_are_called_by_title_first_text_user_id_and_app_newest_first():
+    old = Story("s1", app="team", user="ben")
+    old.asks("Plan a trip")
+    new = Story("s2")
+    new.asks("Plan a party")
+    new.says("sure")
+    writes.create_session(writes.SessionKey("", "office", "aya", "s3"), title="Budget 2026", now=1.0)
+    assert called("plan") == ["s2", "s1"]
+    assert called("plan ben") == ["s1"]
+    assert called("team") == ["s1"]
+    assert called("budget aya s3") == ["s3"]
+    assert called("100%") == called("_") == []
+    assert called("") == ["s2", "s1", "s3"]
+
+
+def test_eval_attempts_are_not_among_them():
+    Story("s1", realm="eval/1").asks("Plan a trip")
+    assert called("") == []
+
+
+@pytest.mark.parametrize("session_id", HOSTILE_IDS)
+def test_a_session_of_any_id_is_found_and_linked(get: Get, no_agents: Path, session_id: str):
+    Story(session_id).asks("tea")
+    [link] = get("/go/?q=tea").one("section", data_answers="").all("a")
+    assert link.attrs["href"].startswith("/sessions/")

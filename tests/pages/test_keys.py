@@ -1,0 +1,134 @@
+"""Keyboard shortcuts: the help names every one, and every one it names does something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, TimeoutError, expect
+
+from tests.browser import OpenWindow
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("agents_dir", "store")]
+
+LOOK = """() => JSON.stringify([
+    location.href,
+    document.activeElement.outerHTML.slice(0, 300),
+    [...document.querySelectorAll("dialog[open], details.menu[open]")].map((open) => open.outerHTML.length),
+    [...document.querySelectorAll("main input")].map((input) => input.checked),
+    [...document.querySelectorAll("main [class]")].map((one) => [one.getAttribute("class"), one.ariaPressed, one.hidden]),
+    document.getElementById("timeline-scroll")?.scrollTop,
+    document.querySelector("main").innerText,
+])"""
+"""What a person would see change."""
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str) -> Page:
+    """A tab."""
+    return open_window(server, color_scheme="light").new_page()
+
+
+@pytest.fixture
+def story(store: None) -> Story:
+    """A session of a few screens."""
+    told = Story("s1")
+    for number in range(40):
+        told.says(f"event {number}", delta={"n": number})
+    return told
+
+
+def helped(page: Page) -> dict[str, list[str]]:
+    """Open the help; return what it says each shortcut does and which keys it names, as one presses them."""
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    rows = page.locator("#help dl").evaluate_all(
+        """lists => lists.flatMap((list) => [...list.querySelectorAll("dt")].map((term) => [
+            term.closest("dl").previousElementSibling.textContent + ": " + term.nextElementSibling.textContent,
+            term.textContent,
+        ]))"""
+    )
+    page.keyboard.press("Escape")
+    return {does: keys.split(" or ") for does, keys in rows}
+
+
+def press(page: Page, keys: str) -> None:
+    """Press keys as the help writes them: in turn, or together with Shift or Ctrl."""
+    first, *others = keys.split()
+    if first in {"Shift", "Ctrl"}:
+        page.keyboard.press("+".join([first.replace("Ctrl", "Control"), *others]))
+        return
+    for key in (first, *others):
+        page.keyboard.press({"Esc": "Escape"}.get(key, key))
+
+
+def open_session(page: Page, story: Story) -> None:
+    page.goto(f"/sessions/id/{story.pk}/?seq=20")
+    expect(page.locator("[data-live=live]")).to_be_visible()
+
+
+def open_list(page: Page, story: Story) -> None:
+    page.goto("/state/?app=weather&user=ann")
+    page.locator(".app-switcher summary").click()
+    expect(page.locator(".app-switcher .menu-list")).to_contain_text("writer")
+
+
+@pytest.mark.parametrize(("place", "least"), [(open_session, 12), (open_list, 8)])
+def test_every_key_of_the_help_does_something(
+    page: Page, story: Story, place: Callable[[Page, Story], None], least: int
+):
+    place(page, story)
+    shortcuts = helped(page)
+    assert len(shortcuts) >= least
+    for does, alternatives in shortcuts.items():
+        for keys in alternatives:
+            place(page, story)
+            before = page.evaluate(LOOK)
+            press(page, keys)
+            try:
+                page.wait_for_function(f"before => ({LOOK})() !== before", arg=before, timeout=10_000)
+            except TimeoutError as error:
+                raise AssertionError(f"{keys} ({does}) does nothing") from error
+
+
+def test_the_help_says_what_only_this_page_can(page: Page, story: Story):
+    page.goto("/agents/weather/")
+    assert "Everywhere: Search on this page" not in helped(page)
+    page.goto(f"/sessions/id/{story.pk}/")
+    on_a_session = helped(page)
+    assert on_a_session["In this session: One event back in time"] == ["[", ","]
+    assert "In this session: Close the event" not in on_a_session
+    page.keyboard.press("k")
+    expect(page.locator("#inspector-title")).to_contain_text("event 40")
+    assert "In this session: Close the event" in helped(page)
+
+
+def test_keys_are_those_of_their_place_on_a_keyboard_of_other_letters(page: Page, story: Story):
+    page.goto("/")
+    for key, code in (("п", "KeyG"), ("ы", "KeyS")):
+        page.locator("body").dispatch_event("keydown", {"key": key, "code": code})
+    page.wait_for_url("**/sessions/")
+    page.locator("body").dispatch_event("keydown", {"key": "л", "code": "KeyK", "ctrlKey": True})
+    expect(page.locator("#palette")).to_be_visible()
+
+
+def test_a_menu_is_closed_before_the_event(page: Page, story: Story):
+    open_session(page, story)
+    page.locator(".app-switcher summary").click()
+    expect(page.locator(".app-switcher .menu-list")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".app-switcher .menu-list")).to_be_hidden()
+    expect(page.locator("#inspector-title")).to_contain_text("event 20")
+    page.keyboard.press("Escape")
+    expect(page.locator("#inspector-title")).to_have_text("Session")
+
+
+def test_the_first_stop_of_the_tab_key_leads_past_the_header(page: Page, story: Story):
+    open_session(page, story)
+    page.keyboard.press("Tab")
+    link = page.get_by_role("link", name="Skip to content")
+    expect(link).to_be_focused()
+    expect(link).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()

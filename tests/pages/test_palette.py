@@ -1,0 +1,214 @@
+"""The command palette in a real browser: what it offers, how it is reached and typed into."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from sessions_app import saved_views
+from tests.browser import OpenWindow
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("agents_dir", "store")]
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str) -> Page:
+    """A tab."""
+    return open_window(server, color_scheme="light").new_page()
+
+
+@pytest.fixture
+def story(store: None) -> Story:
+    """A session of three events."""
+    told = Story("s1", user="ben")
+    told.asks("Plan a trip")
+    told.says("Where to?", delta={"step": 1})
+    told.says("It is planned.", delta={"step": 2})
+    return told
+
+
+def opened(page: Page, address: str = "/") -> Locator:
+    """Open a page and its palette; return what is typed into."""
+    page.goto(address)
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
+    typed = page.get_by_role("combobox", name="Page, session or action")
+    expect(typed).to_be_focused()
+    return typed
+
+
+def options(page: Page) -> Locator:
+    return page.locator("#palette").get_by_role("option")
+
+
+def option(page: Page, text: str) -> Locator:
+    return options(page).filter(has_text=text)
+
+
+def chosen(page: Page) -> Locator:
+    """Return the option that Enter would choose: the one the combobox names."""
+    active = page.locator("#palette input").get_attribute("aria-activedescendant")
+    return page.locator(f"#{active}[aria-selected=true]")
+
+
+def test_the_button_opens_it_and_escape_gives_the_focus_back(page: Page):
+    page.goto("/")
+    button = page.get_by_role("link", name="Go to…")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Go to")).to_be_hidden()
+    expect(button).to_be_focused()
+
+
+def test_without_scripts_the_button_leads_to_a_page_of_places(open_window: OpenWindow, server: str, story):
+    page = open_window(server, java_script_enabled=False).new_page()
+    page.goto("/")
+    page.get_by_role("link", name="Go to…").click()
+    page.get_by_label("Part of a title").fill("trip")
+    page.get_by_role("button", name="Find").click()
+    page.locator("main").get_by_role("link", name="Plan a trip").click()
+    expect(page.locator("h1")).to_have_text("Plan a trip")
+    expect(page.locator("[data-theme-switch]")).to_be_hidden()
+
+
+def test_a_place_is_reached_by_a_few_of_its_letters(page: Page):
+    opened(page)
+    page.keyboard.type("evl")
+    expect(option(page, "Evals")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/evals/")
+
+
+def test_a_session_is_reached_by_its_user_from_any_page(page: Page, story: Story):
+    Story("s2").asks("Something else")
+    opened(page, "/runs/")
+    expect(option(page, "Plan a trip")).to_contain_text("weather · ben · s1")
+    page.keyboard.type("trip ben")
+    expect(options(page)).to_have_count(1)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/sessions/weather/ben/s1/")
+
+
+def test_saved_views_and_agents_are_offered(page: Page):
+    saved_views.save("Broken ones", "errors_only=1")
+    opened(page)
+    page.keyboard.type("broken")
+    option(page, "Broken ones").click()
+    page.wait_for_url("**/sessions/?errors_only=1")
+    opened(page)
+    page.keyboard.type("writer")
+    option(page, "writer").first.click()
+    page.wait_for_url("**/agents/writer/")
+
+
+def test_an_event_of_the_open_session_is_reached_by_its_number(page: Page, story: Story):
+    opened(page, f"/sessions/id/{story.pk}/")
+    page.keyboard.type("9")
+    expect(option(page, "Event 9")).to_have_count(0)
+    page.locator("#palette input").fill("#2")
+    expect(option(page, "Event 2 of 3")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page.locator("#inspector-title")).to_contain_text("event 2")
+    page.wait_for_url("**?event=e2")
+
+
+def test_what_the_page_can_do_is_offered_and_done(page: Page, story: Story):
+    opened(page, f"/sessions/id/{story.pk}/")
+    page.keyboard.type("pause")
+    expect(option(page, "Pause")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-connection]")).to_have_text("paused")
+
+    opened(page)
+    page.keyboard.type("theme")
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_arrows_move_the_choice_and_keep_it_when_answers_come(page: Page, story: Story):
+    held: list[Route] = []
+    opened(page)
+    expect(option(page, "Plan a trip")).to_be_visible()
+    page.route("**/go/?q=s", lambda route: held.append(route))
+    with page.expect_request("**/go/?q=s"):
+        page.keyboard.type("s")
+    page.keyboard.press("ArrowDown")
+    before = chosen(page).inner_text()
+    with page.expect_response("**/go/?q=s"):
+        held[0].continue_()
+    expect(option(page, "Plan a trip")).to_be_visible()
+    assert chosen(page).inner_text() == before
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(options(page).last).to_have_attribute("aria-selected", "true")
+    expect(options(page).last).to_be_in_viewport()
+
+
+def test_what_is_typed_before_the_first_answer_is_still_looked_up_in_it(page: Page):
+    held: list[Route] = []
+    page.route(re.compile(r"/go/\?q=$"), lambda route: held.append(route))
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    with page.expect_response(re.compile(r"/go/\?q=writer$")):
+        page.keyboard.type("writer")
+    held[0].continue_()
+    expect(option(page, "writer")).to_have_attribute("aria-selected", "true")
+
+
+def test_letters_that_are_being_composed_neither_search_nor_choose(page: Page, story: Story):
+    typed = opened(page)
+    session = page.context.new_cdp_session(page)
+    session.send("Input.imeSetComposition", {"text": "とう", "selectionStart": 2, "selectionEnd": 2})
+    expect(typed).to_have_value("とう")
+    typed.dispatch_event("keydown", {"key": "Enter", "isComposing": True})
+    typed.dispatch_event("keydown", {"key": "Enter", "keyCode": 229})
+    expect(option(page, "Evals")).to_be_visible()
+    session.send("Input.insertText", {"text": "東京"})
+    expect(page.locator("#palette").get_by_role("status")).to_have_text("Nothing is called that.")
+    expect(typed).to_have_attribute("aria-expanded", "false")
+    assert page.url.endswith("/")
+
+
+def test_it_does_not_open_over_a_dialog_and_keys_do_not_reach_the_page(page: Page, story: Story):
+    page.goto("/sessions/")
+    page.keyboard.press("?")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#palette")).to_be_hidden()
+    page.keyboard.press("Escape")
+    opened(page, "/sessions/")
+    page.keyboard.type("g?")
+    expect(page.locator("#help")).to_be_hidden()
+
+
+def test_a_link_opens_in_another_tab_with_ctrl(page: Page, story: Story):
+    opened(page)
+    page.keyboard.type("evals")
+    with page.context.expect_page() as new:
+        page.keyboard.press("Control+Enter")
+    assert new.value.url.endswith("/evals/")
+    assert not page.url.endswith("/evals/")
+
+
+def test_hostile_names_are_shown_harmlessly(page: Page, store: None):
+    Story("s1").asks("<img src=x onerror=alert(1)> \u202eexe.txt")
+    opened(page)
+    page.keyboard.type("img")
+    expect(option(page, "<img src=x onerror=alert(1)>")).to_contain_text("\\u202e")
+
+
+def test_it_fits_a_narrow_screen(open_window: OpenWindow, server: str, story: Story):
+    page = open_window(server, viewport={"width": 390, "height": 700}, has_touch=True).new_page()
+    page.goto("/sessions/")
+    page.get_by_role("link", name="Go to").tap()
+    box = page.get_by_role("dialog", name="Go to").bounding_box()
+    assert box
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    assert box["y"] + box["height"] <= 700
+    page.get_by_role("dialog", name="Go to").get_by_role("button", name="Close").tap()
+    expect(page.get_by_role("dialog", name="Go to")).to_be_hidden()
