@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from evals_app import invocations, report, textdiff
+from evals_app import invocations, report
 from evals_app.alignment import Pair, Rules, align
 from evals_app.metrics import label_of
 from evals_app.models import EvalAttempt, MetricResult
-from evals_app.textdiff import Piece
 from sessions_app.models import Event, Kind
+from sessions_app.presentation import textdiff
+from sessions_app.presentation.textdiff import Piece
 
 TRAJECTORY = "tool_trajectory_avg_score"
 REPORTED_AS = {

@@ -376,13 +376,18 @@ def _listed(holder: object, name: str) -> list[dict[str, Any]]:
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
 
+def seconds(said: object) -> float:
+    """Return a time as an event has it; a text that some other program wrote in its place counts as none."""
+    return float(said) if isinstance(said, int | float) else 0.0
+
+
 def _compaction(span: object) -> dict[str, Any] | None:
     if not isinstance(span, dict):
         return None
     content = {"content": span.get("compactedContent")}
     return {
-        "start": span.get("startTimestamp") or 0.0,
-        "end": span.get("endTimestamp") or 0.0,
+        "start": seconds(span.get("startTimestamp")),
+        "end": seconds(span.get("endTimestamp")),
         "text": spoken(content)[:TEXT_LIMIT],
     }
 

@@ -1,12 +1,14 @@
 """A JSON value as a tree that opens and closes, rendered on the server and piece by piece.
 
 A tree shows at most `BUDGET` values at once. When the caller gives a URL, closed branches, long strings and
-the rest of long lists are fetched from it when they are asked for, by `?pointer=` (RFC 6901) and `?offset=`;
-without one, what does not fit is said to be left out.
+the rest of long lists are fetched from it when they are asked for, by `?pointer=` (RFC 6901), `?offset=` and
+`?until=`; without one, what does not fit is said to be left out. What a search found is marked, and `render_at`
+opens a tree along the way to one of its hits.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -17,7 +19,8 @@ from django.utils.safestring import SafeString
 
 from sessions_app import state
 from sessions_app.errors import NotFound
-from sessions_app.presentation import visible
+from sessions_app.presentation import marking, visible
+from sessions_app.presentation.jsonfind import Hit
 
 BUDGET = 400
 """Most values in one answer."""
@@ -31,28 +34,95 @@ OPEN_ENTRIES = 12
 TEXT_LIMIT = 1200
 """A longer string starts closed."""
 
+TEXT_PIECE = 20_000
+"""Characters of an open string that come at once."""
+
 PREVIEW_LIMIT = 80
 """Characters of a closed branch or string that are shown."""
 
 PREVIEW_ENTRIES = 8
 
+ALL_BUDGET = 1_500
+"""Most values of a tree that was asked to show all it can."""
 
-def render(value: Any, *, url: str = "", depth: int = 2) -> SafeString:
-    """Return a JSON value as HTML; objects and arrays down to `depth` start open. `url` serves pieces."""
-    return format_html('<div class="json">{}</div>', _Tree(url, depth).value(value, "", SafeString()))
+ALL_DEPTH = 24
+"""How deep such a tree opens, and how far above a hit `render_at` begins."""
+
+AROUND = 6
+"""Entries that `render_at` shows before and after those that lead to the hit."""
 
 
-def render_piece(value: Any, pointer: str, *, offset: int = 0, url: str = "") -> SafeString:
-    """Return what a closed branch at `pointer` holds as list items, from the entry `offset` on.
+def render(
+    value: Any, *, url: str = "", depth: int = 2, pattern: re.Pattern[str] | None = None
+) -> SafeString:
+    """Return a JSON value as HTML; objects and arrays down to `depth` start open.
+
+    Args:
+        value: any JSON value.
+        url: serves the pieces that are left out at first.
+        depth: how many levels start open.
+        pattern: what to mark in keys and values.
+    """
+    return _framed(_Tree(url, depth, pattern).value(value, "", SafeString()), url)
+
+
+def render_all(value: Any, *, url: str = "", pattern: re.Pattern[str] | None = None) -> SafeString:
+    """Return a JSON value with every branch open, as far as `ALL_BUDGET` and `ALL_DEPTH` go."""
+    tree = _Tree(url, ALL_DEPTH, pattern, budget=ALL_BUDGET)
+    return _framed(tree.value(value, "", SafeString()), url)
+
+
+def render_at(value: Any, hit: Hit, *, url: str, pattern: re.Pattern[str]) -> SafeString:
+    """Return a JSON value opened along the way to a hit, which is marked as the current one.
+
+    A hit deeper than `ALL_DEPTH` is shown below the branch that stands so many levels above it.
+
+    Raises:
+        NotFound: the value has nothing at the hit's pointer.
+    """
+    names = hit.pointer.split("/")[1:]
+    start = "".join(f"/{name}" for name in names[: max(0, len(names) - ALL_DEPTH)])
+    tree = _Tree(url, 0, pattern, current=hit)
+    return _framed(tree.towards(resolve(value, start), start, names[start.count("/") :]), url, start)
+
+
+def render_piece(
+    value: Any,
+    pointer: str,
+    *,
+    offset: int = 0,
+    until: int | None = None,
+    url: str = "",
+    pattern: re.Pattern[str] | None = None,
+) -> SafeString:
+    """Return what a closed branch or string at `pointer` holds, from the entry or character `offset` on.
+
+    A branch answers with list items, up to the entry `until`; a string with a list item, or from an offset on
+    with the stretch that follows.
 
     Raises:
         NotFound: the value has nothing at `pointer`.
     """
     branch = resolve(value, pointer)
-    tree = _Tree(url, depth=pointer.count("/") + 1)
+    tree = _Tree(url, pointer.count("/") + 1, pattern)
     if isinstance(branch, dict | list):
-        return tree.entries(branch, pointer, offset)
-    return format_html("<li>{}</li>", _leaf(branch))
+        return tree.entries(branch, pointer, offset, until)
+    if not isinstance(branch, str):
+        return format_html("<li>{}</li>", tree.leaf(branch))
+    stretch = tree.stretch(branch, pointer, offset)
+    return stretch if offset else format_html("<li>{}</li>", stretch)
+
+
+def render_stretch(value: Any, pointer: str, *, offset: int, url: str) -> SafeString:
+    """Return a stretch of the string at `pointer` as plain text, and what fetches the next.
+
+    Raises:
+        NotFound: the value has no string there.
+    """
+    text = resolve(value, pointer)
+    if not isinstance(text, str):
+        raise NotFound(f"The value has no text at {pointer!r}.", hint="Ask for it as a tree.")
+    return _Tree(url, 0).stretch(text, pointer, offset, '<span class="pre">{}{}{}</span>', "")
 
 
 def resolve(value: Any, pointer: str) -> Any:
@@ -62,7 +132,7 @@ def resolve(value: Any, pointer: str) -> Any:
         NotFound: the value has nothing there.
     """
     for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
+        name = _unescape(part)
         try:
             value = value[int(name)] if isinstance(value, list) else value[name]
         except (KeyError, IndexError, ValueError, TypeError) as error:
@@ -70,13 +140,27 @@ def resolve(value: Any, pointer: str) -> Any:
     return value
 
 
+_STRING = '<bdi class="json-string">{}{}{}</bdi>'
+
+
 class _Tree:
     """One rendering: counts the values it has put out."""
 
-    def __init__(self, url: str, depth: int) -> None:
+    def __init__(
+        self,
+        url: str,
+        depth: int,
+        pattern: re.Pattern[str] | None = None,
+        *,
+        budget: int = BUDGET,
+        current: Hit | None = None,
+    ) -> None:
         self.url = url
         self.depth = depth
-        self.left = BUDGET
+        self.pattern = pattern
+        self.left = budget
+        self.long_from = OPEN_ENTRIES if budget == BUDGET else PAGE
+        self.current = current
 
     def value(self, value: Any, pointer: str, label: SafeString) -> SafeString:
         """Return a value at `pointer`, behind the name it has there."""
@@ -85,95 +169,187 @@ class _Tree:
             return self._branch(value, pointer, label)
         if isinstance(value, str) and len(value) > TEXT_LIMIT:
             return self._long_text(value, pointer, label)
-        return format_html("{}{}", label, _leaf(value))
+        return format_html("{}{}", label, self.leaf(value))
 
-    def entries(self, branch: Any, pointer: str, offset: int = 0) -> SafeString:
-        """Return a page of the entries of an object or array as list items."""
-        items = list(islice(_entries(branch), offset, offset + PAGE))
+    def entries(self, branch: Any, pointer: str, offset: int = 0, until: int | None = None) -> SafeString:
+        """Return a page of the entries of an object or array as list items; `until` ends it before that entry."""
+        end = offset + PAGE if until is None else until
         shown = [
-            format_html("<li>{}</li>", self.value(value, f"{pointer}/{_escape(name)}", label))
-            for name, label, value in items
+            self._entry(self.value(value, place, self.label(name)), place)
+            for name, place, value in _entries(branch, pointer, offset, end)
         ]
-        rest = len(branch) - offset - len(items)
-        if rest > 0:
-            shown.append(self._more(pointer, offset + PAGE, rest))
-        return SafeString("".join(shown))
+        before = [self._more(pointer, offset, "earlier")] if until is not None and offset else []
+        rest = len(branch) - end if until is None else 0
+        after = [self._more(pointer, end, "more", rest)] if rest > 0 else []
+        return SafeString("".join([*before, *shown, *after]))
+
+    def towards(self, value: Any, pointer: str, names: list[str]) -> SafeString:
+        """Return a value opened along the names that lead from it to the current hit; built from the inside out."""
+        steps = []
+        for name in names:
+            steps.append((value, pointer))
+            value, pointer = resolve(value, f"/{name}"), f"{pointer}/{name}"
+        label = self.label(_unescape(names[-1])) if names else SafeString()
+        shown = self.value(value, pointer, label)
+        for branch, place in reversed(steps):
+            inner = self._around(branch, place, pointer, shown)
+            shown = _details(self._summary(branch, self._label_at(place)), inner, branch, is_open=True)
+            pointer = place
+        return shown
+
+    def leaf(self, value: Any) -> SafeString:
+        """Return a value that has no entries."""
+        if isinstance(value, str):
+            return format_html('<bdi class="json-string">"{}"</bdi>', self._marked(value))
+        if value is None or isinstance(value, bool):
+            return format_html('<span class="json-word">{}</span>', self._marked(state.dumps(value)))
+        if isinstance(value, int | float):
+            return format_html('<span class="json-number">{}</span>', self._marked(state.dumps(value)))
+        return format_html('<span class="json-note">{}</span>', "{}" if isinstance(value, dict) else "[]")
+
+    def stretch(
+        self, text: str, pointer: str, offset: int, form: str = _STRING, quote: str = '"'
+    ) -> SafeString:
+        """Return a stretch of a long string, and what fetches the next."""
+        end = offset + TEXT_PIECE
+        rest = len(text) - end
+        shown = format_html(
+            form,
+            "" if offset else quote,
+            self._marked(text[offset:end]),
+            "" if rest > 0 else quote,
+        )
+        if rest <= 0:
+            return shown
+        if not self.url:
+            return format_html('{} <span class="json-note">{} characters left out</span>', shown, f"{rest:,}")
+        more = (
+            '{} <button type="button" class="button button-quiet button-small" hx-get="{}"'
+            ' hx-target="this" hx-swap="outerHTML">{} more characters</button>'
+        )
+        return format_html(more, shown, self._piece(pointer, end), f"{rest:,}")
+
+    def label(self, name: str) -> SafeString:
+        """Return the name of an entry."""
+        if self.pattern:
+            return format_html('<bdi class="json-key">{}</bdi>', marking.name_html(name, self.pattern))
+        return format_html('<bdi class="json-key">{}</bdi>', visible.name_html(name))
+
+    def _label_at(self, pointer: str) -> SafeString:
+        return self.label(_unescape(pointer.rpartition("/")[2])) if pointer else SafeString()
+
+    def _entry(self, shown: SafeString, pointer: str) -> SafeString:
+        if not self.url:
+            return format_html("<li>{}</li>", shown)
+        if self.current and pointer == self.current.pointer:
+            return format_html('<li id="json-hit" class="json-hit" data-pointer="{}">{}</li>', pointer, shown)
+        return format_html('<li data-pointer="{}">{}</li>', pointer, shown)
+
+    def _around(self, branch: Any, pointer: str, child: str, shown: SafeString) -> SafeString:
+        """Return some of a branch's entries as list items, the one at the pointer `child` as it is `shown`."""
+        name = _unescape(child.rpartition("/")[2])
+        at = int(name) if isinstance(branch, list) else list(branch).index(name)
+        start, end = max(0, at - AROUND), at + 1 + AROUND
+        items = [
+            self._entry(shown if place == child else self.value(value, place, self.label(own)), place)
+            for own, place, value in _entries(branch, pointer, start, end)
+        ]
+        before = [self._more(pointer, start, "earlier")] if start else []
+        rest = len(branch) - end
+        after = [self._more(pointer, end, "more", rest)] if rest > 0 else []
+        return SafeString("".join([*before, *items, *after]))
+
+    def _summary(self, branch: Any, label: SafeString) -> SafeString:
+        return format_html('{}<span class="json-note">{}</span>', label, _preview(branch))
 
     def _branch(self, branch: Any, pointer: str, label: SafeString) -> SafeString:
-        summary = format_html('{}<span class="json-note">{}</span>', label, _preview(branch))
+        summary = self._summary(branch, label)
         level = pointer.count("/")
-        if level < self.depth and (level == 0 or (len(branch) <= OPEN_ENTRIES and self.left > 0)):
-            return _details(summary, self.entries(branch, pointer), is_open=True)
+        if level < self.depth and (level == 0 or (len(branch) <= self.long_from and self.left > 0)):
+            return _details(summary, self.entries(branch, pointer), branch, is_open=True)
         if self.url:
-            return self._fetched(summary, pointer)
-        return _details(summary, self.entries(branch, pointer) if self.left > 0 else _left_out())
+            return self._fetched(summary, pointer, branch)
+        return _details(summary, self.entries(branch, pointer) if self.left > 0 else _left_out(), branch)
 
     def _long_text(self, text: str, pointer: str, label: SafeString) -> SafeString:
         summary = format_html(
             '{}<bdi class="json-string">"{}…</bdi> <span class="json-note">{} characters</span>',
             label,
-            visible.text_html(text[:PREVIEW_LIMIT]),
+            marking.beginning(text, PREVIEW_LIMIT, self.pattern),
             f"{len(text):,}",
         )
         if self.url:
-            return self._fetched(summary, pointer)
-        return _details(summary, format_html("<li>{}</li>", _whole(text)))
+            return self._fetched(summary, pointer, text)
+        return _details(summary, format_html("<li>{}</li>", self.stretch(text, pointer, 0)), text)
 
-    def _fetched(self, summary: SafeString, pointer: str) -> SafeString:
+    def _marked(self, text: str) -> SafeString:
+        return marking.text_html(text, self.pattern) if self.pattern else visible.text_html(text)
+
+    def _fetched(self, summary: SafeString, pointer: str, value: Any) -> SafeString:
         return format_html(
             '<details hx-get="{}" hx-trigger="toggle once" hx-target="find ul">'
-            "<summary>{}</summary><ul></ul></details>",
+            "<summary>{}</summary>{}</details>",
             self._piece(pointer, 0),
             summary,
+            _list(SafeString(), value),
         )
 
-    def _more(self, pointer: str, offset: int, rest: int) -> SafeString:
+    def _more(self, pointer: str, at: int, which: str, number: int | None = None) -> SafeString:
+        """Return what fetches the entries from `at` on, or the `earlier` ones, which end there."""
+        number = at if number is None else number
         if not self.url:
-            return _left_out(f"{rest:,} more, ")
+            return _left_out(f"{number:,} {which}, ")
+        earlier = which == "earlier"
+        url = self._piece(pointer, max(0, at - PAGE), until=at) if earlier else self._piece(pointer, at)
         return format_html(
             '<li><button type="button" class="button button-quiet button-small" hx-get="{}"'
-            ' hx-target="closest li" hx-swap="outerHTML">{} more</button></li>',
-            self._piece(pointer, offset),
-            f"{rest:,}",
+            ' hx-target="closest li" hx-swap="outerHTML">{} {}</button></li>',
+            url,
+            f"{number:,}",
+            which,
         )
 
-    def _piece(self, pointer: str, offset: int) -> str:
+    def _piece(self, pointer: str, offset: int, **more: int) -> str:
         joint = "&" if "?" in self.url else "?"
-        return self.url + joint + urlencode({"pointer": pointer, "offset": offset})
+        return self.url + joint + urlencode({"pointer": pointer, "offset": offset, **more})
 
 
-def _details(summary: SafeString, items: SafeString, *, is_open: bool = False) -> SafeString:
+def _framed(tree: SafeString, url: str, start: str = "") -> SafeString:
+    """Return a whole tree; `start` is the pointer of the branch it begins with, when that is not the value itself."""
+    above = (
+        format_html('<p class="json-note">inside <bdi>{}</bdi></p>', visible.name_html(start))
+        if start
+        else ""
+    )
+    if not url:
+        return format_html('<div class="json">{}{}</div>', above, tree)
+    return format_html('<div class="json" data-source="{}">{}{}</div>', url, above, tree)
+
+
+def _details(summary: SafeString, items: SafeString, value: Any, *, is_open: bool = False) -> SafeString:
     opening = SafeString("<details open>" if is_open else "<details>")
-    return format_html("{}<summary>{}</summary><ul>{}</ul></details>", opening, summary, items)
+    return format_html("{}<summary>{}</summary>{}</details>", opening, summary, _list(items, value))
 
 
-def _entries(branch: Any) -> Iterator[tuple[str, SafeString, Any]]:
-    """Yield (name, label, value) of an object's or array's entries."""
+def _list(items: SafeString, value: Any) -> SafeString:
+    """Return the entries of a value; scripts tell by the class that the names of an array's are numbers."""
+    opening = SafeString('<ul class="json-list">' if isinstance(value, list) else "<ul>")
+    return format_html("{}{}</ul>", opening, items)
+
+
+def _entries(branch: Any, pointer: str, start: int, end: int) -> Iterator[tuple[str, str, Any]]:
+    """Yield (name, pointer, value) of an object's or array's entries from `start` up to `end`."""
     items: Iterable[tuple[Any, Any]] = branch.items() if isinstance(branch, dict) else enumerate(branch)
-    for name, value in items:
-        yield str(name), _key(str(name)), value
-
-
-def _key(name: str) -> SafeString:
-    return format_html('<bdi class="json-key">{}</bdi>', visible.name_html(name))
+    for name, value in islice(items, start, end):
+        yield str(name), f"{pointer}/{_escape(str(name))}", value
 
 
 def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _leaf(value: Any) -> SafeString:
-    if isinstance(value, str):
-        return _whole(value)
-    if value is None or isinstance(value, bool):
-        return format_html('<span class="json-word">{}</span>', state.dumps(value))
-    if isinstance(value, int | float):
-        return format_html('<span class="json-number">{}</span>', state.dumps(value))
-    return format_html('<span class="json-note">{}</span>', "{}" if isinstance(value, dict) else "[]")
-
-
-def _whole(text: str) -> SafeString:
-    return format_html('<bdi class="json-string">"{}"</bdi>', visible.text_html(text))
+def _unescape(name: str) -> str:
+    return name.replace("~1", "/").replace("~0", "~")
 
 
 def _preview(branch: Any) -> SafeString:

@@ -46,9 +46,14 @@ def lines(old: str | None, new: str | None) -> list[Line]:
     both_text = all(text is None or text.startswith('"') for text in (old, new))
     before, after = _lines_of(old, both_text), _lines_of(new, both_text)
     if before is None or after is None:
-        cut = [*_beginning("removed", old), *_beginning("added", new)]
-        return [*cut, Line("skipped", "Only the beginnings: the values are too long to compare here.")]
+        return beginnings(old, new)
     return _cut(_compared(before, after))
+
+
+def beginnings(old: str | None, new: str | None) -> list[Line]:
+    """Return how two values begin, the old one first, and a line that says so."""
+    cut = [*_beginning("removed", old), *_beginning("added", new)]
+    return [*cut, Line("skipped", "Only the beginnings: the values are too long to compare here.")]
 
 
 def _lines_of(text: str | None, as_text: bool) -> list[str] | None:

@@ -1,12 +1,16 @@
-"""Filters of the session page: `{% load session_page %}`."""
+"""Tags and filters of the session page: `{% load session_page %}`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
+from django.utils.safestring import SafeString
 
+from sessions_app import wire
+from sessions_app.presentation import jsontree
 from sessions_app.timeline import changes, runs
 
 register = template.Library()
@@ -18,5 +22,12 @@ def pairs(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     return list((mapping or {}).items())
 
 
+register.filter("said", wire.short)
 register.filter("message_text", runs.message_text)
 register.filter("writer_text", changes.writer_text)
+
+
+@register.simple_tag
+def event_tree(value: Any, url: str, pointer: str, depth: int = 2) -> SafeString:
+    """`{% event_tree value json_url pointer %}`: what stands at a pointer of an event; `url` is the event's JSON."""
+    return jsontree.render(value, url=f"{url}?{urlencode({'base': pointer})}", depth=depth)

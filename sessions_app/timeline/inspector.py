@@ -1,80 +1,79 @@
-"""One event in full: its parts, its delta, its actions and the JSON that is stored."""
+"""One event in full: its parts, its delta, what it does, what it says of itself, and the JSON that is stored."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from sessions_app import wire
-from sessions_app.models import AgentSession, Event
+from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.presentation import valuediff
+from sessions_app.presentation.valuediff import Line
+from sessions_app.timeline import actions, details, parts
 from sessions_app.timeline import window as windows
+from sessions_app.timeline.actions import Action, Compaction
 from sessions_app.timeline.changes import KeyChange, changes_of
+from sessions_app.timeline.details import Details
 from sessions_app.timeline.items import Item
+from sessions_app.timeline.parts import Part
 from sessions_app.timeline.reading import read
+from sessions_app.timeline.window import Totals
 
-VALUE_LIMIT = 2_000
-"""Characters of an old or a new value in the delta; the whole value has an address of its own."""
+VALUE_LIMIT = 20_000
+"""Characters of an old or a new value in the delta; the whole value stands in the history of its key."""
 
-RAW_LIMIT = 200_000
-"""Characters of raw JSON on the page; the rest is a download away."""
-
-PART_FIELDS = (
-    "functionCall",
-    "functionResponse",
-    "inlineData",
-    "fileData",
-    "executableCode",
-    "codeExecutionResult",
-)
+PARTNERS_LOOKED_AT = 50
+"""Tool events before or after an event among which its calls or results are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Media:
-    """Bytes without the bytes; `size` in bytes, None for a file that lies elsewhere."""
+class Partner:
+    """The event that answers a call, or that made the call which is answered; `seconds` lie between them."""
 
-    mime: str
+    seq: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShownChange:
+    """A key that the event wrote; `lines` compare old and new when they do not fit on one line."""
+
+    change: KeyChange
+    lines: list[Line]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A version of an artifact that the event saved."""
+
     name: str
-    size: int | None
-    uri: str
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A content part: `type` names the field that makes it, or is `other`; `pointer` is its place."""
-
-    type: str
-    body: dict[str, Any]
-    pointer: str
-    is_thought: bool
-
-    @property
-    def value(self) -> Any:
-        """The field that makes the part; for `other` the whole part."""
-        return self.body.get(self.type, self.body)
-
-    @property
-    def media(self) -> Media:
-        """What is known of a blob or a file, without its bytes."""
-        size = len(self.value.get("data") or "") * 3 // 4 if self.type == "inlineData" else None
-        return Media(
-            mime=self.value.get("mimeType") or "",
-            name=self.value.get("displayName") or "",
-            size=size,
-            uri=self.value.get("fileUri") or "",
-        )
+    version: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """An event as the inspector shows it."""
+    """An event as the inspector shows it.
+
+    Attributes:
+        item: the event as its timeline row has it.
+        body: its wire form.
+        partners: by call id, the events that answer its calls or made the calls that it answers.
+        totals: its invocation as a whole.
+        compaction: the summary that it carries; `item.covers` has the events it stands for.
+        rewinds_to: seq of the first event that a rewind takes back; 0: it takes none back.
+    """
 
     item: Item
     body: dict[str, Any]
     parts: list[Part]
-    changes: list[KeyChange]
-    raw: str
-    raw_size: int
+    partners: dict[str, Partner]
+    changes: list[ShownChange]
+    details: Details
+    totals: Totals | None
+    compaction: Compaction | None
+    rewinds_to: int
 
     @property
     def event(self) -> Event:
@@ -82,49 +81,104 @@ class Inspection:
         return self.item.event
 
     @property
-    def actions(self) -> dict[str, Any]:
-        """The event's actions; what is empty by default is left out."""
-        actions: dict[str, Any] = self.body.get("actions") or {}
-        return {name: value for name, value in actions.items() if value not in ({}, [], None)}
+    def placed_parts(self) -> list[tuple[Part, Partner | None]]:
+        """The parts, each with the event that answers it or that it answers."""
+        return [(part, self.partners.get(wire.short(part.call_id))) for part in self.parts]
 
     @property
-    def fields(self) -> dict[str, Any]:
-        """What stands in the event beside content and actions: usage, model, errors, metadata, …"""
-        apart = {"content", "actions", "id", "invocationId", "author", "timestamp", "branch"}
-        return {
-            name: value
-            for name, value in self.body.items()
-            if name not in apart and value not in ({}, [], None, {"path": ""})
-        }
+    def actions(self) -> list[Action]:
+        """What the event does, in words."""
+        return actions.actions_of(self._actions)
 
     @property
-    def is_raw_cut(self) -> bool:
-        """Tell whether `raw` is only the beginning."""
-        return self.raw_size > len(self.raw)
+    def saved(self) -> list[Saved]:
+        """The artifacts that the event saved."""
+        delta = self._actions.get("artifactDelta")
+        return [Saved(name, version) for name, version in delta.items()] if isinstance(delta, dict) else []
+
+    @property
+    def actions_count(self) -> int:
+        """How many things the event does besides writing state."""
+        return len(self.actions) + len(self.saved) + bool(self.compaction)
+
+    @property
+    def is_answer(self) -> bool:
+        """Tell whether `elapsed` counts from the call and not from the event before."""
+        return bool(self.item.answer_ids and self.partners)
+
+    @property
+    def elapsed(self) -> float | None:
+        """Seconds since its call, or since the event before it in its invocation."""
+        if self.is_answer:
+            return max(partner.seconds for partner in self.partners.values())
+        return self.item.elapsed
+
+    @property
+    def error_message(self) -> str:
+        """The whole message of the error, however long."""
+        return str(self.body.get("errorMessage") or "")
+
+    @property
+    def _actions(self) -> dict[str, Any]:
+        actions = self.body.get("actions")
+        return actions if isinstance(actions, dict) else {}
 
 
 def inspect(session: AgentSession, event: Event) -> Inspection:
-    """Return an event in full. `event` has its `data` loaded."""
+    """Return an event in full. `event` has its `data` loaded.
+
+    Queries: those of a timeline of one event, and where needed one for the partners of its calls or results, and
+    one for where its rewind goes back to.
+    """
     body = json.loads(event.data)
-    raw = pretty(body)
-    around = windows.Window([event], session.last_seq)
-    [group] = read(session, around).groups
+    [group] = read(session, windows.Window([event], session.last_seq)).groups
+    [item] = group.items
+    said = body.get("actions") or {}
+    written = changes_of(session, [event], length=VALUE_LIMIT).get(event.seq, [])
     return Inspection(
-        item=group.rows[0].head,
+        item=item,
         body=body,
-        parts=[_part(part, number) for number, part in enumerate(wire.parts_of(body))],
-        changes=changes_of(session, [event], length=VALUE_LIMIT).get(event.seq, []),
-        raw=raw[:RAW_LIMIT],
-        raw_size=len(raw),
+        parts=parts.parts_of(body.get("content")),
+        partners=_partners(session, item),
+        changes=[ShownChange(change, _lines(change)) for change in written],
+        details=details.details_of(body),
+        totals=group.totals,
+        compaction=actions.compaction_of(said),
+        rewinds_to=_first_of(session, event, actions.rewound_invocation(said)),
     )
 
 
-def pretty(value: Any) -> str:
-    """Return JSON text for reading."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+def _lines(change: KeyChange) -> list[Line]:
+    if change.old is None or change.new is None or valuediff.is_brief(change.old, change.new):
+        return []
+    if max(len(change.old), len(change.new)) < VALUE_LIMIT:
+        return valuediff.lines(change.old, change.new)
+    return valuediff.beginnings(change.old, change.new)
 
 
-def _part(body: dict[str, Any], number: int) -> Part:
-    kind = next((name for name in PART_FIELDS if isinstance(body.get(name), dict)), "other")
-    kind = "text" if kind == "other" and isinstance(body.get("text"), str) else kind
-    return Part(kind, body, f"/content/parts/{number}", bool(body.get("thought")))
+def _partners(session: AgentSession, item: Item) -> dict[str, Partner]:
+    wanted = set(item.call_ids or item.answer_ids)
+    if not wanted:
+        return {}
+    seq, rows = item.event.seq, windows.rows_of(session)
+    if item.call_ids:
+        near = rows.filter(kind=Kind.TOOL_RESULT, seq__gt=seq).order_by("seq")[:PARTNERS_LOOKED_AT]
+    else:
+        near = rows.filter(kind=Kind.TOOL_CALL, seq__lt=seq).order_by("-seq")[:PARTNERS_LOOKED_AT]
+    found: dict[str, Partner] = {}
+    for event in near:
+        for call_id in wanted.intersection(_ids_of(event, "results" if item.call_ids else "calls")):
+            seconds = abs(event.timestamp - item.event.timestamp)
+            found.setdefault(call_id, Partner(event.seq, seconds))
+    return found
+
+
+def _ids_of(event: Event, which: str) -> Iterable[str]:
+    return (each["id"] for each in json.loads(event.summary).get(which, []))
+
+
+def _first_of(session: AgentSession, event: Event, invocation_id: str) -> int:
+    if not invocation_id:
+        return 0
+    earlier = Event.objects.filter(session=session, invocation_id=invocation_id, seq__lt=event.seq)
+    return earlier.order_by("seq").values_list("seq", flat=True).first() or 0

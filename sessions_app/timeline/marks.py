@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.wire import seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,22 @@ def marks_from(session: AgentSession, first_seq: int) -> Marks:
         if target := actions.get("rewindBeforeInvocationId"):
             rewinds.append((seq, target))
         if (span := actions.get("compaction")) and isinstance(span, dict):
-            compactions.append(
-                Compaction(seq, span.get("startTimestamp") or 0.0, span.get("endTimestamp") or 0.0)
-            )
+            start, end = seconds(span.get("startTimestamp")), seconds(span.get("endTimestamp"))
+            compactions.append(Compaction(seq, start, end))
     return Marks(_effective(session, rewinds), compactions)
+
+
+def covered(session: AgentSession, mark: Compaction) -> tuple[int, int] | None:
+    """Return the seqs of the first and the last event that a compaction sums up, None when there are none.
+
+    Two queries that go back from it: it never reaches far beyond what it sums up.
+    """
+    seqs = (
+        Event.objects.filter(session=session, seq__lt=mark.seq).order_by("-seq").values_list("seq", flat=True)
+    )
+    last = seqs.filter(timestamp__lte=mark.end).first()
+    first = (seqs.filter(timestamp__lt=mark.start).first() or 0) + 1
+    return (first, last) if last and first <= last else None
 
 
 def _effective(session: AgentSession, newest_first: Iterable[tuple[int, str]]) -> list[Rewind]:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from devui.http import json_text, wants_partial
+from devui.http import wants_partial
 from sessions_app import expiry, lineage
 from sessions_app.errors import EventMissing, SessionMissing
-from sessions_app.forms import PieceQuery, QueryForm
+from sessions_app.forms import ManyTexts, QueryForm
 from sessions_app.keeping import mirror_of
 from sessions_app.models import AgentSession, Event
-from sessions_app.presentation import jsontree
 from sessions_app.realms import in_own_realm, is_kept
 from sessions_app.timeline import window as windows
-from sessions_app.timeline.board import board
+from sessions_app.timeline.board import Seen, board
 from sessions_app.timeline.difference import differences
 from sessions_app.timeline.inspector import inspect
+from sessions_app.timeline.raw import raw_of
 from sessions_app.timeline.reading import read
 from sessions_app.timeline.runs import runs_of
 from sessions_app.timeline.siblings import list_mark, siblings
@@ -36,8 +37,17 @@ KEYS_SHOWN = 60
 """Keys of a scope that the board shows before somebody asks for all."""
 
 NEAR_LOOKED_AT = 500
-TABS = (("parts", "Parts"), ("delta", "Delta"), ("raw", "Raw JSON"), ("actions", "Actions"))
-SCOPES = ("merged", "session", "user", "app", "temp")
+INSPECTOR = "devui/sessions/inspector.html"
+TABS = (
+    ("parts", "Parts"),
+    ("delta", "Delta"),
+    ("actions", "Actions"),
+    ("details", "Details"),
+    ("raw", "Raw JSON"),
+)
+SCOPES = ("all", "merged", "session", "user", "app", "temp")
+
+MOST_WATCHED = 50
 
 Context = dict[str, Any]
 
@@ -47,6 +57,7 @@ class SessionPageQuery(QueryForm):
 
     event = forms.CharField(required=False, strip=False)
     seq = forms.IntegerField(required=False)
+    around = forms.IntegerField(required=False)
     before = forms.IntegerField(required=False, min_value=0)
     after = forms.IntegerField(required=False, min_value=0)
     tab = forms.ChoiceField(required=False, choices=TABS)
@@ -54,12 +65,12 @@ class SessionPageQuery(QueryForm):
     keys = forms.CharField(required=False)
     find = forms.CharField(required=False, max_length=500)
     diff = forms.CharField(required=False)
-
-
-class EventPieceQuery(PieceQuery):
-    """Which piece of an event is wanted: `pointer` below `base`."""
-
-    base = forms.CharField(required=False, strip=False)
+    watch = ManyTexts(required=False)
+    known = forms.IntegerField(required=False, min_value=1)
+    mark = forms.CharField(required=False, max_length=100)
+    raw = forms.CharField(required=False, strip=False, max_length=500)
+    hit = forms.IntegerField(required=False, min_value=1)
+    open = forms.ChoiceField(required=False, choices=[("all", "all")])
 
 
 @require_safe
@@ -84,27 +95,6 @@ def by_key(request: HttpRequest, pk: int) -> HttpResponse:
         }
         return render(request, "devui/sessions/missing.html", context, status=404)
     return _show(request, session)
-
-
-@require_safe
-def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
-    """Answer an event's JSON as it is stored or, with a pointer, a piece of it as a tree.
-
-    Raises:
-        EventMissing: no such event.
-        NotFound: there is nothing at the pointer.
-    """
-    data = Event.objects.filter(session__pk=pk, seq=seq).values_list("data", flat=True).first()
-    if data is None:
-        raise EventMissing(
-            f"Session {pk} has no event {seq}.", hint="It may have been deleted: reload the page."
-        )
-    if "pointer" not in request.GET:
-        return json_text(data)
-    query = EventPieceQuery(request.GET).read()
-    value = jsontree.resolve(json.loads(data), query["base"])
-    url = f"{request.path}?base={query['base']}"
-    return HttpResponse(jsontree.render_piece(value, query["pointer"], offset=query["offset"] or 0, url=url))
 
 
 def _show(request: HttpRequest, session: AgentSession) -> HttpResponse:
@@ -147,6 +137,7 @@ def _frame(session: AgentSession, query: Context) -> Context:
         "origin": lineage.origin_of(session),
         "parent": session.forked_from,
         "find": query["find"],
+        "errors": windows.error_seqs(session),
     }
 
 
@@ -166,6 +157,8 @@ def _window(session: AgentSession, query: Context) -> Window:
         return windows.before(session, query["before"])
     if query["after"] is not None:
         return windows.after(session, query["after"])
+    if query["around"] is not None:
+        return windows.around(session, query["around"])
     if query["selected"]:
         return windows.around(session, query["selected"].seq)
     return windows.newest(session)
@@ -176,11 +169,7 @@ def _detail(session: AgentSession, query: Context) -> Context:
     at = selected.seq if selected else session.last_seq
     return {
         **_board(session, query),
-        "inspection": inspect(session, selected) if selected else None,
-        "can_rewind": selected is not None and bool(selected.invocation_id) and _may_change(session),
-        **({} if selected else _relatives(session)),
-        "tabs": TABS,
-        "tab": query["tab"] or "parts",
+        **_inspection(session, query),
         "travel": {
             "at": at,
             "back": max(at - 1 if selected else at, 1),
@@ -188,6 +177,34 @@ def _detail(session: AgentSession, query: Context) -> Context:
             "last": max(session.last_seq, 1),
         },
     }
+
+
+def _inspection(session: AgentSession, query: Context) -> Context:
+    selected: Event | None = query["selected"]
+    return {
+        "inspection": inspect(session, selected) if selected else None,
+        "can_rewind": _can_rewind(session, selected),
+        **({} if selected else _relatives(session)),
+        "tabs": TABS,
+        "tab": query["tab"] or "parts",
+        **_raw(session, query),
+    }
+
+
+def _can_rewind(session: AgentSession, selected: Event | None) -> bool:
+    return selected is not None and bool(selected.invocation_id) and _may_change(session)
+
+
+def _raw(session: AgentSession, query: Context) -> Context:
+    """Build the tree of the event's JSON only when it is looked at: an event may have megabytes of it."""
+    selected: Event | None = query["selected"]
+    text = query["raw"]
+    if selected is None or query["tab"] != "raw":
+        return {"raw": None, "raw_text": text}
+    url = reverse("event-json", kwargs={"pk": session.pk, "seq": selected.seq})
+    marked = f"{url}?{urlencode({'find': text})}" if text else url
+    raw = raw_of(selected, marked, text, query["hit"] or 1, is_open=query["open"] == "all")
+    return {"raw": raw, "raw_text": text, "event": selected}
 
 
 def _relatives(session: AgentSession) -> Context:
@@ -212,11 +229,18 @@ def _realm_name(session: AgentSession) -> str:
 
 def _board(session: AgentSession, query: Context) -> Context:
     limit = 0 if query["keys"] == "all" else KEYS_SHOWN
-    shared = {"scope": query["scope"] or "merged", "can_edit": _may_change(session)}
+    selected: Event | None = query["selected"]
+    shared = {
+        "scope": query["scope"] or "all",
+        "can_edit": _may_change(session),
+        "can_rewind": _can_rewind(session, selected),
+    }
     if query["diff"]:
-        found = differences(session, query["diff"], query["selected"], limit=limit)
-        return {**shared, "differences": found}
-    return {**shared, "board": board(session, query["selected"], limit=limit)}
+        return {**shared, "differences": differences(session, query["diff"], selected, limit=limit)}
+    known = windows.find_event(session, seq=query["known"]) if query["known"] else None
+    seen = Seen(known, query["mark"]) if known else None
+    watched = query["watch"][:MOST_WATCHED]
+    return {**shared, "board": board(session, selected, limit=limit, watched=watched, seen=seen)}
 
 
 def _siblings(session: AgentSession, query: Context) -> Context:
@@ -227,11 +251,11 @@ def _siblings(session: AgentSession, query: Context) -> Context:
 
 
 PARTS = {
-    "older": (f"{TIMELINE}#older", (_timeline,)),
-    "newer": (f"{TIMELINE}#newer", (_timeline,)),
     "window": (f"{TIMELINE}#window", (_timeline,)),
     "detail": (f"{PAGE}#detail", (_detail,)),
+    "inspection": (f"{PAGE}#inspection", (_inspection,)),
     "board": (f"{PAGE}#board", (_board,)),
+    "raw": (f"{INSPECTOR}#raw", (_raw,)),
     "siblings": (f"{PAGE}#siblings", (_siblings,)),
 }
 """Id of the element that htmx fills -> the template of its content and what it needs."""

@@ -12,7 +12,7 @@ from google.genai import types
 
 from evals_app import alignment
 from evals_app.alignment import Fit, Rules, align
-from evals_app.textdiff import compare
+from sessions_app.presentation.textdiff import compare
 
 
 def call(name, **args):

@@ -197,7 +197,7 @@ def test_a_pasted_link_opens_the_same_view(open_page, long_story):
     page = open_page(long_story, "?event=e3&tab=raw&scope=session")
     expect(event(page, 3)).to_be_in_viewport()
     expect(event(page, 3)).to_have_attribute("aria-current", "true")
-    expect(page.locator("#raw-json")).to_be_visible()
+    expect(page.locator("#raw .json")).to_be_visible()
     expect(page.get_by_role("radio", name="session")).to_be_checked()
 
 
@@ -290,6 +290,7 @@ def test_newer_events_loaded_to_the_end_make_the_page_live(open_page, long_story
     expect(event(page, 131)).to_be_attached()
 
 
+@pytest.mark.soak
 def test_a_page_that_is_watched_all_day_keeps_a_bounded_number_of_rows(open_page, story):
     page = open_page(story)
     for number in range(450):
@@ -407,7 +408,8 @@ def test_the_page_reads_without_scripts(open_window, server, long_story):
     page.locator("[data-seq='60'] .event-seq").click()
     expect(page.locator("#inspector-title")).to_contain_text("event 60")
     page.get_by_text("Raw JSON").click()
-    expect(page.locator("#raw-json")).to_be_visible()
+    page.get_by_role("link", name="Show the JSON").click()
+    expect(page.locator("#raw .json")).to_be_visible()
     page.get_by_role("link", name="Older events").click()
     expect(page.locator("[data-seq='1']")).to_be_attached()
     page.get_by_label("Message to weather").fill("hi")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions_app.errors import NotFound
@@ -23,6 +23,7 @@ def tree(value: Any, **options: Any) -> Element:
     return parse(jsontree.render(value, **options))
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_any_json_is_well_formed_html(value: Any):
     assert tree(value).one("div", css="json")
@@ -66,6 +67,7 @@ def test_with_an_address_closed_branches_and_long_texts_are_fetched():
     assert "x" * 500 not in shown.text
 
 
+@settings(deadline=None)
 @given(JSON, st.text(min_size=1))
 def test_a_pointer_finds_what_it_was_made_for(value: Any, name: str):
     pointer = "/" + name.replace("~", "~0").replace("/", "~1")

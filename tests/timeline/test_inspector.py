@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import pytest
 
 from sessions_app.timeline import inspector
 from sessions_app.timeline import window as windows
-from sessions_app.timeline.inspector import Inspection, inspect
-from tests.timeline.story import Story
+from sessions_app.timeline.inspector import Inspection, Partner, inspect
+from tests.timeline.story import START, Story
 
 
 def opened(story: Story, seq: int) -> Inspection:
@@ -15,57 +15,87 @@ def opened(story: Story, seq: int) -> Inspection:
     return inspect(session, windows.find_event(session, seq=seq))
 
 
-def test_every_kind_of_part_is_told_apart(story):
-    seq = story.add(
-        {"text": "hm", "thought": True},
-        {"text": "hello"},
-        {"functionCall": {"id": "c1", "name": "f", "args": {}}},
-        {"inlineData": {"mimeType": "image/png", "data": "A" * 400, "displayName": "a.png"}},
-        {"fileData": {"mimeType": "text/plain", "fileUri": "gs://x/y"}},
-        {"executableCode": {"code": "1+1", "language": "PYTHON"}},
-        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
-        {"videoMetadata": {"fps": 1}},
-    )
-    shown = opened(story, seq)
-    assert [(part.type, part.is_thought) for part in shown.parts] == [
-        ("text", True),
-        ("text", False),
-        ("functionCall", False),
-        ("inlineData", False),
-        ("fileData", False),
-        ("executableCode", False),
-        ("codeExecutionResult", False),
-        ("other", False),
-    ]
-    assert (shown.parts[3].media.size, shown.parts[3].media.name) == (300, "a.png")
-    assert (shown.parts[4].media.size, shown.parts[4].media.uri) == (None, "gs://x/y")
-    assert shown.parts[7].value == {"videoMetadata": {"fps": 1}}
+def test_a_call_and_its_result_lead_to_each_other(story):
+    story.calls("look", "c1")
+    story.calls("wait", "c2", waiting=True)
+    story.answers("look", "c1")
+    story.asks("and?")
+    story.answers("wait", "c2", author="user")
+    assert opened(story, 1).partners == {"c1": Partner(3, 2.0)}
+    assert opened(story, 3).partners == {"c1": Partner(1, 2.0)}
+    assert opened(story, 2).partners == {"c2": Partner(5, 3.0)}
+    [(part, partner)] = opened(story, 5).placed_parts
+    assert (part.name, partner) == ("wait", Partner(2, 3.0))
 
 
-def test_the_raw_json_is_what_is_stored(story):
-    seq = story.says("こんにちは", delta={"x": 1}, customField={"kept": True})
-    shown = opened(story, seq)
-    assert json.loads(shown.raw) == json.loads(story.event(seq).data)
-    assert "こんにちは" in shown.raw
-    assert not shown.is_raw_cut
+def test_a_call_that_nobody_answered_has_no_partner(story):
+    story.calls("look", "c1")
+    assert opened(story, 1).partners == {}
 
 
-def test_a_huge_event_shows_its_beginning_and_says_so(story, monkeypatch):
-    monkeypatch.setattr(inspector, "RAW_LIMIT", 100)
-    shown = opened(story, story.says("x" * 1000))
-    assert (len(shown.raw), shown.is_raw_cut) == (100, True)
+def test_the_latency_of_a_result_counts_from_its_call_and_of_others_from_the_event_before(story):
+    story.calls("look", "c1")
+    story.says("meanwhile")
+    story.answers("look", "c1")
+    assert (opened(story, 2).elapsed, opened(story, 2).is_answer) == (1.0, False)
+    assert (opened(story, 3).elapsed, opened(story, 3).is_answer) == (2.0, True)
 
 
-def test_actions_and_fields_leave_out_what_is_empty_by_default(story):
-    seq = story.says(
-        "x", actions={"escalate": True, "artifactDelta": {}}, modelVersion="m1", nodeInfo={"path": ""}
-    )
-    shown = opened(story, seq)
-    assert shown.actions == {"escalate": True}
-    assert shown.fields == {"modelVersion": "m1"}
+def test_old_and_new_values_too_long_for_a_line_are_compared_line_by_line(story):
+    story.says("a", delta={"plan": ["walk"] * 40, "n": 1})
+    seq = story.says("b", delta={"plan": [*["walk"] * 39, "ride"], "n": 2})
+    shown = {change.change.key: change.lines for change in opened(story, seq).changes}
+    assert shown["n"] == []
+    assert [line.text.strip() for line in shown["plan"] if line.mark == "added"] == ['"ride"']
 
 
-def test_credentials_are_not_in_the_raw_json(story):
-    config = {"exchangedAuthCredential": {"authType": "oauth2", "oauth2": {"accessToken": "s3cret"}}}
-    seq = story.add(actions={"requestedAuthConfigs": {"c1": config}})
-    assert "s3cret" not in opened(story, seq).raw
+def test_values_of_megabytes_show_how_they_begin(story, monkeypatch):
+    monkeypatch.setattr(inspector, "VALUE_LIMIT", 500)
+    story.says("a", delta={"t": "x" * 3000})
+    [change] = opened(story, story.says("b", delta={"t": "y" * 3000})).changes
+    assert {line.mark for line in change.lines} == {"removed", "added", "skipped"}
+    assert len(change.change.new) == 500
+
+
+def test_a_compaction_names_the_events_it_stands_for(story):
+    for number in range(4):
+        story.says(f"n{number}")
+    span = {"startTimestamp": START + 2, "endTimestamp": START + 3, "compactedContent": said("two things")}
+    shown = opened(story, story.add(actions={"compaction": span}))
+    assert shown.item.covers == (2, 3)
+    assert [part.value for part in shown.compaction.parts] == ["two things"]
+
+
+@pytest.mark.parametrize("span", [{"startTimestamp": 1.0, "endTimestamp": 2.0}, {}, {"startTimestamp": "x"}])
+def test_a_compaction_of_nothing_that_this_session_has_covers_nothing(story, span):
+    story.says("a")
+    shown = opened(story, story.add(actions={"compaction": {**span, "compactedContent": said("s")}}))
+    assert shown.item.covers is None
+    assert shown.compaction.parts[0].value == "s"
+
+
+def test_a_rewind_names_the_first_event_it_takes_back(story):
+    story.says("a")
+    story.invocation = "i2"
+    story.says("b")
+    story.invocation = "i3"
+    assert opened(story, story.add(actions={"rewindBeforeInvocationId": "i2"})).rewinds_to == 2
+    assert opened(story, story.add(actions={"rewindBeforeInvocationId": "gone"})).rewinds_to == 0
+
+
+def test_saved_artifacts_are_things_the_event_does(story):
+    shown = opened(story, story.says("x", actions={"artifactDelta": {"a.txt": 3}, "escalate": True}))
+    assert [(saved.name, saved.version) for saved in shown.saved] == [("a.txt", 3)]
+    assert shown.actions_count == 2
+
+
+def test_the_number_of_queries_does_not_grow_with_the_session(story, django_assert_max_num_queries):
+    for number in range(30):
+        story.calls("look", f"c{number}")
+        story.answers("look", f"c{number}")
+    with django_assert_max_num_queries(15):
+        opened(story, 60)
+
+
+def said(text: str) -> dict[str, object]:
+    return {"role": "model", "parts": [{"text": text}]}

@@ -11,6 +11,7 @@ from django.urls import reverse
 from sessions_app.models import Run
 from sessions_app.runs import rows
 from sessions_app.timeline.questions import CONFIRMATION
+from sessions_app.timeline.window import WINDOW
 from tests.pages.page import Element, parse
 from tests.timeline.story import START, Story
 
@@ -44,33 +45,59 @@ def test_a_session_has_one_page_under_its_ids_and_under_its_key(story, get):
     assert seqs(get("/sessions/weather/ann/s1/")) == seqs(get(page_of(story))) == [1]
 
 
+def bounds(tree: Element) -> tuple[str, str, str]:
+    """Return the seqs between which a window holds every event, and the session's last as it knows."""
+    attrs = tree.one("ol", id="events").attrs
+    return attrs["data-first"], attrs["data-last"], attrs["data-cursor"]
+
+
+def link(tree: Element, side: str) -> str | None:
+    """Return where a page leads on one side, None when there is nothing."""
+    place = tree.one("p", id=side)
+    return None if "hidden" in place.attrs else place.one("a").attrs["href"]
+
+
 def test_the_page_opens_at_the_end_and_links_to_what_is_older(story, get):
-    for number in range(130):
+    for number in range(WINDOW + 30):
         story.says(f"event {number}")
     page = get(page_of(story))
-    assert seqs(page) == list(range(31, 131))
-    older = page.one("li", id="older").one("a")
-    assert older.attrs["href"] == older.attrs["hx-get"] == "?before=31"
+    assert seqs(page) == list(range(31, WINDOW + 31))
+    assert (link(page, "older"), link(page, "newer")) == ("?before=31", None)
     assert seqs(get(page_of(story, "?before=31"))) == list(range(1, 31))
 
 
-def test_older_events_come_as_a_piece_with_the_link_to_those_before(story, get):
-    for number in range(230):
+def test_a_window_is_a_piece_of_the_page_that_knows_its_bounds(story, get):
+    for number in range(3 * WINDOW):
         story.says(f"event {number}")
-    piece = get(page_of(story, "?before=131"), target="older")
-    assert seqs(piece) == list(range(31, 131))
-    assert piece.one("li", id="older").one("a").attrs["href"] == "?before=31"
-    assert not piece.all("html")
-    assert not get(page_of(story, "?before=31"), target="older").one("li", id="older").all("a")
+    last = str(3 * WINDOW)
+    older = get(page_of(story, f"?before={2 * WINDOW + 1}"), target="window")
+    assert seqs(older) == list(range(WINDOW + 1, 2 * WINDOW + 1))
+    assert bounds(older) == (str(WINDOW + 1), str(2 * WINDOW), last)
+    assert not older.all("html")
+    newer = get(page_of(story, f"?after={2 * WINDOW}"), target="window")
+    assert bounds(newer) == (str(2 * WINDOW + 1), last, last)
+    assert (link(newer, "older"), link(newer, "newer")) == (f"?before={2 * WINDOW + 1}", None)
+    assert bounds(get(page_of(story, f"?after={last}"), target="window")) == ("0", "0", last)
 
 
-def test_newer_events_come_as_a_piece_and_end_without_a_link(story, get):
-    for number in range(110):
+@pytest.mark.parametrize(("around", "held"), [(1, 1), (60, 60), (-5, 1), (0, 1), (9999, 120)])
+def test_any_place_of_a_session_can_be_gone_to_without_opening_an_event(story, get, around, held):
+    for number in range(120):
         story.says(f"event {number}")
-    piece = get(page_of(story, "?after=5"), target="newer")
-    assert seqs(piece) == list(range(6, 106))
-    assert piece.one("li", id="newer").one("a").attrs["href"] == "?after=105"
-    assert not get(page_of(story, "?after=105"), target="newer").one("li", id="newer").all("a")
+    page = get(page_of(story, f"?around={around}"))
+    assert held in seqs(page)
+    assert len(seqs(page)) == WINDOW
+    assert not page.all("article", aria_current="true")
+
+
+def test_the_rail_tells_where_the_session_broke(story, get):
+    story.says("one")
+    story.add(errorCode="E", errorMessage="boom")
+    story.says("three")
+    rail = get(page_of(story)).one("div", id="rail")
+    assert rail.attrs["aria-valuemax"] == "3"
+    assert rail.one("svg").attrs["viewbox"] == "0 0 1 3"
+    assert rail.one("path").attrs["d"] == "M0 2h1"
 
 
 @pytest.mark.parametrize("query", ["?seq=20", "?event=e20"])
@@ -243,19 +270,18 @@ def test_an_open_call_asks_for_its_result_until_it_is_answered(story, get):
     assert not get(page_of(story)).all("form", "question")
 
 
-def test_the_inspector_has_parts_delta_raw_json_and_actions(story, get):
+def test_the_inspector_has_parts_delta_actions_details_and_raw_json(story, get):
     story.calls("get_weather", "c1", city="Paris")
     page = get(page_of(story, "?seq=1&tab=raw"))
     tabs = page.one("section", "inspector").all("input", type="radio")
     assert [(tab.attrs["value"], "checked" in tab.attrs) for tab in tabs] == [
         ("parts", False),
         ("delta", False),
-        ("raw", True),
         ("actions", False),
+        ("details", False),
+        ("raw", True),
     ]
-    raw = page.one("pre", id="raw-json")
-    assert json.loads(raw.text) == json.loads(story.event(1).data)
-    assert page.one("button", data_copy_from="raw-json").text == "Copy"
+    assert 'city"Paris"' in page.one("div", id="raw").text
 
 
 def test_the_stored_json_of_an_event_has_an_address(story, client):
@@ -400,11 +426,11 @@ def test_ten_thousand_events_make_a_small_page(story, client, get):
         story.calls("f", f"c{number}", city=f"city {number}")
         story.answers("f", f"c{number}", delta={"n": number, f"k{number % 40}": number})
     page = get(page_of(story))
-    assert len(seqs(page)) == 100
+    assert len(seqs(page)) == WINDOW
     assert len(list(page)) < 4000
 
 
-@pytest.mark.parametrize("target", ["detail", "board", "siblings", "window", "older", "newer"])
+@pytest.mark.parametrize("target", ["detail", "board", "siblings", "window"])
 def test_a_piece_and_the_page_are_not_taken_for_each_other_by_caches(story, client: Client, target: str):
     story.says("hi")
     response = client.get(page_of(story), headers={"HX-Request": "true", "HX-Target": target})

@@ -1,0 +1,87 @@
+"""Search in a JSON value: keys and values that hold a text, in the order they stand in. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app import state
+
+MOST_HITS = 10_000
+"""Hits that are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An entry whose key or value matches; `number` counts from 1, `pointer` is RFC 6901."""
+
+    number: int
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The hits of a search: how many, and one of them. `capped`: there are more than were counted."""
+
+    count: int
+    capped: bool
+    hit: Hit | None
+
+
+def find(value: Any, pattern: re.Pattern[str], number: int = 1) -> Found:
+    """Return how many entries match, and the one of this number; of a number too large, the last.
+
+    An entry counts once, however often its key and its value match. A value of any depth is searched.
+    """
+    count = 0
+    hit: Hit | None = None
+    for path in _matching(value, pattern):
+        if count == MOST_HITS:
+            return Found(count, True, hit)
+        count += 1
+        if count <= max(1, number):
+            hit = Hit(count, _pointer(path))
+    return Found(count, False, hit)
+
+
+def _matching(value: Any, pattern: re.Pattern[str]) -> Iterator[list[str]]:
+    """Yield the names on the way to each entry that matches; the list is the walk's own."""
+    path: list[str] = []
+    if not isinstance(value, dict | list):
+        if pattern.search(_text(value)):
+            yield path
+        return
+    stack = [_entries(value)]
+    while stack:
+        entry = next(stack[-1], None)
+        if entry is None:
+            stack.pop()
+            if path:
+                path.pop()
+            continue
+        name, child, is_key = entry
+        is_branch = isinstance(child, dict | list)
+        path.append(name)
+        if (is_key and pattern.search(name)) or (not is_branch and pattern.search(_text(child))):
+            yield path
+        if is_branch:
+            stack.append(_entries(child))
+        else:
+            path.pop()
+
+
+def _entries(branch: Any) -> Iterator[tuple[str, Any, bool]]:
+    """Yield (name, value, whether the name is a key and not an index)."""
+    if isinstance(branch, dict):
+        return ((str(name), value, True) for name, value in branch.items())
+    return ((str(number), value, False) for number, value in enumerate(branch))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else state.dumps(value)
+
+
+def _pointer(path: list[str]) -> str:
+    return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in path)

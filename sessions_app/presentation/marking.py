@@ -1,0 +1,53 @@
+"""Text in which what a search found is marked, its unseen characters shown as always. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from sessions_app.presentation import visible
+
+MOST_MARKS = 200
+"""Marks in one text; what matches after them stays unmarked."""
+
+BEFORE = 24
+"""Characters before the first match of a text of which only a stretch is shown."""
+
+
+def pattern_of(text: str) -> re.Pattern[str]:
+    """Return what finds a text wherever it stands, in capitals or not."""
+    return re.compile(re.escape(text), re.IGNORECASE)
+
+
+def text_html(text: str, pattern: re.Pattern[str]) -> SafeString:
+    """Return text as HTML with its matches marked."""
+    return _marked(text, pattern, visible.text_html)
+
+
+def name_html(name: str, pattern: re.Pattern[str]) -> SafeString:
+    """Return a name as HTML with its matches marked."""
+    return _marked(name, pattern, visible.name_html)
+
+
+def beginning(text: str, length: int, pattern: re.Pattern[str] | None = None) -> SafeString:
+    """Return the first characters of a text, or a stretch with its first match marked."""
+    match = pattern.search(text) if pattern else None
+    if pattern is None or match is None:
+        return visible.text_html(text[:length])
+    start = max(0, match.start() - BEFORE) if match.end() > length else 0
+    shown = text_html(text[start : start + length], pattern)
+    return format_html("…{}", shown) if start else shown
+
+
+def _marked(text: str, pattern: re.Pattern[str], shown: Callable[[str], SafeString]) -> SafeString:
+    pieces: list[str] = []
+    end = 0
+    for number, match in enumerate(pattern.finditer(text)):
+        if number == MOST_MARKS:
+            break
+        pieces += [shown(text[end : match.start()]), format_html("<mark>{}</mark>", shown(match[0]))]
+        end = match.end()
+    return SafeString("".join([*pieces, shown(text[end:])]))

@@ -1,0 +1,150 @@
+"""What an event does besides saying something: every field of `EventActions`, in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.timeline.items import SIGNAL_ICONS
+from sessions_app.timeline.parts import Part, parts_of
+
+EMPTY: tuple[Any, ...] = (None, {}, [])
+
+BESIDE = frozenset({"stateDelta", "artifactDelta"})
+"""Fields that are shown in places of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that an event does.
+
+    Attributes:
+        name: the field of `EventActions`.
+        icon: of its kind.
+        said: what it means, as a sentence.
+        value: what is shown as JSON below it; None: the sentence says all.
+        pointer: the place of `value` in the event.
+        is_known: ADK's `EventActions` has such a field.
+    """
+
+    name: str
+    icon: str
+    said: str
+    value: Any = None
+    pointer: str = ""
+    is_known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """The summary that a model sees in place of the events of a time span, in epoch seconds."""
+
+    start: float | None
+    end: float | None
+    parts: list[Part]
+
+
+def actions_of(actions: Mapping[str, Any]) -> list[Action]:
+    """Return what the actions of an event do; what is empty by default does nothing."""
+    told = set(BESIDE)
+    if actions.get("transferToAgent"):
+        told.add("transferReason")
+    if compaction_of(actions):
+        told.add("compaction")
+    return [
+        _action(name, value, actions)
+        for name, value in actions.items()
+        if name not in told and value not in EMPTY
+    ]
+
+
+def compaction_of(actions: Mapping[str, Any]) -> Compaction | None:
+    """Return the compaction that the actions carry, None when there is none."""
+    said = actions.get("compaction")
+    if not isinstance(said, dict):
+        return None
+    content = said.get("compactedContent")
+    parts = parts_of(content, "/actions/compaction/compactedContent")
+    return Compaction(_time(said.get("startTimestamp")), _time(said.get("endTimestamp")), parts)
+
+
+def rewound_invocation(actions: Mapping[str, Any]) -> str:
+    """Return the invocation before which the session goes back, empty when it does not."""
+    target = actions.get("rewindBeforeInvocationId")
+    return target if isinstance(target, str) else ""
+
+
+def _action(name: str, value: Any, actions: Mapping[str, Any]) -> Action:
+    icon = SIGNAL_ICONS.get(name, "control")
+    pointer = "/actions/" + name.replace("~", "~0").replace("/", "~1")
+    words = _WORDS.get(name)
+    if words is None:
+        return Action(name, icon, name, value, pointer, is_known=False)
+    said = words(value, actions)
+    return Action(name, icon, said, None if _says_all(name, value) else value, pointer)
+
+
+def _says_all(name: str, value: Any) -> bool:
+    return name == "route" or (name not in _WITH_VALUE and not isinstance(value, dict | list))
+
+
+_WITH_VALUE = frozenset({"agentState", "setModelResponse"})
+
+Words = Callable[[Any, Mapping[str, Any]], str]
+
+
+def _transfer(value: Any, actions: Mapping[str, Any]) -> str:
+    reason = actions.get("transferReason")
+    return f"Hands over to {value}" + (f": {reason}" if reason else "")
+
+
+def _confirmations(value: Any, actions: Mapping[str, Any]) -> str:
+    hints = [str(each.get("hint") or "") for each in _each(value) if isinstance(each, dict)]
+    asked = "; ".join(hint for hint in hints if hint)
+    return f"Asks for a yes or no to {_number(value, 'call')}" + (f": {asked}" if asked else "")
+
+
+def _route(value: Any, actions: Mapping[str, Any]) -> str:
+    routes = value if isinstance(value, list) else [value]
+    return "The workflow goes on by the route " + ", ".join(str(route) for route in routes)
+
+
+def _yes(text: str, otherwise: str) -> Words:
+    return lambda value, actions: (
+        text if value is True else otherwise if value is False else f"{text} ({value})"
+    )
+
+
+_WORDS: dict[str, Words] = {
+    "skipSummarization": _yes(
+        "The result is not summarised by the model: it is the answer", "The model summarises the result"
+    ),
+    "transferToAgent": _transfer,
+    "transferReason": lambda value, actions: f"Why it hands over: {value}",
+    "escalate": _yes(
+        "Escalates: hands back to the agent above, and ends a loop", "Does not escalate to the agent above"
+    ),
+    "requestedAuthConfigs": lambda value, actions: f"Asks for credentials for {_number(value, 'call')}",
+    "requestedToolConfirmations": _confirmations,
+    "compaction": lambda value, actions: "Sums up earlier events",
+    "endOfAgent": _yes("The agent has finished its run", "The agent goes on"),
+    "agentState": lambda value, actions: "Checkpoint: from here the agent can go on after a pause",
+    "rewindBeforeInvocationId": lambda value, actions: f"Goes back to before the invocation {value}",
+    "route": _route,
+    "renderUiWidgets": lambda value, actions: f"Asks the page to show {_number(value, 'widget')}",
+    "setModelResponse": lambda value, actions: "Sets the answer of the model, in the shape asked for",
+}
+
+
+def _number(value: Any, word: str) -> str:
+    number = len(value) if isinstance(value, dict | list) else 1
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _each(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else []
+
+
+def _time(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,220 @@
+"""Two events of a session side by side, field by field, and the state between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessions_app.errors import BadInput, EventMissing
+from sessions_app.models import AgentSession, Event
+from sessions_app.presentation import textdiff, valuediff
+from sessions_app.presentation.textdiff import Piece
+from sessions_app.presentation.valuediff import Line
+from sessions_app.timeline import details
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.changes import cut
+from sessions_app.timeline.difference import Differences, differences
+from sessions_app.timeline.parts import Part, parts_of
+
+TEXT_LIMIT = 20_000
+"""Characters of a text that are compared word by word and shown."""
+
+SHORT = 32
+"""Characters of texts that stand side by side as they are: words, names and ids."""
+
+KEYS_SHOWN = 100
+"""Keys of the state between the events that are shown."""
+
+NOT_COMPARED = frozenset(
+    {"id", "content", "actions", "usageMetadata", "invocationId", "author", "timestamp", "branch"}
+)
+"""Fields of an event that are compared under names of their own, or, as its id, always differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A field of both events. What one of them lacks is None.
+
+    Attributes:
+        name: of the field, in words.
+        left, right: the values as text, cut when long; the `pieces` or `lines` tell then.
+        differs: the values are not the same.
+        by: how much a number has grown, with its sign; empty for what is no number.
+        left_pieces, right_pieces: texts, what differs marked.
+        lines: JSON line by line.
+    """
+
+    name: str
+    left: str | None
+    right: str | None
+    differs: bool
+    by: str = ""
+    left_pieces: list[Piece] = field(default_factory=list)
+    right_pieces: list[Piece] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two events, `left` the one that the other is compared with, and what the state became between them."""
+
+    left: Event
+    right: Event
+    rows: list[Row]
+    state: Differences
+
+    @property
+    def different(self) -> list[Row]:
+        """The fields that differ."""
+        return [row for row in self.rows if row.differs]
+
+    @property
+    def same(self) -> list[Row]:
+        """The fields that do not."""
+        return [row for row in self.rows if not row.differs]
+
+    @property
+    def seconds(self) -> float:
+        """Time between them, whichever came first."""
+        return abs(self.right.timestamp - self.left.timestamp)
+
+    @property
+    def apart(self) -> int:
+        """How many events the right one is after the left one; negative: before."""
+        return self.right.seq - self.left.seq
+
+
+def compare(session: AgentSession, left: int, right: int) -> Comparison:
+    """Return the comparison of two events, by their seqs.
+
+    Raises:
+        EventMissing: the session has no such event.
+        BadInput: they are one event.
+    """
+    if left == right:
+        raise BadInput(
+            f"Event {left} cannot be compared with itself.", hint="Choose another event on one of the sides."
+        )
+    first, second = _find(session, left), _find(session, right)
+    ours, theirs = dict(_fields(first)), dict(_fields(second))
+    names = [*ours, *(name for name in theirs if name not in ours)]
+    return Comparison(
+        left=first,
+        right=second,
+        rows=[_row(name, ours.get(name), theirs.get(name)) for name in names],
+        state=differences(session, str(first.seq), second, limit=KEYS_SHOWN),
+    )
+
+
+def like_before(session: AgentSession, seq: int) -> int:
+    """Return the seq of the event of the same kind that came last before one: of the same author when there is one.
+
+    Without any, that of the event before it; 0 when it is the first.
+
+    Raises:
+        EventMissing: the session has no such event.
+    """
+    event = _find(session, seq)
+    earlier = windows.rows_of(session).filter(kind=event.kind, seq__lt=seq).order_by("-seq")
+    near = list(earlier.values_list("seq", "author")[:LIKE_LOOKED_AT])
+    same = next((other for other, author in near if author == event.author), 0)
+    return same or (near[0][0] if near else seq - 1)
+
+
+LIKE_LOOKED_AT = 200
+
+
+def _find(session: AgentSession, seq: int) -> Event:
+    event = windows.find_event(session, seq=seq)
+    if event is None:
+        raise EventMissing(
+            f"This session has no event {seq}.", hint=f"It has {session.last_seq} events: choose one of them."
+        )
+    return event
+
+
+def _fields(event: Event) -> Iterator[tuple[str, Any]]:
+    """Yield every field of an event that can be compared, by its name in words."""
+    body = json.loads(event.data)
+    yield "kind", str(event.get_kind_display())
+    yield "author", event.author
+    yield "invocation", event.invocation_id
+    yield "branch", event.branch
+    yield from _contents(parts_of(body.get("content")))
+    usage = body.get("usageMetadata")
+    for name, value in (usage if isinstance(usage, dict) else {}).items():
+        yield f"usage · {name}", value
+    actions = body.get("actions")
+    for name, value in (actions if isinstance(actions, dict) else {}).items():
+        inner = value.items() if name in _OPENED and isinstance(value, dict) else [("", value)]
+        for key, each in inner:
+            yield f"{_OPENED.get(name, 'action')} · {key or name}", each
+    for name, value in body.items():
+        if name not in NOT_COMPARED and value not in details.EMPTY:
+            yield details.WORDS.get(name) or str(name), value
+
+
+_OPENED = {"stateDelta": "state delta", "artifactDelta": "artifact"}
+
+
+def _contents(parts: list[Part]) -> Iterator[tuple[str, Any]]:
+    """Yield what the parts hold; a part is compared with the part of its type that has the same place among these."""
+    counts: dict[str, int] = {}
+    for part in parts:
+        kind = "thought" if part.is_thought else _KINDS.get(part.type, part.type)
+        counts[kind] = counts.get(kind, 0) + 1
+        name = kind if counts[kind] == 1 else f"{kind} {counts[kind]}"
+        if part.type in ("functionCall", "functionResponse"):
+            yield f"{name} · name", part.value.get("name")
+            body = "args" if part.type == "functionCall" else "response"
+            yield f"{name} · {body}", part.value.get(body)
+        elif part.media:
+            media = part.media
+            yield name, {"type": media.mime, "name": media.name, "bytes": media.size, "uri": media.uri}
+        else:
+            yield name, part.value
+        if part.extras:
+            yield f"{name} · more", part.extras
+
+
+_KINDS = {
+    "functionCall": "call",
+    "functionResponse": "result",
+    "inlineData": "blob",
+    "fileData": "file",
+    "executableCode": "code",
+    "codeExecutionResult": "output of code",
+}
+
+
+def _row(name: str, left: Any, right: Any) -> Row:
+    if left == right and type(left) is type(right):
+        return Row(name, _shown(left), _shown(right), differs=False)
+    if isinstance(left, str) and isinstance(right, str) and max(len(left), len(right)) > SHORT:
+        return _texts(name, left, right)
+    ours, theirs = _json(left), _json(right)
+    if valuediff.is_brief(ours, theirs) or left is None or right is None:
+        return Row(name, _shown(left), _shown(right), differs=True, by=_by(left, right))
+    return Row(name, cut(ours, 200), cut(theirs, 200), differs=True, lines=valuediff.lines(ours, theirs))
+
+
+def _texts(name: str, left: str, right: str) -> Row:
+    ours, theirs = textdiff.compare(left[:TEXT_LIMIT], right[:TEXT_LIMIT])
+    return Row(name, left, right, differs=True, left_pieces=ours, right_pieces=theirs)
+
+
+def _shown(value: Any) -> str | None:
+    return cut(value if isinstance(value, str) else _json(value), 2_000)
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _by(left: Any, right: Any) -> str:
+    numbers = [
+        value for value in (left, right) if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+    return f"{numbers[1] - numbers[0]:+,}" if len(numbers) == 2 else ""

@@ -1,0 +1,66 @@
+"""The stored JSON of an event as a tree: opened level by level, opened whole within bounds, or opened at a hit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from django.utils.safestring import SafeString
+
+from sessions_app.models import Event
+from sessions_app.presentation import jsonfind, jsontree, marking
+from sessions_app.presentation.jsonfind import Found
+
+DEPTH = 6
+"""How deep the tree starts open, as far as its bounds go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """The tree, and what a search in it found: None when nothing was searched for."""
+
+    tree: SafeString
+    text: str
+    size: int
+    found: Found | None
+
+    @property
+    def number(self) -> int:
+        """Number of the hit that is open, 0 when there is none."""
+        return self.found.hit.number if self.found and self.found.hit else 0
+
+    @property
+    def previous(self) -> int:
+        """Number of the hit before it; before the first comes the last."""
+        return self.number - 1 if self.number > 1 else self._count
+
+    @property
+    def next(self) -> int:
+        """Number of the hit after it; after the last comes the first."""
+        return self.number % self._count + 1 if self._count else 0
+
+    @property
+    def _count(self) -> int:
+        return self.found.count if self.found else 0
+
+
+def raw_of(event: Event, url: str, text: str = "", number: int = 1, *, is_open: bool = False) -> Raw:
+    """Return the JSON of an event whose `data` is loaded.
+
+    Args:
+        event: the event.
+        url: serves the pieces of the tree.
+        text: what to search for in keys and values.
+        number: which hit to open.
+        is_open: open all branches, as far as the bounds of a tree go; a search comes first.
+    """
+    body = json.loads(event.data)
+    size = len(event.data)
+    if not text:
+        tree = jsontree.render_all(body, url=url) if is_open else jsontree.render(body, url=url, depth=DEPTH)
+        return Raw(tree, "", size, None)
+    pattern = marking.pattern_of(text)
+    found = jsonfind.find(body, pattern, number)
+    if found.hit is None:
+        return Raw(jsontree.render(body, url=url, depth=DEPTH), text, size, found)
+    return Raw(jsontree.render_at(body, found.hit, url=url, pattern=pattern), text, size, found)

@@ -1,0 +1,123 @@
+"""One event by itself, its JSON whole and in pieces, and two events side by side."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from devui.http import json_text
+from sessions_app.errors import EventMissing
+from sessions_app.forms import PieceQuery, QueryForm
+from sessions_app.found import find_session
+from sessions_app.models import AgentSession, Event
+from sessions_app.presentation import jsontree, marking
+from sessions_app.timeline import comparison
+
+FIND_LENGTH = 500
+"""Most characters of a text to search for."""
+
+
+class EventPieceQuery(PieceQuery):
+    """Which piece of an event is wanted: `pointer` below `base`, as a `tree` in which `find` is marked.
+
+    `text` is the whole value for copying, `stretch` what follows in a long text.
+    """
+
+    base = forms.CharField(required=False, strip=False)
+    until = forms.IntegerField(required=False, min_value=0)
+    find = forms.CharField(required=False, strip=False, max_length=FIND_LENGTH)
+    form = forms.ChoiceField(required=False, choices=[(name, name) for name in ("tree", "text", "stretch")])
+
+
+@require_safe
+def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+    """Answer an event's JSON as it is stored or, with a pointer, a piece of it as a tree or as text.
+
+    Raises:
+        EventMissing: no such event.
+        NotFound: there is nothing at the pointer.
+    """
+    data = Event.objects.filter(session__pk=pk, seq=seq).values_list("data", flat=True).first()
+    if data is None:
+        raise EventMissing(
+            f"Session {pk} has no event {seq}.", hint="It may have been deleted: reload the page."
+        )
+    if "pointer" not in request.GET:
+        return json_text(data)
+    query = EventPieceQuery(request.GET).read()
+    value = jsontree.resolve(json.loads(data), query["base"])
+    if query["form"] == "text":
+        return HttpResponse(_text(jsontree.resolve(value, query["pointer"])), content_type="text/plain")
+    url, offset = _without_place(request), query["offset"] or 0
+    if query["form"] == "stretch":
+        return HttpResponse(jsontree.render_stretch(value, query["pointer"], offset=offset, url=url))
+    piece = jsontree.render_piece(
+        value,
+        query["pointer"],
+        offset=offset,
+        until=query["until"],
+        url=url,
+        pattern=marking.pattern_of(query["find"]) if query["find"] else None,
+    )
+    return HttpResponse(piece)
+
+
+class CompareQuery(QueryForm):
+    """Which events are compared, by their seqs. Without `left` it is the one of its kind before the right one."""
+
+    left = forms.IntegerField(required=False, min_value=1)
+    right = forms.IntegerField(required=False, min_value=1)
+
+
+@require_safe
+def compare(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show two events of a session side by side; with one of them or none, go to where both are named.
+
+    Raises:
+        SessionMissing: no such session.
+        EventMissing: it has no such event.
+        BadInput: they are one event.
+    """
+    session = find_session(pk)
+    query = CompareQuery(request.GET).read()
+    if query["left"] is None or query["right"] is None:
+        return _compared(session, query["left"], query["right"])
+    compared = comparison.compare(session, query["left"], query["right"])
+    context = {
+        "session": session,
+        "name": session.title or session.first_text or session.session_id,
+        "compared": compared,
+    }
+    return render(request, "devui/sessions/event_compare.html", context)
+
+
+def _compared(session: AgentSession, left: int | None, right: int | None) -> HttpResponse:
+    right = right or session.last_seq
+    left = left or comparison.like_before(session, right)
+    if not left or left == right:
+        raise EventMissing(
+            f"There is no event to compare event {right} with.",
+            hint="Name two events of the session: ?left=1&right=2.",
+        )
+    address = reverse("event-compare", kwargs={"pk": session.pk})
+    return redirect(f"{address}?left={left}&right={right}")
+
+
+def _text(value: Any) -> str:
+    """Return what is copied: a string as it is, anything else as JSON for reading."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _without_place(request: HttpRequest) -> str:
+    """Return the address of the same tree's other pieces."""
+    kept = QueryDict(mutable=True)
+    for name in ("base", "find", "form"):
+        if request.GET.get(name):
+            kept[name] = request.GET[name]
+    return f"{request.path}?{kept.urlencode()}" if kept else request.path

@@ -1,0 +1,27 @@
+// Copying: <button data-copy="text"> copies its text; with data-copy-from, the text of the element of that id.
+
+import { showError } from "./toasts.js";
+
+/** Copy a text and let the button say that it was done. */
+export async function copy(button, text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    flash(button);
+  } catch {
+    showError("The text could not be copied.", "This browser allows copying only on https or localhost.");
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy], [data-copy-from]");
+  if (!button) return;
+  copy(button, button.dataset.copy ?? document.getElementById(button.dataset.copyFrom)?.textContent ?? "");
+});
+
+function flash(button) {
+  const use = button.querySelector("use");
+  if (!use) return;
+  const before = use.getAttribute("href");
+  use.setAttribute("href", before.replace(/#.*$/, "#ok"));
+  setTimeout(() => use.setAttribute("href", before), 1200);
+}

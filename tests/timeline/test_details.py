@@ -1,0 +1,186 @@
+"""What an event says of itself, and what it does, in words. No store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from pydantic.alias_generators import to_camel
+
+from sessions_app.timeline import details
+from sessions_app.timeline.actions import actions_of, compaction_of, rewound_invocation
+from sessions_app.timeline.details import details_of
+from tests.sessions.full_event import full_event
+
+FULL: dict[str, Any] = full_event().model_dump(exclude_none=True, by_alias=True, mode="json")
+
+
+def test_every_field_of_adks_event_has_a_place():
+    named = {to_camel(name) for name in Event.model_fields}
+    known = details.SHOWN_ELSEWHERE | details.SPECIAL | set(details.WORDS) | set(details.TREES)
+    assert named <= known, named - known
+
+
+def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
+    shown = details_of(FULL)
+    assert all(tree.is_known for tree in shown.trees)
+    words = dict(shown.facts)
+    assert words["model"] == "scripted-1"
+    assert words["finish reason"] == "STOP"
+    assert words["interrupted"] == "yes"
+    assert words["long-running calls"] == "call-1, call-2"
+    assert (words["node"], words["output for"], words["message is output"]) == ("wf@1/agent@2", "wf@1", "yes")
+    assert {tree.pointer for tree in shown.trees} == {f"/{name}" for name in details.TREES}
+    assert shown.grounding.queries == [("web", "weather")]
+    assert [source.url for source, _ in shown.citations] == ["https://example.org"]
+    assert [(heard.text, heard.is_finished) for heard in shown.transcriptions] == [
+        ("in", True),
+        ("out", False),
+    ]
+
+
+def test_fields_that_nobody_knows_are_kept_and_said_to_be_unknown():
+    [tree] = details_of({"fieldOf/tomorrow": {"x": 1}}).trees
+    assert (tree.title, tree.value, tree.pointer, tree.is_known) == (
+        "fieldOf/tomorrow",
+        {"x": 1},
+        "/fieldOf~1tomorrow",
+        False,
+    )
+
+
+def test_a_value_too_long_for_a_line_opens_as_json():
+    shown = details_of({"modelVersion": "m" * 1000, "partial": False})
+    assert shown.facts == [("partial", "no")]
+    assert [(tree.title, tree.is_known) for tree in shown.trees] == [("model", True)]
+
+
+@pytest.mark.parametrize("name", sorted(details.SPECIAL))
+@pytest.mark.parametrize("value", ["x", 3, [1], [{"a": None}], {"webSearchQueries": "x", "citations": 3}])
+def test_a_field_of_another_shape_is_shown_as_it_came(name: str, value: object):
+    shown = details_of({name: value})
+    if not isinstance(value, dict) and not (name == "avgLogprobs" and value == 3):
+        assert [tree.value for tree in shown.trees] == [value]
+
+
+def test_an_event_that_says_nothing_of_itself_has_no_details():
+    assert details_of({"content": {}, "nodeInfo": {"path": ""}, "actions": {}}).is_empty
+    assert not details_of({"finishReason": "STOP"}).is_empty
+
+
+def test_tokens_are_told_by_kind_and_add_up():
+    usage = details_of(
+        {
+            "usageMetadata": {
+                "promptTokenCount": 1000,
+                "cachedContentTokenCount": 750,
+                "candidatesTokenCount": 50,
+                "thoughtsTokenCount": 150,
+                "toolUsePromptTokenCount": 50,
+                "totalTokenCount": 1250,
+                "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 1000}],
+                "trafficType": "ON_DEMAND",
+            }
+        }
+    ).usage
+    assert [(share.name, share.count, share.width) for share in usage.bar] == [
+        ("cached", 750, 60.0),
+        ("prompt", 250, 20.0),
+        ("tool", 50, 4.0),
+        ("thoughts", 150, 12.0),
+        ("output", 50, 4.0),
+    ]
+    assert [share.start for share in usage.bar] == [0, 60.0, 80.0, 84.0, 96.0]
+    assert (usage.total, usage.cached_percent) == (1250, 75)
+    assert usage.modalities == [("prompt", "TEXT", 1000)]
+    assert usage.more == {"trafficType": "ON_DEMAND"}
+
+
+def test_the_average_probability_of_a_token_is_told_in_percent():
+    assert details_of({"avgLogprobs": 0}).certainty == (0.0, 100.0)
+    assert details_of({"avgLogprobs": -0.6931471805599453}).certainty[1] == pytest.approx(50)
+    assert details_of({"avgLogprobs": 400.0}).certainty[1] == 100
+
+
+def test_grounding_leads_from_the_answer_to_its_sources():
+    grounding = details_of(
+        {
+            "groundingMetadata": {
+                "groundingChunks": [
+                    {"web": {"uri": "https://example.org/a", "title": "A"}},
+                    {"retrievedContext": {"uri": "gs://kb/doc", "text": "said so"}},
+                    {"web": {"uri": "javascript:alert(1)"}},
+                ],
+                "groundingSupports": [
+                    {
+                        "segment": {"text": "so it is"},
+                        "groundingChunkIndices": [0, 1],
+                        "confidenceScores": [0.9],
+                    }
+                ],
+                "searchEntryPoint": {"renderedContent": "<script>"},
+            }
+        }
+    ).grounding
+    assert [(source.number, source.title, source.url) for source in grounding.sources] == [
+        (1, "A", "https://example.org/a"),
+        (2, "gs://kb/doc", ""),
+        (3, "javascript:alert(1)", ""),
+    ]
+    assert [(support.text, support.sources) for support in grounding.supports] == [
+        ("so it is", [(1, 90), (2, None)])
+    ]
+    assert grounding.more == {"searchEntryPoint": {"renderedContent": "<script>"}}
+
+
+def test_the_context_cache_is_read_in_adks_snake_case_and_in_others():
+    for spelled in ({"cache_name": "c/1", "invocations_used": 3}, {"cacheName": "c/1", "invocationsUsed": 3}):
+        cache = details_of({"cacheMetadata": {**spelled, "new": 1}}).cache
+        assert (cache.name, cache.invocations, cache.created_at, cache.more) == ("c/1", 3, None, {"new": 1})
+
+
+def test_every_field_of_adks_actions_has_words():
+    said = actions_of(FULL["actions"])
+    beside = {"stateDelta", "artifactDelta", "transferReason", "compaction"}
+    assert {action.name for action in said} == {to_camel(name) for name in EventActions.model_fields} - beside
+    assert all(action.is_known for action in said)
+    words = {action.name: action.said for action in said}
+    assert words["transferToAgent"] == "Hands over to other: knows more"
+    assert words["route"] == "The workflow goes on by the route left, 1, True"
+    assert words["requestedToolConfirmations"] == "Asks for a yes or no to 1 call: sure?"
+
+
+def test_what_a_sentence_does_not_say_is_shown_as_json():
+    shown = {action.name: action.value for action in actions_of(FULL["actions"])}
+    assert shown["agentState"] == {"step": 2, "nothing": None}
+    assert shown["setModelResponse"] == {"structured": [1]}
+    assert shown["escalate"] is shown["route"] is shown["rewindBeforeInvocationId"] is None
+
+
+def test_an_action_that_nobody_knows_is_kept():
+    [action] = actions_of({"beam/up": [1], "stateDelta": {"a": 1}, "escalate": None})
+    assert (action.said, action.value, action.pointer, action.is_known) == (
+        "beam/up",
+        [1],
+        "/actions/beam~1up",
+        False,
+    )
+
+
+def test_a_reason_without_a_transfer_and_a_refusal_to_escalate_are_told():
+    said = [action.said for action in actions_of({"transferReason": "why", "escalate": False})]
+    assert said == ["Why it hands over: why", "Does not escalate to the agent above"]
+
+
+def test_a_compaction_has_a_span_and_parts():
+    compaction = compaction_of(FULL["actions"])
+    assert (compaction.start, compaction.end) == (1.25, 2.5)
+    assert compaction.parts[0].pointer == "/actions/compaction/compactedContent/parts/0"
+    assert compaction_of({"compaction": "x"}) is None
+
+
+def test_a_rewind_names_an_invocation():
+    assert rewound_invocation(FULL["actions"]) == "i-0"
+    assert rewound_invocation({"rewindBeforeInvocationId": 3}) == ""

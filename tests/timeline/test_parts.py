@@ -1,0 +1,73 @@
+"""Parts of content, told apart. No store."""
+
+from __future__ import annotations
+
+from sessions_app.timeline import parts
+from sessions_app.timeline.parts import Part, parts_of
+
+
+def part(**body: object) -> Part:
+    [found] = parts_of({"parts": [body]})
+    return found
+
+
+def test_every_kind_of_part_is_told_apart():
+    bodies = [
+        {"text": "hm", "thought": True},
+        {"text": "hello"},
+        {"functionCall": {"id": "c1", "name": "f", "args": {}}},
+        {"functionResponse": {"id": "c1", "name": "f", "response": {}}},
+        {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
+        {"fileData": {"mimeType": "text/plain", "fileUri": "gs://x/y"}},
+        {"executableCode": {"code": "1+1", "language": "PYTHON"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
+        {"toolCall": {"id": "t", "toolType": "GOOGLE_SEARCH", "args": {}}},
+        {"toolResponse": {"id": "t", "toolType": "GOOGLE_SEARCH", "response": {}}},
+        {"videoMetadata": {"fps": 1}},
+    ]
+    found = parts_of({"parts": bodies})
+    assert [(each.type, each.is_thought) for each in found[:2]] == [("text", True), ("text", False)]
+    assert [each.type for each in found[2:]] == [*parts.FIELDS, "other"]
+    assert [each.pointer for each in found] == [f"/content/parts/{n}" for n in range(len(bodies))]
+    assert found[-1].value == bodies[-1]
+
+
+def test_content_that_is_no_content_has_no_parts():
+    for content in (None, "x", [], {}, {"parts": None}, {"parts": "x"}, {"parts": [None, 3, "x"]}):
+        assert parts_of(content) == []
+
+
+def test_a_part_that_is_not_what_its_name_says_is_shown_as_it_is():
+    for body in ({"functionCall": "x"}, {"inlineData": None}, {"text": 3}):
+        assert (part(**body).type, part(**body).media) == ("other", None)
+
+
+def test_media_are_described_without_their_bytes():
+    blob = part(inlineData={"mimeType": "image/png", "data": "A" * 398 + "==", "displayName": "a.png"}).media
+    assert (blob.mime, blob.name, blob.size, blob.uri) == ("image/png", "a.png", 298, "")
+    file = part(fileData={"mimeType": "text/plain", "fileUri": "gs://x/y"}).media
+    assert (file.size, file.uri) == (None, "gs://x/y")
+
+
+def test_the_media_of_a_tools_answer_are_found_where_they_stand():
+    answer = {"name": "f", "response": {}, "parts": [{"inlineData": {"data": "AAAA"}}, {"text": "x"}]}
+    [media] = part(functionResponse=answer).answers_media
+    assert (media.size, media.pointer) == (3, "/content/parts/0/functionResponse/parts/0")
+
+
+def test_what_a_part_holds_besides_is_kept():
+    shown = part(text="x", thoughtSignature="c2ln", videoMetadata={"fps": 1})
+    assert shown.extras == {"thoughtSignature": "c2ln", "videoMetadata": {"fps": 1}}
+    call = part(
+        functionCall={"id": "c", "name": "f", "args": {}, "willContinue": True, "odd": 1}, thought=True
+    )
+    assert call.extras == {"willContinue": True, "odd": 1}
+    assert part(odd={"a": 1}).extras == {}
+
+
+def test_a_long_text_begins_and_says_how_much_follows(monkeypatch):
+    monkeypatch.setattr(parts, "TEXT_SHOWN", 10)
+    assert part(text="x" * 25).text == parts.Text("x" * 10, 15, "/content/parts/0/text")
+    code = part(executableCode={"code": "y" * 12})
+    assert code.text == parts.Text("y" * 10, 2, "/content/parts/0/executableCode/code")
+    assert part(functionCall={"name": "f"}).text.shown == ""

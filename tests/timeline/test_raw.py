@@ -1,0 +1,133 @@
+"""An event's JSON on the page: the tree, the search in it, its pieces, and what is copied."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.urls import reverse
+
+from sessions_app.presentation.visible import name
+from tests.pages.page import parse
+from tests.timeline.story import Story
+from tests.unseen import EVIL
+
+
+def page_of(story: Story, query: str = "") -> str:
+    return reverse("session-by-pk", kwargs={"pk": story.pk}) + query
+
+
+def json_of(story: Story, query: str = "") -> str:
+    return reverse("event-json", kwargs={"pk": story.pk, "seq": 1}) + query
+
+
+def test_the_tree_is_built_only_when_it_is_looked_at(story, get):
+    story.says("hello")
+    lazy = get(page_of(story, "?seq=1")).one("div", id="raw")
+    assert lazy.attrs["hx-get"] == "?tab=raw&seq=1"
+    assert not lazy.all("div", css="json")
+    shown = get(page_of(story, "?seq=1&tab=raw"), target="raw")
+    assert 'text"hello"' in shown.text
+
+
+def test_a_search_opens_its_hits_one_by_one(story, get):
+    story.calls("look", "c1", rows=[{"city": "Paris"}, {"city": "Rome"}, {"city": "paris"}])
+    shown = get(page_of(story, "?seq=1&tab=raw&raw=paris&hit=2")).one("div", id="raw")
+    assert shown.one("p", css="raw-hits").text == "2 of 2"
+    pointer = shown.one("li", id="json-hit").attrs["data-pointer"]
+    assert pointer == "/content/parts/0/functionCall/args/rows/2/city"
+    previous, following = shown.all("a", css="icon-button")
+    assert previous.attrs["href"] == "?tab=raw&seq=1&raw=paris&hit=1#json-hit"
+    assert following.attrs["href"] == "?tab=raw&seq=1&raw=paris&hit=1#json-hit", (
+        "after the last comes the first"
+    )
+
+
+def test_a_search_without_hits_says_what_was_searched_for(story, get):
+    story.says("hello")
+    shown = get(page_of(story, "?seq=1&tab=raw&raw=%3Cb%3Enothing"), target="raw")
+    assert "no key or value holds “<b>nothing”" in shown.text
+    assert not shown.all("b")
+
+
+def test_the_search_is_a_form_that_works_without_scripts(story, get):
+    story.says("hello")
+    form = get(page_of(story, "?seq=1&tab=raw&raw=hel")).one("form", css="raw-tools")
+    assert {field.attrs["name"]: field.attrs["value"] for field in form.all("input")} == {
+        "tab": "raw",
+        "seq": "1",
+        "raw": "hel",
+    }
+
+
+def test_everything_can_be_opened(story, get):
+    story.calls("look", "c1", deep={"er": {"and": {"deeper": 1}}})
+    shown = get(page_of(story, "?seq=1&tab=raw&open=all"), target="raw")
+    assert all("open" in branch.attrs for branch in shown.all("details"))
+
+
+def test_a_piece_below_a_base_keeps_base_and_search(story, client):
+    story.calls("look", "c1", **{"a&b": {"rows": [{"x": "hit"}] * 30}})
+    query = "?base=/content/parts/0/functionCall/args/a%26b&find=hit&pointer=/rows"
+    piece = parse(client.get(json_of(story, query)).content)
+    inner = piece.all("details")[0].attrs["hx-get"]
+    assert inner == json_of(story, "?base=%2Fcontent%2Fparts%2F0%2FfunctionCall%2Fargs%2Fa%26b&find=hit") + (
+        "&pointer=%2Frows%2F0&offset=0"
+    )
+    assert parse(client.get(inner).content).one("mark").text == "hit"
+
+
+def test_what_is_copied_is_the_value_letter_by_letter(story, client):
+    story.says(EVIL, custom={"n": 2**60, "t": [EVIL]})
+
+    def copied(pointer: str) -> str:
+        answer = client.get(json_of(story), {"pointer": pointer, "form": "text"})
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        return answer.content.decode()
+
+    assert copied("/content/parts/0/text") == EVIL
+    assert copied("/custom/n") == str(2**60)
+    assert json.loads(copied("")) == json.loads(story.event(1).data)
+
+
+def test_what_nobody_sees_is_shown_in_the_tree(story, get):
+    story.says("x", custom={EVIL: EVIL})
+    shown = get(page_of(story, "?seq=1&tab=raw&open=all"), target="raw")
+    assert {leaf.text for leaf in shown.all("bdi", css="json-key")} >= {name(EVIL)}
+    assert {leaf.text for leaf in shown.all("bdi", css="json-string")} >= {f'"{name(EVIL)}"'}
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("?pointer=/gone", 404), ("?pointer=&base=/content/parts/9", 404), ("?pointer=&form=pdf", 400)],
+)
+def test_pieces_that_are_not_there_are_refused(story, client, query, status):
+    story.says("x")
+    assert client.get(json_of(story, query)).status_code == status
+
+
+def test_an_event_of_megabytes_is_searched_and_shown_in_bounds(story, get):
+    story.calls(
+        "look", "c1", rows=[{"id": n, "note": "lorem ipsum " * 8} for n in range(20_000)], last="needle"
+    )
+    shown = get(page_of(story, "?seq=1&tab=raw&raw=needle"), target="raw")
+    assert shown.one("p", css="raw-hits").text == "1 of 1"
+    assert len(list(shown)) < 400
+    bounded = get(page_of(story, "?seq=1&tab=raw&raw=lorem"), target="raw")
+    assert bounded.one("p", css="raw-hits").text == "1 of 10,000+"
+
+
+def test_megabytes_of_text_come_in_pieces(story, get, client):
+    story.says("word " * 400_000)
+    part = get(page_of(story, "?seq=1")).one("div", css="part")
+    more = part.one("button")
+    assert more.text == "1,980,000 more characters"
+    piece = parse(client.get(more.attrs["hx-get"]).content)
+    assert piece.one("span", css="pre").text == ("word " * 4000).strip()
+    assert (
+        piece.one("button")
+        .attrs["hx-get"]
+        .endswith("?form=stretch&pointer=%2Fcontent%2Fparts%2F0%2Ftext&offset=40000")
+    )
+    last = client.get(json_of(story, "?form=stretch&pointer=/content/parts/0/text&offset=1999990"))
+    assert last.content.decode() == '<span class="pre">word word </span>'
