@@ -21,9 +21,11 @@ START = 64
 NUMBER, STRING, OTHER = "n", "s", "j"
 """How marks of numbers, strings and all else begin."""
 
+UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+"""Stands in marks for NUL, which PostgreSQL's texts cannot hold."""
+
 _SIGN = 1 << 63
 _ALL = (1 << 64) - 1
-_CONSTANTS = {"true": f"{OTHER}true", "false": f"{OTHER}false", "null": f"{OTHER}null"}
 
 
 def mark(text: str) -> str:
@@ -31,16 +33,17 @@ def mark(text: str) -> str:
 
     Two values of one mark can differ only behind their first `START` characters, or as integers beyond 2**53.
     """
-    if text[0] == '"':
-        return STRING + (json.loads(text) if "\\" in text else text[1:-1]).replace("\0", "\ufffd")[:START]
-    if text[0] in "-0123456789":
-        return NUMBER + _sortable(float(text))
-    return _CONSTANTS.get(text) or OTHER + text[:START]
+    first = text[:1]
+    if first == '"':
+        return STRING + (json.loads(text) if "\\" in text else text[1:-1]).replace("\0", UNKNOWN)[:START]
+    if first and first in "-0123456789":
+        return mark_of_number(float(text))
+    return OTHER + text[:START]
 
 
-def is_exact(mark: str) -> bool:
-    """Tell whether only one value has this mark, but for integers beyond 2**53."""
-    return len(mark) <= START
+def mark_of_number(number: float) -> str:
+    """Return the mark of a number."""
+    return NUMBER + _sortable(number)
 
 
 def _sortable(number: float) -> str:
@@ -61,18 +64,18 @@ class Number(Func):
     """The number that a JSON text is; null when it is none, or on PostgreSQL longer than 300 digits."""
 
     output_field = FloatField()
-    template = (
-        "(CASE WHEN substr(%(expressions)s, 1, 1) IN ('-','0','1','2','3','4','5','6','7','8','9')"
-        " THEN CAST(%(expressions)s AS REAL) END)"
-    )
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for SQLite."""
+        sql, params = compiler.compile(self.source_expressions[0])
+        is_number = f"substr({sql}, 1, 1) IN ('-','0','1','2','3','4','5','6','7','8','9')"
+        return f"(CASE WHEN {is_number} THEN CAST({sql} AS REAL) END)", (*params, *params)
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         """Write it for PostgreSQL, whose cast refuses what does not fit."""
-        template = (
-            "(CASE WHEN %(expressions)s ~ '^-?[0-9]{1,300}([.eE]|$)'"
-            " THEN CAST(%(expressions)s AS double precision) END)"
-        )
-        return super().as_sql(compiler, connection, template=template, **context)
+        sql, params = compiler.compile(self.source_expressions[0])
+        is_number = f"{sql} ~ '^-?[0-9]{{1,300}}([.eE]|$)'"
+        return f"(CASE WHEN {is_number} THEN CAST({sql} AS double precision) END)", (*params, *params)
 
 
 class Start(Func):

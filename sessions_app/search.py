@@ -9,7 +9,7 @@ token, a longer one a phrase of tokens side by side.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, groupby, islice, pairwise
@@ -88,6 +88,21 @@ def terms(query: str) -> list[Term]:
     return list(islice(dict.fromkeys(term for term in found if term), MAX_TERMS))
 
 
+def phrase(text: str) -> Term | None:
+    """Return the term of a text whose words stand side by side; None when no word is in it."""
+    return _term(normal(text))
+
+
+def holds(words: Sequence[str], wanted: Term) -> bool:
+    """Tell whether a text of these tokens holds a term, as the indexes do."""
+    length = len(wanted.tokens)
+    return any(
+        _is_at(words, start, wanted)
+        for start in range(len(words) - length + 1)
+        if words[start][0] == wanted.tokens[0][0]
+    )
+
+
 def loose(wanted: Iterable[Term]) -> list[Term]:
     """Return each token of the terms on its own, to find what is only partly the same, as recall needs.
 
@@ -124,6 +139,14 @@ def tsvector(words: Iterable[str]) -> str:
 
 def _ts_phrase(term: Term) -> str:
     return " <-> ".join(f"'{token}'" for token in term.tokens) + (":*" if term.prefix else "")
+
+
+def _is_at(words: Sequence[str], start: int, wanted: Term) -> bool:
+    *whole, last = wanted.tokens
+    end = start + len(whole)
+    if list(words[start:end]) != whole:
+        return False
+    return words[end].startswith(last) if wanted.prefix else words[end] == last
 
 
 def _tokens(text: str) -> Iterator[str]:

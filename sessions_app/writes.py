@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from django.db import IntegrityError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-from sessions_app import bell, state, wire
+from sessions_app import bell, indexing, state, wire
 from sessions_app.attribution import Writer
 from sessions_app.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
 from sessions_app.ids import ID_BYTES, SessionKey, can_exist, check_event_ids, check_id, check_ids
@@ -251,6 +251,7 @@ def delete_session(key: SessionKey) -> bool:
         if session is None:
             return False
         StateChange.objects.filter(scope=Scope.SESSION, owner_id=session.pk).delete()
+        indexing.forget_session(session.pk)
         session.delete()
         bell.ring_after_commit()
     return True

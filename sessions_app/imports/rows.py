@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import models
 
-from sessions_app import state
+from sessions_app import indexing, state
 from sessions_app.attribution import Writer
 from sessions_app.ids import SessionKey
 from sessions_app.models import (
@@ -164,7 +164,8 @@ class Write:
 
 def store(writes: Sequence[Write]) -> None:
     """Write keys to the ledger, and to the state where nothing newer stands there."""
-    StateChange.objects.bulk_create([_change(write) for write in writes])
+    changes = StateChange.objects.bulk_create([_change(write) for write in writes])
+    indexing.put_values(change for change in changes if change.session_id is None)
     for scope in STATE_ROWS:
         newest = {
             (write.owner.row.pk, state.key_id(write.key)): write

@@ -1,0 +1,123 @@
+"""Terms about state as conditions on stored values, and on the marks of values that ever were.
+
+Numbers compare as numbers, texts as texts by their code points, in order by their first characters; true, false, null,
+lists and objects are equal or not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import F, Q
+from django.db.models.functions import Length
+from django.db.models.lookups import (
+    Exact,
+    GreaterThan,
+    GreaterThanOrEqual,
+    IContains,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from sessions_app import jsonsql, state
+from sessions_app.jsonsql import START, STRING, At, Number, Start
+from sessions_app.query import StateTerm
+
+EXACT_INTEGER = 2**53
+"""Beyond it, integers that differ are one number to a database."""
+
+_NUMERIC: dict[str, Any] = {
+    ">": GreaterThan,
+    ">=": GreaterThanOrEqual,
+    "<": LessThan,
+    "<=": LessThanOrEqual,
+}
+
+
+def compared(column: str, term: StateTerm) -> Q:
+    """Return the condition that the JSON text in a column is as a term says."""
+    value = At(F(column), term.path) if term.path else F(column)
+    is_there = Q(IsNull(value, False))
+    if not term.op:
+        return is_there
+    if term.op == "~":
+        return Q(IContains(value, state.dumps(term.value)[1:-1]))
+    if term.op in _NUMERIC:
+        return _in_order(value, term.op, term.value)
+    equal = _equal(value, term.value)
+    if term.op == "=":
+        return equal
+    return is_there & (~equal | Q(IsNull(Number(value), True)) if _is_number(term.value) else ~equal)
+
+
+def marked(term: StateTerm) -> Q | None:
+    """Return the condition on the marks of all values that a term may ask for; None: marks say nothing of them."""
+    if term.path:
+        return None
+    if term.op == "=":
+        return Q(mark=_mark(term.value))
+    if term.op in _NUMERIC:
+        return _marks_in_order(term.op, _mark(term.value))
+    if term.op == "~":
+        return (
+            Q(mark__icontains=term.value)
+            | ~Q(mark__startswith=STRING)
+            | Q(GreaterThan(Length("mark"), START))
+        )
+    return Q()
+
+
+def is_told_by_marks(term: StateTerm) -> bool:
+    """Tell whether every value with a mark that `marked` asks for is as the term says."""
+    if term.op in ("~", "!="):
+        return False
+    if term.op != "=":
+        return True
+    if _is_number(term.value):
+        return not _is_long(term.value)
+    mark = _mark(term.value)
+    return len(mark) <= START and jsonsql.UNKNOWN not in mark
+
+
+def _equal(value: Any, wanted: Any) -> Q:
+    if _is_number(wanted) and not _is_long(wanted):
+        return Q(Exact(Number(value), float(wanted)))
+    return Q(Exact(value, state.dumps(wanted)))
+
+
+def _in_order(value: Any, op: str, wanted: Any) -> Q:
+    if _is_number(wanted):
+        return Q(_NUMERIC[op](Number(value), _float(wanted)))
+    whole = state.dumps(wanted)
+    start = Start(value)
+    first = whole[:-1][:START]
+    above = Q(GreaterThanOrEqual(start, first)) & Q(LessThan(start, "#"))
+    below = Q(GreaterThanOrEqual(start, '"')) & Q(LessThan(start, first))
+    equal = Q(Exact(value, whole))
+    return {">": above & ~equal, ">=": above, "<": below, "<=": below | equal}[op]
+
+
+def _marks_in_order(op: str, mark: str) -> Q:
+    """Return a range of marks of one type: what follows a type's letter ends it."""
+    kind = mark[0]
+    if op in (">", ">="):
+        return Q(**{"mark__gt" if op == ">" else "mark__gte": mark, "mark__lt": chr(ord(kind) + 1)})
+    return Q(**{"mark__lt" if op == "<" else "mark__lte": mark, "mark__gte": kind})
+
+
+def _mark(value: Any) -> str:
+    return jsonsql.mark_of_number(_float(value)) if _is_number(value) else jsonsql.mark(state.dumps(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_long(value: float) -> bool:
+    return isinstance(value, int) and abs(value) > EXACT_INTEGER
+
+
+def _float(value: float) -> float:
+    """Return a number as databases compare it; an integer that is too large for that as infinity."""
+    return float(str(value))

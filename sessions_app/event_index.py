@@ -1,0 +1,174 @@
+"""The full-text index of events, on both databases: which events hold the words of a text.
+
+An entry's key is made of its event's session and seq, so that it names both without a look at the event, and the
+entries of a session stand side by side.
+"""
+
+# ruff: noqa: S608 - what is put into statements are names of our own tables, and numbers
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BooleanField, Func
+from django.db.models.expressions import RawSQL
+from django.db.models.sql.compiler import SQLCompiler
+
+from sessions_app import search
+from sessions_app.fulltext import SQLITE
+from sessions_app.models import AgentSession, EventWords
+from sessions_app.search import Term
+
+SEQ_BITS = 26
+"""Bits of a key that hold the seq: 67 million events a session, 137 thousand million sessions."""
+
+MAX_SEQ = 2**SEQ_BITS - 1
+
+SKIPPED = 500
+"""Events of one session that are looked at before the next session is gone to."""
+
+
+class Found(NamedTuple):
+    """Sessions that hold a term; there may be more when `is_all` is false."""
+
+    pks: set[int]
+    is_all: bool
+
+
+def place(session_pk: int, seq: int) -> int:
+    """Return the key of an event's entry."""
+    key: int = session_pk * (MAX_SEQ + 1) + min(seq, MAX_SEQ)
+    return key
+
+
+def put(entries: Iterable[tuple[int, Sequence[str]]]) -> None:
+    """Index the words of events by their places, in place of what was there."""
+    with connection.cursor() as cursor:
+        if connection.vendor == SQLITE:
+            cursor.executemany(
+                "INSERT OR REPLACE INTO event_words (rowid, owner, words) VALUES (%s, '', %s)",
+                [(key, " ".join(words)) for key, words in entries],
+            )
+        else:
+            cursor.executemany(
+                f"INSERT INTO {_TABLE} (id, words) VALUES (%s, %s::tsvector)"
+                " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
+                [(key, search.tsvector(words)) for key, words in entries],
+            )
+
+
+def forget(session_pk: int, limit: int) -> int:
+    """Remove at most so many entries of a session; return how many were there."""
+    table, key, _ = _names()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {table} WHERE {key} IN"
+            f" (SELECT {key} FROM {table} WHERE {key} BETWEEN %s AND %s LIMIT %s)",
+            [*_range(session_pk), limit],
+        )
+        removed: int = cursor.rowcount
+        return removed
+
+
+def sessions(wanted: Term, limit: int) -> Found:
+    """Return the sessions with an event that holds a term, looking at no more than `limit` entries.
+
+    Newest sessions come first. Of a session that has many, the rest is skipped.
+    """
+    table, key, match = _names()
+    found: set[int] = set()
+    before, looked = 2**63 - 1, 0
+    with connection.cursor() as cursor:
+        while looked < limit:
+            cursor.execute(
+                f"SELECT {key} FROM {table} WHERE {match} AND {key} < %s ORDER BY {key} DESC LIMIT {SKIPPED}",
+                [_expression([wanted]), before],
+            )
+            keys = [row[0] for row in cursor.fetchall()]
+            found.update(place >> SEQ_BITS for place in keys)
+            looked += len(keys)
+            if len(keys) < SKIPPED:
+                return Found(found, is_all=True)
+            before = keys[-1] >> SEQ_BITS << SEQ_BITS
+    return Found(found, is_all=False)
+
+
+class Holds(Func):
+    """Whether an event of a session, named by its primary key, holds a term."""
+
+    output_field = BooleanField()
+    conditional = True
+
+    def __init__(self, session_pk: Any, wanted: Term | None = None, **extra: Any) -> None:
+        """Take the column and the term."""
+        super().__init__(session_pk, **extra)
+        self.wanted = wanted
+
+    def as_sql(
+        self,
+        compiler: SQLCompiler,
+        connection: BaseDatabaseWrapper,
+        function: str | None = None,
+        template: str | None = None,
+        arg_joiner: str | None = None,
+        **extra_context: Any,
+    ) -> tuple[str, tuple[str | int, ...]]:
+        """Write a seek of the session's entries."""
+        table, key, match = _names()
+        pk, params = compiler.compile(self.source_expressions[0])
+        sql = f"EXISTS (SELECT 1 FROM {table} WHERE {match} AND {key} BETWEEN ({pk} << {SEQ_BITS}) AND {_last(pk)})"
+        expression = _expression([self.wanted] if self.wanted else [])
+        return sql, (expression, *params, *params)
+
+
+def seqs(session_pk: int, wanted: Term) -> RawSQL:
+    """Return the seqs of a session's events that hold a term, as a subquery."""
+    table, key, match = _names()
+    return RawSQL(  # noqa: S611 - names of our own
+        f"SELECT {key} & {MAX_SEQ} FROM {table} WHERE {match} AND {key} BETWEEN %s AND %s",
+        [_expression([wanted]), *_range(session_pk)],
+    )
+
+
+def newest(session_pks: Collection[int], wanted: Sequence[Term], *, every: bool) -> dict[int, int]:
+    """Return for each session the seq of its newest event that holds every term, or any of them. One query."""
+    if not session_pks or not wanted:
+        return {}
+    table, key, match = _names()
+    session = connection.ops.quote_name(AgentSession._meta.db_table)
+    places = ", ".join(["%s"] * len(session_pks))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT s.id, (SELECT {key} & {MAX_SEQ} FROM {table} WHERE {match}"
+            f" AND {key} BETWEEN (s.id << {SEQ_BITS}) AND {_last('s.id')}"
+            f" ORDER BY {key} DESC LIMIT 1) FROM {session} s WHERE s.id IN ({places})",
+            [_expression(wanted, every=every), *session_pks],
+        )
+        return {pk: seq for pk, seq in cursor.fetchall() if seq is not None}
+
+
+_TABLE = EventWords._meta.db_table
+
+
+def _names() -> tuple[str, str, str]:
+    """Return the table of entries, the column of their keys, and the condition that one matches."""
+    if connection.vendor == SQLITE:
+        return "event_words", "rowid", "event_words MATCH %s"
+    return _TABLE, "id", "words @@ %s::tsquery"
+
+
+def _expression(wanted: Sequence[Term], *, every: bool = True) -> str:
+    if connection.vendor == SQLITE:
+        return f"words : ({search.fts5(wanted, every=every)})"
+    return search.tsquery(wanted, every=every)
+
+
+def _last(session_pk: str) -> str:
+    return f"(({session_pk} << {SEQ_BITS}) + {MAX_SEQ})"
+
+
+def _range(session_pk: int) -> tuple[int, int]:
+    return place(session_pk, 0), place(session_pk, MAX_SEQ)

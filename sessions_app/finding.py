@@ -1,0 +1,575 @@
+"""Queries of the search box, answered by the store: sessions, the hit that each is found by, events of one session.
+
+Lists show the newest sessions first and need one page of them. A term that an index knows few sessions of is answered
+by their keys; any other one is a condition that the list tests on its way from the newest session on. What was written
+since a session was last indexed (see `indexing`) is looked at itself.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from typing import Any
+
+from django.db import connection
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+from django.db.models.expressions import RawSQL
+from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
+
+from sessions_app import event_index, expiry, found_by, realms, search, state
+from sessions_app.comparing import compared, is_told_by_marks, marked
+from sessions_app.event_index import Holds
+from sessions_app.fragments import Fragment, fragments
+from sessions_app.models import (
+    AgentSession,
+    AppScope,
+    AppState,
+    Event,
+    Kind,
+    Run,
+    Scope,
+    SessionState,
+    SessionTag,
+    SessionTrait,
+    StateChange,
+    StateValue,
+    UserScope,
+    UserState,
+)
+from sessions_app.query import Field, Query, StateTerm, Term, When, Word, moment, span
+
+FEW = 20_000
+"""Sessions that a term may be answered by their keys; of more, a list finds a page soon enough by itself."""
+
+LOOKED_AT = 50_000
+"""Entries of an index that are read to learn which sessions those are."""
+
+TAIL_SESSIONS = 200
+TAIL_EVENTS = 500
+"""Most that is looked at because no index has it yet. A store that is indexed for the first time has more."""
+
+SUMMARISED = 200_000
+"""Characters of an event from which on its hit is shown out of its summary."""
+
+TOOL_KINDS = (Kind.TOOL_CALL, Kind.TOOL_RESULT, Kind.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """The event that a session is found by: the newest that matches, and what of it matches."""
+
+    seq: int
+    kind: str
+    author: str
+    fragments: list[Fragment]
+
+
+def narrowed(rows: QuerySet[AgentSession], wanted: Query) -> QuerySet[AgentSession]:
+    """Return those of the sessions that a query asks for. It asks the indexes at once, the rest when it is read."""
+    seen = _Tail()
+    keys: set[int] | None = None
+    for term in wanted.terms:
+        answer = _answer(term, seen)
+        if isinstance(answer, Q):
+            rows = rows.filter(~answer if term.negated else answer)
+        elif term.negated:
+            rows = rows.exclude(_among(answer)) if answer else rows
+        else:
+            keys = answer if keys is None else keys & answer
+    return rows if keys is None else rows.filter(_among(keys))
+
+
+def in_session(session: AgentSession, wanted: Query) -> QuerySet[Event]:
+    """Return the events of a session that a query's terms about events ask for, oldest first. Others are left out."""
+    rows = Event.objects.filter(session=session)
+    seen = _Tail(session)
+    for term in wanted.terms:
+        condition = _of_event(term, session, seen)
+        if condition is not None:
+            rows = rows.exclude(condition) if term.negated else rows.filter(condition)
+    return rows.order_by("seq")
+
+
+def not_of_events(wanted: Query) -> list[Term]:
+    """Return the terms of a query that say nothing about events, which `in_session` leaves out."""
+    return [term for term in wanted.terms if isinstance(term, Field) and term.name not in _EVENT_FIELDS]
+
+
+def hits(wanted: Query, sessions: Sequence[AgentSession]) -> dict[int, Hit]:
+    """Return by which event each of the sessions is found, as far as a term is about events. At most six queries."""
+    places = _hit_places(wanted, [session.pk for session in sessions])
+    if not places:
+        return {}
+    pairs = reduce(operator.or_, (Q(session=pk, seq=seq) for pk, seq in places.items()))
+    events = Event.objects.filter(pairs).defer("private")
+    words = [word.text for word in wanted.words if not word.negated]
+    words += [term.value for term in wanted.fields if term.name in ("error", "tool") and not term.negated]
+    return {
+        event.session_id: Hit(event.seq, event.kind, event.author, fragments(_shown(event), words))
+        for event in events
+    }
+
+
+# What is not indexed yet
+
+
+@dataclass
+class _Tail:
+    """What was written since sessions were indexed: of all of them, or of one."""
+
+    of: AgentSession | None = None
+    _texts: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+
+    @cached_property
+    def sessions(self) -> dict[int, int]:
+        """Primary keys and cursors, newest sessions first."""
+        rows = AgentSession.objects.filter(last_seq__gt=F("indexed_seq"))
+        if self.of is not None:
+            rows = rows.filter(pk=self.of.pk)
+        return dict(rows.order_by("-pk").values_list("pk", "indexed_seq")[:TAIL_SESSIONS])
+
+    @property
+    def has_all(self) -> bool:
+        """Tell whether there are no more sessions."""
+        return len(self.sessions) < TAIL_SESSIONS
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """Their events behind the cursors, newest sessions first."""
+        if not self.sessions:
+            return []
+        rows = Event.objects.filter(session__in=self.sessions, seq__gt=F("session__indexed_seq"))
+        columns = ("session_id", "seq", "kind", "author", "summary", "data")
+        return list(rows.only(*columns).order_by("-session", "-seq")[:TAIL_EVENTS])
+
+    def with_words(self, wanted: search.Term) -> list[Event]:
+        """Return the events that hold a term."""
+        return [event for event in self.events if search.holds(self._tokens(event), wanted)]
+
+    def with_trait(self, matches: Callable[[found_by.Trait], bool]) -> list[Event]:
+        """Return the events that give their session a trait."""
+        return [event for event in self.events if any(map(matches, self._traits(event)))]
+
+    def owners(self, term: StateTerm) -> set[int]:
+        """Return the owners of state that had a value which the term asks for."""
+        if not self.sessions:
+            return set()
+        rows = StateChange.objects.filter(
+            session__in=self.sessions,
+            seq__gt=F("session__indexed_seq"),
+            scope=term.scope,
+            key_id=state.key_id(term.key),
+            removed=False,
+        )
+        return set(rows.filter(compared("value", term)).values_list("owner_id", flat=True)[:FEW])
+
+    def _tokens(self, event: Event) -> list[str]:
+        place = (event.session_id, event.seq)
+        if place not in self._texts:
+            self._texts[place] = search.tokens(found_by.text_of(event.data))
+        return self._texts[place]
+
+    def _traits(self, event: Event) -> list[found_by.Trait]:
+        return found_by.traits_of(event.kind, event.author, event.summary)
+
+
+# Terms about sessions
+
+
+def _answer(term: Term, seen: _Tail) -> Q | set[int]:
+    """Return the sessions of a term, without its negation: their keys, or a condition."""
+    if isinstance(term, Word):
+        return _with_word(term.text, seen)
+    if isinstance(term, StateTerm):
+        return _with_state(term, seen)
+    if term.name in ("kind", "author", "tool", "error"):
+        return _with_trait(term.name, term.value, seen)
+    if term.name == "key":
+        return _with_state(_written(term.value), seen)
+    if term.name == "tag":
+        return _keys_or_condition(SessionTag.objects.filter(name=" ".join(term.value.casefold().split())))
+    if term.name == "is":
+        return _ARE[term.value]()
+    return _COLUMNS[term.name](term)
+
+
+def _with_word(text: str, seen: _Tail) -> Q | set[int]:
+    """Find a word or phrase in the events, the title or the id."""
+    named = Q(session_id=text) | Q(title__icontains=text)
+    titled = AgentSession.objects.filter(Q(session_id=text) | ~Q(title="") & Q(title__icontains=text))
+    wanted = search.phrase(text)
+    if wanted is None:
+        return named
+    found = event_index.sessions(wanted, LOOKED_AT)
+    pks = {event.session_id for event in seen.with_words(wanted)}
+    if found.is_all and len(found.pks) <= FEW:
+        return found.pks | pks | set(titled.values_list("pk", flat=True)[:FEW])
+    return Q(Holds(F("pk"), wanted)) | Q(pk__in=pks) | named
+
+
+def _with_trait(name: str, value: str, seen: _Tail) -> Q | set[int]:
+    rows = SessionTrait.objects.filter(name=name)
+    if name == SessionTrait.Name.ERROR:
+        rows = rows.filter(value__icontains=value)
+        tail = seen.with_trait(lambda trait: trait[0] == name and value.casefold() in trait[1].casefold())
+    else:
+        short = found_by.cut(value)
+        rows = rows.filter(value=short)
+        tail = seen.with_trait(lambda trait: trait == (name, short))
+    return _keys_or_condition(rows, {event.session_id for event in tail})
+
+
+def _keys_or_condition(rows: QuerySet[Any], tail: Iterable[int] = ()) -> Q | set[int]:
+    """Return the sessions that rows point to, and those of the tail."""
+    pks = list(rows.values_list("session", flat=True)[: FEW + 1])
+    if len(pks) <= FEW:
+        return {*pks, *tail}
+    return Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=set(tail))
+
+
+def _among(pks: Iterable[int]) -> Q:
+    """Return the condition to be one of these sessions, with one parameter however many there are."""
+    listed = list(pks)
+    if connection.vendor == "sqlite":
+        return Q(pk__in=RawSQL("SELECT value FROM json_each(%s)", [str(listed)]))
+    return Q(pk__in=RawSQL("SELECT unnest(%s::bigint[])", [listed]))
+
+
+_COMPARE: dict[str, Any] = {
+    ">": GreaterThan,
+    ">=": GreaterThanOrEqual,
+    "<": LessThan,
+    "<=": LessThanOrEqual,
+}
+_LOOKUP = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "=": "exact"}
+_TURNED = {">": "lt", ">=": "lte", "<": "gt", "<=": "gte"}
+
+
+def _measured(column: str) -> Callable[[Field], Q]:
+    def condition(term: Field) -> Q:
+        if term.op == "!=":
+            return ~Q(**{column: int(term.value)})
+        return Q(**{f"{column}__{_LOOKUP[term.op]}": int(term.value)})
+
+    return condition
+
+
+def _lasted(term: Field) -> Q:
+    seconds, lasted = span(term.value), F("updated_at") - F("created_at")
+    if term.op in _COMPARE:
+        return Q(_COMPARE[term.op](lasted, seconds))
+    equal = Q(GreaterThanOrEqual(lasted, seconds)) & Q(LessThan(lasted, seconds + 1))
+    return ~equal if term.op == "!=" else equal
+
+
+def _aged(column: str) -> Callable[[Field], Q]:
+    """Return the condition on an age: the younger, the later the time."""
+    return lambda term: Q(**{f"{column}__{_TURNED[term.op]}": moment(term.value)})
+
+
+_COLUMNS: dict[str, Callable[[Field], Q]] = {
+    "app": lambda term: Q(app_name=term.value),
+    "user": lambda term: Q(user_id=term.value),
+    "session": lambda term: Q(session_id__startswith=term.value),
+    "title": lambda term: Q(title__icontains=term.value) | Q(title="", first_text__icontains=term.value),
+    "origin": lambda term: _of_origin(term.value),
+    "invocation": lambda term: _with_event(invocation_id=term.value),
+    "branch": lambda term: _with_event(branch=term.value),
+    "events": _measured("last_seq"),
+    "tokens": _measured("total_tokens"),
+    "errors": _measured("error_count"),
+    "duration": _lasted,
+    "updated": _aged("updated_at"),
+    "created": _aged("created_at"),
+    "after": lambda term: Q(updated_at__gte=moment(term.value)),
+    "before": lambda term: Q(updated_at__lt=moment(term.value)),
+}
+
+
+def _with_event(**columns: str) -> Q:
+    return Q(Exists(Event.objects.filter(session=OuterRef("pk"), **columns)))
+
+
+def _of_origin(origin: str) -> Q:
+    evals = Q(realm__startswith=realms.ATTEMPT)
+    return evals if origin == "eval" else Q(origin=origin) & ~evals
+
+
+def _running() -> set[int]:
+    rows = Run.objects.filter(status__in=Run.ACTIVE)
+    return set(rows.values_list("session_id", flat=True)[:FEW])
+
+
+def _waiting() -> set[int]:
+    later = Run.objects.filter(session=OuterRef("session"), created_at__gt=OuterRef("created_at"))
+    rows = Run.objects.filter(~Exists(later), status=Run.Status.WAITING)
+    return set(rows.values_list("session_id", flat=True)[:FEW])
+
+
+def _of_age(age: expiry.Age) -> Q:
+    return Q(pk__in=expiry.aged(AgentSession.objects.all(), age).values("pk"))
+
+
+_ARE: dict[str, Callable[[], Q | set[int]]] = {
+    "pinned": lambda: Q(pinned_at__isnull=False),
+    "error": lambda: Q(error_count__gt=0),
+    "running": _running,
+    "waiting": _waiting,
+    "idle": lambda: _of_age(expiry.Age.IDLE),
+    "expired": lambda: _of_age(expiry.Age.EXPIRED),
+    "live": lambda: _of_origin("live"),
+    "imported": lambda: _of_origin("import"),
+    "forked": lambda: _of_origin("fork"),
+    "eval": lambda: _of_origin("eval"),
+}
+
+
+# Terms about state
+
+
+def _written(name: str) -> StateTerm:
+    """Return the term that asks for a key that was ever written."""
+    try:
+        scope, key = state.scope_of(name)
+    except ValueError:
+        scope, key = Scope.SESSION, name
+    return StateTerm(scope, key, when=When.EVER)
+
+
+def _with_state(term: StateTerm, seen: _Tail) -> Q | set[int]:
+    """Return the sessions whose state is or was as the term says. Missing and never are what is not, now or ever."""
+    if term.when is When.MISSING:
+        return ~_is_now(term)
+    if term.when is When.NEVER:
+        return ~_condition(_was_ever(term, seen))
+    if term.when is When.EVER:
+        return _was_ever(term, seen)
+    return _keys_now(term, seen)
+
+
+def _condition(answer: Q | set[int]) -> Q:
+    return answer if isinstance(answer, Q) else _among(answer)
+
+
+def _is_now(term: StateTerm) -> Q:
+    """Return the condition that the value which the session reads now is as the term says."""
+    rows = _STATE_ROWS[term.scope].filter(key_id=state.key_id(term.key)).filter(compared("value", term))
+    if term.scope is Scope.SESSION:
+        return Q(Exists(rows.filter(owner=OuterRef("pk"))))
+    owners = _OWNERS[term.scope].filter(_own_by_reference(term.scope))
+    return Q(Exists(owners.filter(Exists(rows.filter(owner=OuterRef("pk"))))))
+
+
+def _keys_now(term: StateTerm, seen: _Tail) -> Q | set[int]:
+    """Answer by keys where the index of values knows few owners that ever had such a value."""
+    had = _owners_ever(term, seen)
+    if had is None:
+        return _is_now(term)
+    rows = _STATE_ROWS[term.scope].filter(key_id=state.key_id(term.key), owner__in=_list_of(had))
+    owners = set(rows.filter(compared("value", term)).values_list("owner", flat=True))
+    return _sessions_of(term.scope, owners)
+
+
+def _was_ever(term: StateTerm, seen: _Tail) -> Q | set[int]:
+    had = _owners_ever(term, seen)
+    if had is not None:
+        return _sessions_of(term.scope, had)
+    rows = StateChange.objects.filter(scope=term.scope, key_id=state.key_id(term.key), removed=False)
+    rows = rows.filter(compared("value", term), owner_id=OuterRef("pk"))
+    if term.scope is Scope.SESSION:
+        return Q(Exists(rows))
+    owners = _OWNERS[term.scope].filter(_own_by_reference(term.scope))
+    return Q(Exists(owners.filter(Exists(rows))))
+
+
+def _owners_ever(term: StateTerm, seen: _Tail) -> set[int] | None:
+    """Return the owners whose key ever had such a value, by the index of values; None: it cannot tell, or of too many.
+
+    For what is now, that they may have had it is enough.
+    """
+    marks = marked(term)
+    if marks is None or not seen.has_all:
+        return None
+    rows = StateValue.objects.filter(marks, scope=term.scope, key_id=state.key_id(term.key))
+    found = list(rows.values_list("owner_id", flat=True)[: LOOKED_AT + 1])
+    owners = set(found)
+    if len(found) > LOOKED_AT or len(owners) > FEW:
+        return None
+    if term.when is not When.NOW and not is_told_by_marks(term):
+        changes = StateChange.objects.filter(scope=term.scope, key_id=state.key_id(term.key), removed=False)
+        changes = changes.filter(compared("value", term), owner_id__in=_list_of(owners))
+        owners = set(changes.values_list("owner_id", flat=True))
+    return owners | seen.owners(term)
+
+
+_STATE_ROWS: dict[Scope, QuerySet[Any]] = {
+    Scope.SESSION: SessionState.objects.all(),
+    Scope.USER: UserState.objects.all(),
+    Scope.APP: AppState.objects.all(),
+}
+_OWNERS: dict[Scope, QuerySet[Any]] = {
+    Scope.USER: UserScope.objects.all(),
+    Scope.APP: AppScope.objects.all(),
+}
+_IDENTITY = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "app_name")}
+
+
+def _own_by_reference(scope: Scope) -> Q:
+    return Q(**{name: OuterRef(name) for name in _IDENTITY[scope]})
+
+
+def _sessions_of(scope: Scope, owners: set[int]) -> Q | set[int]:
+    """Return the sessions that read the state of these owners."""
+    if scope is Scope.SESSION or not owners:
+        return owners
+    rows = _OWNERS[scope].filter(pk__in=_list_of(owners))
+    found = _joined(scope, owners)
+    if len(found) <= FEW:
+        return set(found)
+    return Q(Exists(rows.filter(_own_by_reference(scope))))
+
+
+def _joined(scope: Scope, owners: set[int]) -> list[int]:
+    """Return sessions of owners, at most one more than `FEW`. Sessions name their owners and do not point to them."""
+    table, session = (model._meta.db_table for model in (_OWNERS[scope].model, AgentSession))
+    same = " AND ".join(f"s.{name} = o.{name}" for name in _IDENTITY[scope])
+    listed, given = _listed(owners)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT s.id FROM {table} o CROSS JOIN {session} s WHERE o.id IN ({listed}) AND {same}"  # noqa: S608
+            f" LIMIT {FEW + 1}",
+            [given],
+        )
+        return [pk for (pk,) in cursor.fetchall()]
+
+
+def _listed(pks: Iterable[int]) -> tuple[str, Any]:
+    if connection.vendor == "sqlite":
+        return "SELECT value FROM json_each(%s)", str(list(pks))
+    return "SELECT unnest(%s::bigint[])", list(pks)
+
+
+def _list_of(pks: Iterable[int]) -> RawSQL:
+    sql, given = _listed(pks)
+    return RawSQL(sql, [given])  # noqa: S611 - one of two constants
+
+
+# Events of one session
+
+_EVENT_FIELDS = frozenset(
+    {"kind", "author", "tool", "error", "key", "invocation", "branch", "after", "before", "is"}
+)
+
+
+def _of_event(term: Term, session: AgentSession, seen: _Tail) -> Q | None:
+    """Return the condition on a session's events, without the term's negation; None: it says nothing about them."""
+    if isinstance(term, Word):
+        return _events_with_word(term.text, session, seen)
+    if isinstance(term, StateTerm):
+        return _events_writing(session, term)
+    if term.name == "is" and term.value != "error":
+        return None
+    if term.name == "key":
+        return _events_writing(session, _written(term.value))
+    return _EVENTS[term.name](term.value) if term.name in _EVENTS else None
+
+
+def _events_with_word(text: str, session: AgentSession, seen: _Tail) -> Q:
+    wanted = search.phrase(text)
+    if wanted is None:
+        return Q(pk__in=[])
+    tail = [event.seq for event in seen.with_words(wanted)]
+    return Q(seq__in=event_index.seqs(session.pk, wanted)) | Q(seq__in=tail)
+
+
+def _events_writing(session: AgentSession, term: StateTerm) -> Q:
+    """Return the events that wrote a value as the term says, whatever it says of when."""
+    rows = StateChange.objects.filter(
+        scope=term.scope, owner_id__in=_owner_of(session, term.scope), key_id=state.key_id(term.key)
+    )
+    written = rows.filter(compared("value", term), session=session)
+    return Q(seq__in=written.values("seq"))
+
+
+def _owner_of(session: AgentSession, scope: Scope) -> Any:
+    if scope is Scope.SESSION:
+        return [session.pk]
+    same = {name: getattr(session, name) for name in _IDENTITY[scope]}
+    return _OWNERS[scope].filter(**same).values("pk")
+
+
+def _using(tool: str) -> Q:
+    """Return the condition that an event calls a tool or brings its result, as `wire.summarise` writes it."""
+    name = state.dumps(tool)
+    return Q(kind__in=TOOL_KINDS) & (
+        Q(summary__contains=f'"name":{name},"args":') | Q(summary__contains=f'"name":{name},"result":')
+    )
+
+
+def _failing(text: str) -> Q:
+    failed = Q(kind=Kind.ERROR) | Q(kind__in=TOOL_KINDS, summary__contains='"failed":true')
+    return failed & Q(summary__icontains=state.dumps(text)[1:-1])
+
+
+_EVENTS: dict[str, Callable[[str], Q]] = {
+    "kind": lambda value: Q(kind=value),
+    "author": lambda value: Q(author=value),
+    "tool": _using,
+    "error": _failing,
+    "invocation": lambda value: Q(invocation_id=value),
+    "branch": lambda value: Q(branch=value),
+    "after": lambda value: Q(timestamp__gte=moment(value)),
+    "before": lambda value: Q(timestamp__lt=moment(value)),
+    "is": lambda value: Q(kind=Kind.ERROR),
+}
+
+
+# Hits
+
+
+def _hit_places(wanted: Query, pks: list[int]) -> dict[int, int]:
+    """Return the seq of each session's hit: of the words, else of a trait."""
+    terms = [found for word in wanted.words if not word.negated and (found := search.phrase(word.text))]
+    if terms:
+        places = event_index.newest(pks, terms, every=False)
+        if len(terms) > 1:
+            places |= event_index.newest(pks, terms, every=True)
+        return places | _newest_of_tail(pks, lambda seen: [e for t in terms for e in seen.with_words(t)])
+    traits = [
+        (term.name, term.value)
+        for term in wanted.fields
+        if term.name in ("kind", "author", "tool", "error") and not term.negated
+    ]
+    if not traits:
+        return {}
+    name, value = traits[-1]
+    rows = SessionTrait.objects.filter(session__in=pks, name=name)
+    rows = rows.filter(value__icontains=value) if name == "error" else rows.filter(value=found_by.cut(value))
+    places = dict(rows.order_by().values_list("session").annotate(Max("seq")))
+    return places | _newest_of_tail(
+        pks, lambda seen: seen.with_trait(lambda trait: _is_trait(trait, name, value))
+    )
+
+
+def _is_trait(trait: found_by.Trait, name: str, value: str) -> bool:
+    if name == SessionTrait.Name.ERROR:
+        return trait[0] == name and value.casefold() in trait[1].casefold()
+    return trait == (name, found_by.cut(value))
+
+
+def _newest_of_tail(pks: list[int], find: Callable[[_Tail], list[Event]]) -> dict[int, int]:
+    shown = set(pks)
+    places: dict[int, int] = {}
+    for event in find(_Tail()):
+        if event.session_id in shown:
+            places[event.session_id] = max(event.seq, places.get(event.session_id, 0))
+    return places
+
+
+def _shown(event: Event) -> str:
+    """Return the text that a hit is shown out of."""
+    return (
+        found_by.text_of(event.data) if len(event.data) <= SUMMARISED else found_by.summary_of(event.summary)
+    )

@@ -1,0 +1,59 @@
+"""The part of a text that a search found, with what matches marked. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+Fragment = tuple[str, bool]
+"""A piece of a text, and whether it matches."""
+
+BEFORE = 60
+LENGTH = 200
+"""Characters shown before the first match, and in all."""
+
+_PIECES = re.compile(r"[^\W_]+")
+
+
+def fragments(text: str, words: Iterable[str]) -> list[Fragment]:
+    """Return the text around its first match, cut into pieces that match and that do not; blanks are run together.
+
+    Where nothing matches letter by letter (search compares normal forms) that is the start of the text.
+    """
+    pattern = _pattern(words)
+    first = pattern.search(text) if pattern else None
+    start = max(0, first.start() - BEFORE) if first else 0
+    end = start + LENGTH
+    shown = text[start:end]
+    found = list(_cut(shown, pattern)) if pattern else [(shown, False)]
+    if start:
+        found = [("…", False), *found]
+    if end < len(text):
+        found = [*found, ("…", False)]
+    return _joined((re.sub(r"\s+", " ", piece), matches) for piece, matches in found if piece)
+
+
+def _pattern(words: Iterable[str]) -> re.Pattern[str] | None:
+    """Return what any of the words looks like in a text; of a phrase only letters and digits count."""
+    forms = [r"[\W_]*".join(map(re.escape, pieces)) for word in words if (pieces := _PIECES.findall(word))]
+    return re.compile("|".join(sorted(forms, key=len, reverse=True)), re.IGNORECASE) if forms else None
+
+
+def _cut(text: str, pattern: re.Pattern[str]) -> Iterator[Fragment]:
+    at = 0
+    for match in pattern.finditer(text):
+        yield text[at : match.start()], False
+        yield match[0], True
+        at = match.end()
+    yield text[at:], False
+
+
+def _joined(pieces: Iterable[Fragment]) -> list[Fragment]:
+    """Run pieces of one kind together."""
+    found: list[Fragment] = []
+    for text, matches in pieces:
+        if found and found[-1][1] == matches:
+            found[-1] = (found[-1][0] + text, matches)
+        else:
+            found.append((text, matches))
+    return found

@@ -1,0 +1,169 @@
+"""What finds sessions and events, written behind the appends: words and traits of events, values of state.
+
+Each session has a cursor of its own, `indexed_seq`: what was written up to it is in the indexes, and searches look at
+the rest themselves (see `finding`). So an append pays nothing, and an event is found as soon as it is stored. Ids that
+commit out of order do not matter: a session's seqs have no holes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from django.db import transaction
+from django.db.models import F, QuerySet, Sum
+
+from sessions_app import event_index, found_by, jsonsql, search
+from sessions_app.models import AgentSession, Event, Scope, SessionTrait, StateChange, StateValue
+
+BATCH = 64
+"""Events that are indexed in one transaction, which holds SQLite's one write lock."""
+
+SESSIONS = 16
+"""Sessions that a batch may be of."""
+
+CHUNK = 500
+"""Rows removed at a time."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """What a session's cursor passes next: events behind `start` up to `end`, read and split into words."""
+
+    session_pk: int
+    start: int
+    end: int
+    words: list[tuple[int, list[str]]] = field(default_factory=list)
+    traits: dict[found_by.Trait, int] = field(default_factory=dict)
+    values: list[StateValue] = field(default_factory=list)
+
+
+def unindexed() -> QuerySet[AgentSession]:
+    """Return the sessions that went on since they were indexed: an index holds them, and no others."""
+    return AgentSession.objects.filter(last_seq__gt=F("indexed_seq"))
+
+
+def backlog() -> int:
+    """Return how many events are not indexed yet."""
+    left = unindexed().aggregate(left=Sum(F("last_seq") - F("indexed_seq")))["left"]
+    return int(left or 0)
+
+
+def gather() -> list[Piece]:
+    """Return what is to be indexed next, newest sessions first; nothing when everything is. Only reads."""
+    pieces: list[Piece] = []
+    room = BATCH
+    for pk, start, last in _waiting():
+        piece = _piece(pk, start, last, room)
+        pieces.append(piece)
+        room -= len(piece.words)
+        if room <= 0:
+            break
+    return pieces
+
+
+def store(pieces: Iterable[Piece]) -> int:
+    """Write what was gathered; return how many cursors moved. What somebody else has indexed meanwhile is left."""
+    return sum(map(_store, pieces))
+
+
+def index_all() -> int:
+    """Index everything that waits; return how many events that were."""
+    done = 0
+    while pieces := gather():
+        store(pieces)
+        done += sum(len(piece.words) for piece in pieces)
+    return done
+
+
+def forget_session(session_pk: int) -> None:
+    """Remove what finds a session that is about to go, in small transactions. Its traits go with its row.
+
+    What it wrote to the state of its user and app stays to be found by.
+    """
+    shared = StateChange.objects.filter(session=session_pk, seq__gt=F("session__indexed_seq"), removed=False)
+    put_values(shared.exclude(scope=Scope.SESSION).only("scope", "key_id", "owner_id", "value").iterator())
+    AgentSession.objects.filter(pk=session_pk).update(indexed_seq=F("last_seq"))
+    while _forget_some(session_pk):
+        pass
+
+
+def reset() -> None:
+    """Forget everything that was indexed, so that it is indexed anew."""
+    for pk in AgentSession.objects.filter(indexed_seq__gte=0).order_by("pk").values_list("pk", flat=True):
+        forget_session(pk)
+        with transaction.atomic():
+            SessionTrait.objects.filter(session=pk).delete()
+            AgentSession.objects.filter(pk=pk).update(indexed_seq=-1)
+
+
+def forget_owner(scope: Scope, owner_id: int) -> None:
+    """Remove the values that find an owner of shared state."""
+    StateValue.objects.filter(scope=scope, owner_id=owner_id).delete()
+
+
+def put_values(changes: Iterable[StateChange]) -> None:
+    """Let owners be found by values that were written without an event, as an import does."""
+    values = (value for change in changes if (value := _value(change)))
+    while some := list(islice(values, CHUNK)):
+        StateValue.objects.bulk_create(some, ignore_conflicts=True)
+
+
+def _waiting() -> list[tuple[int, int, int]]:
+    rows = unindexed().order_by("-pk").values_list("pk", "indexed_seq", "last_seq")
+    return list(rows[:SESSIONS])
+
+
+def _piece(pk: int, start: int, last: int, room: int) -> Piece:
+    """Read what a session's cursor passes next. Seqs have no holes, so a full batch says where the next one begins."""
+    rows = Event.objects.filter(session=pk, seq__gt=start, seq__lte=last).order_by("seq")
+    columns = rows.values_list("seq", "kind", "author", "summary", "data")
+    events = list(columns[:room])
+    piece = Piece(pk, start, events[-1][0] if len(events) == room else last)
+    for seq, kind, author, summary, data in events:
+        piece.words.append((event_index.place(pk, seq), search.tokens(found_by.text_of(data))))
+        piece.traits.update(dict.fromkeys(found_by.traits_of(kind, author, summary), seq))
+    changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=piece.end, removed=False)
+    wanted = changes.only("scope", "key_id", "owner_id", "value")
+    piece.values = [value for change in wanted.iterator() if (value := _value(change))]
+    return piece
+
+
+def _value(change: StateChange) -> StateValue | None:
+    if change.value is None:
+        return None
+    mark = jsonsql.mark(change.value)
+    return StateValue(scope=change.scope, key_id=change.key_id, mark=mark, owner_id=change.owner_id)
+
+
+def _store(piece: Piece) -> bool:
+    """Write one piece. The session's row is touched last, so that an append to it hardly waits."""
+    with transaction.atomic():
+        event_index.put(piece.words)
+        SessionTrait.objects.bulk_create(
+            [
+                SessionTrait(session_id=piece.session_pk, name=name, value=value, seq=seq)
+                for (name, value), seq in piece.traits.items()
+            ],
+            update_conflicts=True,
+            unique_fields=["session", "name", "value"],
+            update_fields=["seq"],
+        )
+        StateValue.objects.bulk_create(piece.values, ignore_conflicts=True)
+        moved = AgentSession.objects.filter(pk=piece.session_pk, indexed_seq=piece.start).update(
+            indexed_seq=piece.end
+        )
+        if not moved:
+            transaction.set_rollback(True)
+    return bool(moved)
+
+
+def _forget_some(session_pk: int) -> bool:
+    """Remove some of what finds a session; return whether there may be more."""
+    with transaction.atomic():
+        entries = event_index.forget(session_pk, CHUNK)
+        values = StateValue.objects.filter(scope=Scope.SESSION, owner_id=session_pk)
+        pks = list(values.values_list("pk", flat=True)[:CHUNK])
+        StateValue.objects.filter(pk__in=pks).delete()
+    return entries == CHUNK or len(pks) == CHUNK

@@ -1,0 +1,33 @@
+"""Sessions to be found, both before and after they are indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sessions_app import finding, indexing
+from sessions_app.models import AgentSession, Event
+from sessions_app.query import parse
+
+Find = Callable[[str], list[str]]
+
+
+@pytest.fixture(params=["not indexed yet", "indexed"])
+def find(request: pytest.FixtureRequest, db: None) -> Find:
+    """Return the ids of the sessions of real life that a query asks for, sorted."""
+
+    def found(text: str) -> list[str]:
+        if request.param == "indexed":
+            indexing.index_all()
+        rows = finding.narrowed(AgentSession.objects.filter(realm=""), parse(text))
+        return sorted(rows.values_list("session_id", flat=True))
+
+    return found
+
+
+def events(session: AgentSession, text: str) -> list[int]:
+    """Return the seqs of the events of a session that a query asks for."""
+    rows = finding.in_session(session, parse(text))
+    assert all(isinstance(event, Event) for event in rows[:1])
+    return [event.seq for event in rows]

@@ -1,0 +1,180 @@
+"""Sessions found by every term, alike before and after they are indexed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from sessions_app import app_settings, writes
+from sessions_app.models import AgentSession, Run, SessionTag
+from sessions_app.runs import rows as runs
+from tests.finding.conftest import Find
+from tests.timeline.story import Story
+
+HOSTILE = [
+    "'; DROP TABLE x; --",
+    '" OR "1" = "1',
+    "NEAR(a b)",
+    "a*",
+    "words:x",
+    "^a",
+    "%",
+    "_",
+    "\x00",
+    "\ud800",
+    "{}",
+]
+
+
+def test_a_word_is_found_in_messages_arguments_results_code_and_errors(find: Find):
+    Story("message").says("It is Sunny in Paris.")
+    Story("thought").add({"text": "perhaps sunny", "thought": True})
+    Story("argument").calls("look", "c1", where={"deep": ["sunny", 3]})
+    Story("result").answers("look", "c1", response={"sky": "sunny"})
+    Story("code").add({"executableCode": {"language": "PYTHON", "code": "print('sunny')"}})
+    Story("error").says("", errorCode="E", errorMessage="too sunny")
+    Story("other").says("It rains.")
+    assert find("sunny") == ["argument", "code", "error", "message", "result", "thought"]
+    assert find("sunny paris") == ["message"]
+    assert find("-sunny") == ["other"]
+
+
+def test_words_are_found_anywhere_in_a_session_and_a_phrase_in_one_event(find: Find):
+    story = Story("s1")
+    story.asks("Weather in Paris?")
+    story.says("No such city.")
+    assert find("weather city") == ["s1"]
+    assert find('"such city"') == ["s1"]
+    assert find('"weather city"') == []
+    assert find('"no paris"') == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("明日は東京に行きます", "東京"), ("我喜欢北京烤鸭", "北京"), ("서울에서 만나요", "서울")],
+)
+def test_words_of_two_characters_are_found_in_japanese_chinese_and_korean(find: Find, text: str, word: str):
+    Story("s1").says(text)
+    Story("s2").says("nothing of the kind")
+    assert find(word) == ["s1"]
+    assert find(f'"{word}"') == ["s1"]
+
+
+def test_numbers_in_arguments_are_found(find: Find):
+    Story("s1").calls("order", "c1", id_of_order=48151623)
+    assert find("48151623") == ["s1"]
+
+
+def test_a_session_is_found_by_its_title_and_its_id_too(find: Find):
+    writes.rename_session(Story("s1").pk, "Rainy days")
+    Story("b2c4-77aa")
+    assert find("rainy") == ["s1"]
+    assert find("b2c4-77aa") == ["b2c4-77aa"]
+    assert find("title:days") == ["s1"]
+    assert find("session:b2c4") == ["b2c4-77aa"]
+
+
+def test_state_and_credentials_are_no_text(find: Find):
+    story = Story("s1", {"hidden": "in the state"})
+    story.add(delta={"city": "Paris"})
+    credential = {"authType": "apiKey", "apiKey": "s3cr3t"}
+    story.calls("ask", "c1", credential=credential)
+    assert find("paris") == find("hidden") == []
+    assert find("s3cr3t") == []
+    assert find("city ~ s3cr3t") == find("-never_there missing") == []
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_syntax_of_a_database_is_text(find: Find, text: str):
+    Story("s1", {"k": text}).says(f"before {text} after")
+    Story("s2").says("nothing")
+    quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    for query in (
+        quoted,
+        f"k = {quoted} ever",
+        f"k ~ {quoted}",
+        f"tool:{quoted}",
+        f"error:{quoted}",
+        f"user:{quoted}",
+    ):
+        assert "s2" not in find(query)
+    held = [] if "\x00" in text else ["s1"]  # a query holds no NUL: it is shown, and looked for, as U+FFFD
+    assert find(f"k = {quoted}") == find(f"k = {quoted} ever") == held
+
+
+def test_sessions_are_found_by_what_is_in_their_events(find: Find):
+    story = Story("s1")
+    story.asks("hello")
+    story.calls("get_weather", "c1")
+    story.answers("get_weather", "c1", response={"status": "error", "message": "no such city"})
+    story.says("", author="planner", errorCode="QUOTA", errorMessage="no more")
+    Story("s2").says("hello")
+    assert find("kind:tool_call") == find("kind:error") == find("kind:user") == ["s1"]
+    assert find("kind:agent") == ["s2"]
+    assert find("-kind:agent") == ["s1"]
+    assert find("tool:get_weather") == ["s1"]
+    assert find("tool:weather") == []
+    assert find("author:planner") == find("agent:planner") == ["s1"]
+    assert find("error:quota") == find('error:"no more"') == find("error:city") == ["s1"]
+    assert find("invocation:i1") == ["s1", "s2"]
+
+
+def test_sessions_are_found_by_what_they_are(find: Find):
+    story = Story("s1", app="weather", user="ann")
+    story.says("hi", usageMetadata={"totalTokenCount": 500})
+    story.says("", errorCode="E", branch="a.b")
+    Story("s2", app="office", user="tom")
+    SessionTag.objects.create(session_id=story.pk, name="to look at")
+    AgentSession.objects.filter(session_id="s2").update(origin="fork", pinned_at=1.0)
+    for query in (
+        *(
+            "app:weather",
+            "user:ann",
+            "events>1",
+            "events=2",
+            "events!=0",
+            "tokens>=500",
+            "errors>0",
+            "is:error",
+        ),
+        *(
+            'tag:"To Look At"',
+            "origin:live",
+            "is:live",
+            "-is:pinned",
+            "duration>1s",
+            "duration:2s",
+            "branch:a.b",
+        ),
+        *("after:2023-11-14", "updated:>30d created:>30d app:weather", "before:2024 -app:office"),
+    ):
+        assert find(query) == (["s1", "s2"] if query == "after:2023-11-14" else ["s1"]), query
+    assert find("is:pinned") == find("is:forked") == find("origin:fork") == find("-app:weather") == ["s2"]
+    assert find("updated:<1d") == find("is:imported") == find("app:WEATHER") == []
+
+
+def test_sessions_are_found_by_their_newest_run(find: Find):
+    for status in ("running", "waiting", "done"):
+        run = runs.create_run(Story(status).pk, {})
+        Run.objects.filter(pk=run.pk).update(status=status, created_at=1.0)
+    again = runs.create_run(AgentSession.objects.get(session_id="waiting").pk, {})
+    assert find("is:waiting") == []
+    Run.objects.filter(pk=again.pk).delete()
+    assert find("is:waiting") == ["waiting"]
+    assert find("is:running") == ["running"]
+
+
+def test_sessions_are_found_by_their_age_in_the_ttl_of_their_app(find: Find):
+    Story("old")
+    writes.create_session(writes.SessionKey("", "weather", "ann", "fresh"), now=time.time())
+    app_settings.set_session_ttl("weather", 3600.0)
+    assert find("is:expired") == ["old"]
+    assert find("is:idle") == []
+
+
+def test_eval_attempts_are_told_by_their_realm(find: Find):
+    Story("s1", realm="eval/1")
+    Story("s2")
+    assert find("is:eval") == []
+    assert find("-is:eval") == ["s2"]
