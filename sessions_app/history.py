@@ -7,7 +7,7 @@ the ledger's index, so that removed keys and deleted sessions answer too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,9 @@ from sessions_app.models import AgentSession, AppScope, Event, Scope, StateChang
 
 CHUNK = 500
 """Rows read by their keys at a time."""
+
+MANY = 20_000
+"""Keys of rows in a statement: a database takes some tens of thousands of parameters."""
 
 _KEYS = """
 WITH RECURSIVE keys(key_id) AS (
@@ -48,6 +51,20 @@ class Owners:
 
     ids: dict[Scope, int]
     positions: dict[Scope, int]
+
+    def at(self, event: Event) -> Owners:
+        """Return the same owners, each at the position that an event saw."""
+        seen = {Scope.SESSION: event.seq, Scope.USER: event.user_version, Scope.APP: event.app_version}
+        return Owners(self.ids, {scope: seen[scope] for scope in self.ids})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWrites:
+    """The ledger rows that last wrote a key up to each of some moments, removals too; None: not written until then."""
+
+    scope: Scope
+    key_id: str
+    rows: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +104,13 @@ def owners_at(session: AgentSession, event: Event | None = None) -> Owners:
         realm=session.realm, app_name=session.app_name, user_id=session.user_id
     ).first()
     app = AppScope.objects.filter(realm=session.realm, app_name=session.app_name).first()
-    ids, positions = {Scope.SESSION: session.pk}, {Scope.SESSION: event.seq if event else session.last_seq}
+    ids, positions = {Scope.SESSION: session.pk}, {Scope.SESSION: session.last_seq}
     if user:
-        ids[Scope.USER], positions[Scope.USER] = user.pk, event.user_version if event else user.version
+        ids[Scope.USER], positions[Scope.USER] = user.pk, user.version
     if app:
-        ids[Scope.APP], positions[Scope.APP] = app.pk, event.app_version if event else app.version
-    return Owners(ids, positions)
+        ids[Scope.APP], positions[Scope.APP] = app.pk, app.version
+    now = Owners(ids, positions)
+    return now.at(event) if event else now
 
 
 def owner_state(app_name: str, user_id: str | None, realm: str = "") -> tuple[int, list[StateChange]] | None:
@@ -123,6 +141,38 @@ def newest_writes(scope: Scope, owner_id: int, position: int) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(WRITES_AT, {"scope": str(scope), "owner": owner_id, "position": position})
         return [row[0] for row in cursor.fetchall() if row[0] is not None]
+
+
+def writes_at(moments: Sequence[Owners]) -> list[KeyWrites]:
+    """Return for every key that was ever written which rows wrote it last, up to each of several moments.
+
+    A query a scope, and in it a seek a key and moment: neither values nor what happened in between is read.
+
+    Args:
+        moments: the same owners at different positions.
+    """
+    names = [f"until_{number}" for number in range(len(moments))]
+    query = _KEYS.format(columns=", ".join(["key_id", *(_LAST_WRITE.format(until=name) for name in names)]))
+    found: list[KeyWrites] = []
+    for scope, owner_id in moments[0].ids.items():
+        positions = [moment.positions[scope] for moment in moments]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                query, {"scope": str(scope), "owner": owner_id, **dict(zip(names, positions, strict=True))}
+            )
+            rows = sorted(cursor.fetchall())
+        found += [KeyWrites(scope, key_id, tuple(pks)) for key_id, *pks in rows]
+    return found
+
+
+def removals(pks: Collection[int]) -> set[int]:
+    """Return which rows of the ledger took a key out."""
+    ordered = sorted(pks)
+    found: set[int] = set()
+    for start in range(0, len(ordered), MANY):
+        rows = StateChange.objects.filter(pk__in=ordered[start : start + MANY], removed=True)
+        found.update(rows.values_list("pk", flat=True))
+    return found
 
 
 def kept_at(scope: Scope, owner_id: int, position: int) -> Iterator[StateChange]:

@@ -17,6 +17,7 @@ from sessions_app.views import (
     sessions,
     state,
     state_edit,
+    state_hints,
 )
 
 urlpatterns = [
@@ -40,6 +41,7 @@ urlpatterns = [
     path("sessions/id/<int:pk>/state/edit/", state_edit.edit, name="key-edit"),
     path("sessions/id/<int:pk>/state/remove/", state_edit.remove, name="key-remove"),
     path("sessions/id/<int:pk>/state/drift/", state.drift_of, name="session-drift"),
+    path("sessions/id/<int:pk>/state/hints/", state_hints.hints, name="session-hints"),
     path("sessions/<seg:app_name>/<seg:user_id>/<seg:session_id>/", session.page, name="session"),
     path("state/", state.index, name="state"),
     path("state/history/<int:pk>/", state.key_history, name="key-history"),

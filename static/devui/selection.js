@@ -1,13 +1,21 @@
 // Which event is open: the address says it, so Back works and a link opens the same view.
 
+import * as board from "./board.js";
 import { fetchPart } from "./fragment.js";
-import { isShortcut } from "./keys.js";
+import { declare } from "./keys.js";
+import { entry, offer } from "./palette.js";
 import * as timeline from "./timeline.js";
 import { showTimes } from "./times.js";
 
-const detail = document.getElementById("detail");
+/** Milliseconds without a step after which what stands around the board follows, and the address says where one is. */
+const REST = 150;
+
+const inspection = document.getElementById("inspection");
 const travel = document.querySelector(".travel");
 const slider = travel.querySelector("input[type=range]");
+const held = travel.querySelector("[data-held]");
+const holder = travel.querySelector("[data-hold]");
+const teller = document.getElementById("travel-teller");
 
 const seqOfAddress = () => {
   const query = new URLSearchParams(location.search);
@@ -36,27 +44,76 @@ function addressOf(seq) {
 export async function select(seq, { push = true } = {}) {
   if (seq === selected && push) return;
   const address = push ? addressOf(seq) : location.href;
+  settle();
   if (push) history.pushState({ event: seq }, "", address);
+  turnTo(seq);
+  await Promise.all([board.show(address), inspect(address), seq && !timeline.eventOf(seq) ? loadAround(address) : null]);
+}
+
+let resting = 0;
+
+/** Open an event that others may follow at once: its board now, the rest when there is a rest. */
+function pass(seq) {
+  if (seq === selected) return;
+  const address = addressOf(seq);
+  if (!resting) history.pushState({ event: seq }, "", address);
+  clearTimeout(resting);
+  resting = setTimeout(rest, REST);
+  inspection.setAttribute("aria-busy", "true");
+  turnTo(seq);
+  board.show(address);
+}
+
+function rest() {
+  settle();
+  inspect(location.href);
+  if (selected && !timeline.eventOf(selected)) loadAround(location.href);
+  tell();
+}
+
+/** The address follows the steps that were made. */
+function settle() {
+  if (!resting) return;
+  clearTimeout(resting);
+  resting = 0;
+  history.replaceState({ event: selected }, "", addressOf(selected));
+}
+
+function turnTo(seq) {
   selected = seq;
   mark();
   showView(seq ? "detail" : "timeline");
   const shown = seq && timeline.eventOf(seq);
   if (shown) timeline.reveal(shown);
   if (shown && isFocusFree()) shown.querySelector(".event-seq").focus({ preventScroll: true });
-  await Promise.all([refresh(address), seq && !shown ? loadAround(address) : null]);
 }
 
-/** Load the inspector and the board anew. */
-export async function refresh(address = location.href) {
-  const html = await fetchPart(address, "detail");
-  if (html !== null) put(detail, html);
+/** Something has changed: load the inspector and the board anew. */
+export async function refresh() {
+  await Promise.all([board.renew({ live: true }), resting ? null : inspect(location.href)]);
 }
 
-/** Load the board anew; the event above it stays as it is. */
-export async function refreshBoard() {
-  const board = document.getElementById("board");
-  const html = await fetchPart(location.href, "board");
-  if (html !== null) put(board, html);
+/** The state has changed: load the board anew; the event above it stays as it is. */
+export const refreshBoard = () => board.renew({ live: true });
+
+let inspected = "";
+
+async function inspect(address) {
+  const html = await fetchPart(address, "inspection");
+  if (html === null) return;
+  inspection.removeAttribute("aria-busy");
+  if (html === inspected) return;
+  inspected = html;
+  inspection.innerHTML = html;
+  window.htmx.process(inspection);
+  showTimes(inspection);
+}
+
+/** Say where one is, for those who do not see the board. */
+function tell() {
+  const changed = [...document.querySelectorAll("#board .entry.is-changed .change-key")].map((key) => key.textContent);
+  const wrote = changed.length ? `, which wrote ${changed.slice(0, 5).join(", ")}` : "";
+  teller.textContent = `${document.getElementById("board-title")?.textContent.trim() ?? ""}${selected ? wrote : ""}`;
 }
 
 /** Tell the time axis how long the session is. */
@@ -71,20 +128,6 @@ export function setLast(last) {
 function isFocusFree() {
   const focused = document.activeElement;
   return focused === document.body || Boolean(focused.closest("#timeline-scroll"));
-}
-
-function put(place, html) {
-  const scrolled = place.querySelector(".entries")?.scrollTop ?? 0;
-  const open = new Set([...place.querySelectorAll(".entry:has(details[open])")].map((entry) => entry.dataset.key));
-  place.innerHTML = html;
-  window.htmx.process(place);
-  showTimes(place);
-  for (const entry of place.querySelectorAll(".entry")) {
-    const details = open.has(entry.dataset.key) && entry.querySelector("details");
-    if (details) details.open = true;
-  }
-  const entries = place.querySelector(".entries");
-  if (entries) entries.scrollTop = scrolled;
 }
 
 async function loadAround(address) {
@@ -102,17 +145,28 @@ export function mark() {
   for (const event of document.querySelectorAll(".event[aria-current]")) event.removeAttribute("aria-current");
   if (selected) timeline.eventOf(selected)?.setAttribute("aria-current", "true");
   const last = Number(travel.dataset.last);
+  const text = selected ? `${selected.toLocaleString("en")} / ${last.toLocaleString("en")}` : "now";
   slider.value = selected || last;
-  travel.querySelector(".travel-at").textContent = selected
-    ? `${selected.toLocaleString("en")} / ${last.toLocaleString("en")}`
-    : "now";
+  slider.setAttribute("aria-valuetext", selected ? `event ${selected} of ${last}` : `now, after event ${last}`);
+  travel.querySelector(".travel-at").textContent = text;
+  travel.querySelector("[data-deselect]").hidden = !selected;
+  markHeld(last);
+}
+
+/** Show on the time axis which other moment this one is compared with. */
+function markHeld(last) {
+  const base = new URLSearchParams(location.search).get("diff");
+  held.hidden = base === null;
+  holder.setAttribute("aria-pressed", String(base !== null));
+  const at = base === "now" ? last : Number(base);
+  held.style.insetInlineStart = `${(100 * Math.max(0, at - 1)) / Math.max(1, last - 1)}%`;
 }
 
 /** One event back or forth; from now, back is the newest event. */
 export function step(by) {
   const last = Number(travel.dataset.last);
   const next = selected ? selected + by : by < 0 ? last : 0;
-  if (next >= 1 && next <= last) select(next);
+  if (next >= 1 && next <= last) pass(next);
 }
 
 function stepRow(by) {
@@ -157,12 +211,23 @@ function openLink(link) {
 
 /** Show what differs between the open moment and another one; without one, show the state again. */
 function compareWith(base) {
+  settle();
   const query = new URLSearchParams(location.search);
   if (base === "") query.delete("diff");
   else query.set("diff", base);
   history.pushState({ event: selected }, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
-  refreshBoard();
+  markHeld(Number(travel.dataset.last));
+  board.show(location.href).then(tell);
 }
+
+/** Keep this moment as the one that others are compared with, or let go of it. */
+function hold() {
+  settle();
+  compareWith(new URLSearchParams(location.search).has("diff") ? "" : String(selected || "now"));
+}
+
+holder.hidden = false;
+holder.addEventListener("click", hold);
 
 document.addEventListener("submit", (event) => {
   if (!event.target.matches("[data-compare-form]")) return;
@@ -170,35 +235,32 @@ document.addEventListener("submit", (event) => {
   compareWith(new FormData(event.target).get("diff"));
 });
 
-slider.addEventListener("input", () => {
-  travel.querySelector(".travel-at").textContent = `${Number(slider.value).toLocaleString("en")} / ${slider.max}`;
-});
-slider.addEventListener("change", () => select(Number(slider.value)));
+slider.addEventListener("input", () => pass(Number(slider.value)));
 slider.form.addEventListener("submit", (event) => event.preventDefault());
 
-addEventListener("popstate", () => select(seqOfAddress(), { push: false }));
+addEventListener("popstate", ({ state }) => select(state?.event ?? seqOfAddress(), { push: false }));
 
 document.addEventListener("change", (event) => {
   if (!event.target.matches("input[name=tab], input[name=scope]")) return;
+  settle();
   const query = new URLSearchParams(location.search);
   query.set(event.target.name, event.target.value);
   history.replaceState(history.state, "", `${location.pathname}?${query}`);
 });
 
-document.addEventListener("keydown", (event) => {
-  if (!isShortcut(event)) return;
-  const work = KEYS.get(event.key);
-  if (!work) return;
-  event.preventDefault();
-  work();
+/* An event by its number, typed into the palette. */
+offer((typed) => {
+  const seq = Number(/^(?:#|event\s*)?(\d+)$/i.exec(typed)?.[1]);
+  const last = Number(travel.dataset.last);
+  if (!(seq >= 1 && seq <= last)) return [];
+  return [entry("In this session", "clock", `Event ${seq} of ${last}`, () => select(seq))];
 });
 
-const KEYS = new Map([
-  ["j", () => stepRow(1)],
-  ["k", () => stepRow(-1)],
-  ["]", () => step(1)],
-  [".", () => step(1)],
-  ["[", () => step(-1)],
-  [",", () => step(-1)],
-  ["Escape", () => select(0)],
+declare("In this session", [
+  { keys: ["j"], does: "Next row", work: () => stepRow(1) },
+  { keys: ["k"], does: "Previous row", work: () => stepRow(-1) },
+  { keys: ["]", "."], does: "One event forth in time", work: () => step(1) },
+  { keys: ["[", ","], does: "One event back in time", work: () => step(-1) },
+  { keys: ["d"], does: "Compare other moments with this one, or no longer", work: hold },
+  { keys: ["Escape"], does: "Close the event", when: selectedSeq, work: () => select(0) },
 ]);

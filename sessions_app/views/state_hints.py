@@ -1,0 +1,55 @@
+"""What may be wrong with a session's state: lint hints and drift, as a list and beside the keys of the board."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from devui.http import render_partial, wants_partial
+from sessions_app import drift, lint
+from sessions_app.drift import Drift
+from sessions_app.found import find_session
+from sessions_app.lint import Hint, Rule
+
+PAGE = "devui/sessions/hints.html"
+KEYS_BESIDE = 300
+"""Keys of the board that hints are sent for."""
+
+
+@dataclass(slots=True)
+class Beside:
+    """What is said beside a key."""
+
+    name: str
+    hints: list[Hint] = field(default_factory=list)
+    drift: Drift | None = None
+
+
+@require_safe
+def hints(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the hints at a session's state as it is now, by rule; for the board, by key and with what has drifted.
+
+    Raises:
+        SessionMissing: no such session.
+    """
+    session = find_session(pk)
+    report = lint.lint(session)
+    context = {"session": session, "report": report}
+    if wants_partial(request, "hints"):
+        beside = _beside(report.hints, drift.drift(session).keys)
+        return render(request, f"{PAGE}#beside", {**context, "beside": beside[:KEYS_BESIDE]})
+    by_rule = [(rule, [hint for hint in report.hints if hint.rule == rule]) for rule in Rule]
+    context["rules"] = [(rule, found) for rule, found in by_rule if found]
+    return render_partial(request, PAGE, context, partial="list", target="dialog-content")
+
+
+def _beside(hints: list[Hint], drifted: list[Drift]) -> list[Beside]:
+    found: defaultdict[str, list[Hint]] = defaultdict(list)
+    for hint in hints:
+        found[hint.name].append(hint)
+    by_name = {entry.name: entry for entry in drifted}
+    return [Beside(name, found[name], by_name.get(name)) for name in sorted({*found, *by_name})]

@@ -1,0 +1,204 @@
+// The state board: loaded by what is different, put in place key by key, so that nothing moves that stays as it is.
+
+import { fetchPart } from "./fragment.js";
+import "./hints.js";
+import { declare } from "./keys.js";
+import { showTimes } from "./times.js";
+import * as watched from "./watched.js";
+
+const place = document.getElementById("board");
+
+/** An entry's markup as it came: times and opened values change it on the page. */
+const markup = new WeakMap();
+
+let address = location.href;
+let wanted = 0;
+let shown = 0;
+let work = null;
+let isLive = false;
+
+const board = () => place.querySelector(".board");
+
+/**
+ * Show the board of an address. One request is on its way at a time: of the wishes that come meanwhile the last counts.
+ *
+ * @param {string} url
+ * @param {{live?: boolean}} options  `live`: the state has changed, not the moment that is looked at
+ * @returns {Promise<void>} fulfilled when the last wish is on the page
+ */
+export function show(url, { live = false } = {}) {
+  address = url;
+  isLive = live;
+  wanted += 1;
+  work ??= load().finally(() => (work = null));
+  return work;
+}
+
+/** Show the board of the same moment anew. */
+export const renew = (options) => show(address, options);
+
+async function load() {
+  while (shown !== wanted) {
+    const aim = wanted;
+    const live = isLive;
+    const html = await fetchPart(asked(address), "board");
+    shown = aim;
+    if (html !== null) put(html, live);
+  }
+}
+
+/** Return the address with what the page has already. */
+function asked(url) {
+  const asking = new URL(url, location.href);
+  const { at, mark } = board()?.dataset ?? {};
+  if (Number(at) && !asking.searchParams.has("diff")) {
+    asking.searchParams.set("known", at);
+    asking.searchParams.set("mark", mark);
+  }
+  for (const name of watched.names()) asking.searchParams.append("watch", name);
+  return asking.href;
+}
+
+function put(html, live) {
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  const now = board();
+  const next = fresh.content.querySelector(".board");
+  const isPatch = now?.dataset.at !== undefined && next.dataset.at !== undefined;
+  const scroller = () => place.querySelector(".columns, .board > .entries");
+  const scrolled = scroller()?.scrollTop ?? 0;
+  if (isPatch) patch(now, next, live);
+  else {
+    place.replaceChildren(fresh.content);
+    remember(place);
+    settle(place);
+    if (scroller()) scroller().scrollTop = scrolled;
+  }
+  finish(live);
+}
+
+function patch(now, next, live) {
+  Object.assign(now.dataset, next.dataset);
+  replaceChanged(now.querySelector(".board-head"), next.querySelector(".board-head"));
+  for (const part of [".radio-tabs", ".columns"]) copyCounts(now.querySelector(part), next.querySelector(part));
+  now.querySelector(".board-more").replaceWith(next.querySelector(".board-more"));
+  const scroller = now.querySelector(".columns");
+  const anchor = live ? firstInView(scroller) : null;
+  const before = anchor?.getBoundingClientRect().top;
+  const lists = [...scroller.querySelectorAll(".entries")];
+  const hints = [...scroller.querySelectorAll(".empty-scope")];
+  for (const [at, list] of [...next.querySelectorAll(".columns .entries")].entries()) patchList(lists[at], list, live);
+  for (const [at, hint] of [...next.querySelectorAll(".empty-scope")].entries()) hints[at].replaceWith(hint);
+  if (anchor?.isConnected) scroller.scrollTop += anchor.getBoundingClientRect().top - before;
+}
+
+/** Take over entries that are different; those that are the same stay where they are, opened and focused. */
+function patchList(list, next, live) {
+  const had = new Map([...list.children].map((entry) => [entry.dataset.id, entry]));
+  const entries = [];
+  for (const entry of [...next.children]) {
+    const old = had.get(entry.dataset.id);
+    const source = entry.outerHTML;
+    if (old && ("same" in entry.dataset || markup.get(old) === source)) entries.push(old);
+    else if (!("same" in entry.dataset)) {
+      markup.set(entry, source);
+      entries.push(takePlace(entry, old, live));
+    }
+  }
+  const kept = new Set(entries);
+  for (const old of had.values()) if (!kept.has(old)) old.remove();
+  let at = list.firstElementChild;
+  for (const entry of entries) {
+    if (entry === at) at = at.nextElementSibling;
+    else list.insertBefore(entry, at);
+  }
+}
+
+function takePlace(entry, old, live) {
+  const isOpen = old?.querySelector("details[open]");
+  const focused = focusedIn(old);
+  if (old) old.replaceWith(entry);
+  settle(entry);
+  if (live && old) entry.classList.add("is-fresh");
+  if (isOpen && entry.querySelector("details")) entry.querySelector("details").open = true;
+  reachable(entry)[focused]?.focus({ preventScroll: true });
+  return entry;
+}
+
+const reachable = (element) => [...element.querySelectorAll("a, button, summary")];
+const focusedIn = (element) => (element ? reachable(element).indexOf(document.activeElement) : -1);
+
+function settle(element) {
+  window.htmx.process(element);
+  showTimes(element);
+}
+
+function remember(root) {
+  for (const entry of root.querySelectorAll(".board-head, .columns .entries > *")) markup.set(entry, entry.outerHTML);
+}
+
+function replaceChanged(old, next) {
+  const source = next.outerHTML;
+  if (markup.get(old) === source) return;
+  const focused = focusedIn(old);
+  markup.set(next, source);
+  old.replaceWith(next);
+  settle(next);
+  reachable(next)[focused]?.focus();
+}
+
+function copyCounts(old, next) {
+  const counts = next.querySelectorAll("[data-count]");
+  for (const [at, count] of [...old.querySelectorAll("[data-count]")].entries()) {
+    if (count.textContent !== counts[at].textContent) count.textContent = counts[at].textContent;
+  }
+}
+
+function firstInView(scroller) {
+  const top = scroller.getBoundingClientRect().top;
+  return [...scroller.querySelectorAll(".entry")].find((entry) => entry.getBoundingClientRect().bottom > top);
+}
+
+/** What only a script can do for a board that was put on the page. */
+function finish(live) {
+  watched.show(live);
+  showWidth();
+  document.dispatchEvent(new CustomEvent("board:shown"));
+}
+
+/* --- As wide as the page: scopes side by side --- */
+
+const page = document.getElementById("session");
+const WIDE = "devui.session.wide";
+
+function showWidth() {
+  const button = place.querySelector("[data-wide]");
+  if (!button) return;
+  button.hidden = false;
+  button.setAttribute("aria-pressed", String("wide" in page.dataset));
+}
+
+function widen() {
+  page.toggleAttribute("data-wide");
+  showWidth();
+  try {
+    localStorage.setItem(WIDE, "wide" in page.dataset ? "1" : "");
+  } catch {
+    // A browser that keeps nothing shows the board as it comes.
+  }
+}
+
+function wasWide() {
+  try {
+    return Boolean(localStorage.getItem(WIDE));
+  } catch {
+    return false;
+  }
+}
+
+place.addEventListener("click", (event) => event.target.closest("[data-wide]") && widen());
+declare("In this session", [{ keys: ["b"], does: "Board as wide as the page, scopes side by side", work: widen }]);
+
+page.toggleAttribute("data-wide", wasWide());
+remember(place);
+finish(false);
