@@ -14,9 +14,11 @@ from typing import Any
 import uvicorn
 from django.db import DatabaseError, connection
 
+from devui.housekeeping import keep_house
 from devui.supervisor import Supervisor
 from sessions_app import db
 from sessions_app.errors import BadInput
+from sessions_app.live import indexer
 from sessions_app.runs import client
 
 MAX_PORT = 65535
@@ -122,6 +124,7 @@ async def _serve(
 ) -> None:
     async with supervisor:
         client.register(supervisor)
+        supervisor.spawn(keep_house())
         if first is not None:
             supervisor.spawn(first())
         try:

@@ -63,18 +63,23 @@ def gather() -> list[Piece]:
     return pieces
 
 
-def store(pieces: Iterable[Piece]) -> int:
-    """Write what was gathered; return how many cursors moved. What somebody else has indexed meanwhile is left."""
-    return sum(map(_store, pieces))
+def store(pieces: Iterable[Piece]) -> None:
+    """Write what was gathered. What somebody else has indexed meanwhile is left as it is."""
+    for piece in pieces:
+        _store(piece)
 
 
-def index_all() -> int:
-    """Index everything that waits; return how many events that were."""
-    done = 0
-    while pieces := gather():
-        store(pieces)
-        done += sum(len(piece.words) for piece in pieces)
-    return done
+def index_some() -> int:
+    """Index what comes next; return how many cursors moved on. None: everything is indexed."""
+    pieces = gather()
+    store(pieces)
+    return len(pieces)
+
+
+def index_all() -> None:
+    """Index everything that waits."""
+    while index_some():
+        pass
 
 
 def forget_session(session_pk: int) -> None:
@@ -137,7 +142,7 @@ def _value(change: StateChange) -> StateValue | None:
     return StateValue(scope=change.scope, key_id=change.key_id, mark=mark, owner_id=change.owner_id)
 
 
-def _store(piece: Piece) -> bool:
+def _store(piece: Piece) -> None:
     """Write one piece. The session's row is touched last, so that an append to it hardly waits."""
     with transaction.atomic():
         event_index.put(piece.words)
@@ -156,7 +161,6 @@ def _store(piece: Piece) -> bool:
         )
         if not moved:
             transaction.set_rollback(True)
-    return bool(moved)
 
 
 def _forget_some(session_pk: int) -> bool:

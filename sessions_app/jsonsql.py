@@ -55,13 +55,14 @@ def _sortable(number: float) -> str:
 class MarkField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs alone
     """A text that sorts by its code points on every database."""
 
-    def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the column's type."""
-        return 'text COLLATE "C"' if connection.vendor == "postgresql" else "text"
+    def db_parameters(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
+        """Return the column's type and order; SQLite's own order is that of code points."""
+        collation = "C" if connection.vendor == "postgresql" else None
+        return {**super().db_parameters(connection), "collation": collation}
 
 
 class Number(Func):
-    """The number that a JSON text is; null when it is none, or on PostgreSQL longer than 300 digits."""
+    """The number that a JSON text is, null when it is none; infinite when it is larger than a database's numbers."""
 
     output_field = FloatField()
 
@@ -74,8 +75,11 @@ class Number(Func):
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         """Write it for PostgreSQL, whose cast refuses what does not fit."""
         sql, params = compiler.compile(self.source_expressions[0])
-        is_number = f"{sql} ~ '^-?[0-9]{{1,300}}([.eE]|$)'"
-        return f"(CASE WHEN {is_number} THEN CAST({sql} AS double precision) END)", (*params, *params)
+        cases = (
+            f"WHEN {sql} ~ '^-?[0-9]{{1,255}}([.eE]|$)' THEN CAST({sql} AS double precision)"
+            f" WHEN {sql} ~ '^[0-9]' THEN 'Infinity' WHEN {sql} ~ '^-[0-9]' THEN '-Infinity'"
+        )
+        return f"(CASE {cases} END)", tuple(params) * 4
 
 
 class Start(Func):

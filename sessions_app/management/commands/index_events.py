@@ -1,0 +1,60 @@
+"""`manage.py index_events`: bring the indexes of the search up to date, or make them anew."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from sessions_app import faults, indexing
+from sessions_app.errors import DevUIError
+from sessions_app.schema import ensure_schema
+
+COULD_NOT = 2
+PROGRESS_S = 0.5
+
+
+class Command(BaseCommand):
+    """Exits 0 when everything is indexed, 2 when the store cannot be used."""
+
+    help = (
+        "Index what search does not know yet; the web process does so by itself, in the background. "
+        "Safe while agents run, and may be stopped at any time."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the arguments."""
+        parser.add_argument(
+            "--rebuild", action="store_true", help="first forget everything that was indexed before"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Index.
+
+        Raises:
+            CommandError: the store cannot be used.
+        """
+        try:
+            with faults.explained():
+                ensure_schema()
+                if options["rebuild"]:
+                    indexing.reset()
+                done = self._index()
+        except DevUIError as error:
+            raise CommandError(f"{error.message} {error.hint}", returncode=COULD_NOT) from error
+        except KeyboardInterrupt:
+            self.stderr.write("Stopped. What is indexed stays indexed; run the command again to go on.")
+            sys.exit(130)
+        self.stdout.write(f"{done:,} event(s) indexed.")
+
+    def _index(self) -> int:
+        done, told = 0, time.monotonic()
+        while count := indexing.index_some():
+            done += count
+            if self.stderr.isatty() and time.monotonic() - told > PROGRESS_S:
+                told = time.monotonic()
+                self.stderr.write(f"\r{done:,} events", ending="")
+        return done
