@@ -22,12 +22,14 @@ class Place:
         kind: what it is, in words.
         where: its file, or its database and server; empty when it has no name.
         survives_restart: what is stored is there when the server starts again.
-        behind: how the copy in this store differs from what is kept there; empty: it does not, or there is none.
+        copy: the store that has the copy which pages show; empty: they show what is kept.
+        behind: how the copy differs; empty: it does not, or there is none.
     """
 
     kind: str
     where: str
     survives_restart: bool
+    copy: str = ""
     behind: str = ""
 
     def __str__(self) -> str:
@@ -53,7 +55,10 @@ def place_of(session: AgentSession) -> Place:
     mirror = mirror_of(session)
     if mirror is None:
         return place()
-    return Place("ADK's session service", mirror.place, survives_restart=True, behind=mirror.behind)
+    here = str(place())
+    return Place(
+        "ADK's session service", mirror.place, survives_restart=True, copy=here, behind=mirror.behind
+    )
 
 
 def mirror_of(session: AgentSession) -> MirroredSession | None:

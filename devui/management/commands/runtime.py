@@ -52,7 +52,10 @@ class Command(BaseCommand):
         logging.getLogger().setLevel(config.options.log_level.upper())
         from devui.runtime.main import serve
 
-        serve(config, socket.socket(fileno=listener_fd), lifeline_fd)
+        try:
+            serve(config, socket.socket(fileno=listener_fd), lifeline_fd)
+        except DevUIError as error:
+            raise CommandError(f"{error.message} {error.hint}", returncode=2) from error
 
     def _serve_by_hand(self, app: str, agents_dir: str | None, host: str, port: int) -> None:
         from devui.server import listen, prepare_store

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -14,6 +15,12 @@ from devui import flags
 from sessions_app import keeping
 from sessions_app.errors import DevUIError
 from sessions_app.importers.databases import without_password
+from sessions_app.runs.client import RuntimeProvider
+
+if TYPE_CHECKING:
+    from devui.demo import DemoSession
+
+log = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -79,7 +86,7 @@ class Command(BaseCommand):
             listener,
             supervisor,
             access_log=options["verbose"],
-            first=partial(demo.play, sessions, supervisor) if sessions else None,
+            first=partial(_begin, sessions, supervisor),
         )
 
     def _say_where(self, host: str, port: int, supervisor: Any) -> None:
@@ -90,3 +97,17 @@ class Command(BaseCommand):
             f"DevUI serves {found} of {supervisor.folder.given} on http://{shown}:{port}/ (Ctrl-C ends it)"
         )
         self.stdout.flush()
+
+
+async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
+    """Make the demo's sessions. Where another service keeps sessions, let each app's process copy what is there."""
+    from devui import demo
+
+    if keeping.elsewhere():
+        for name in supervisor.apps():
+            try:
+                await (await supervisor.client(name)).call("GET", "/devui/health")
+            except DevUIError as error:
+                log.warning("The sessions of %r are not shown yet: %s", name, error.message)
+    if sessions:
+        await demo.play(sessions, supervisor)

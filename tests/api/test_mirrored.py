@@ -1,0 +1,150 @@
+"""A server whose agents keep their sessions in one of ADK's services: ADK's paths answer the truth, pages its copy."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from devui.runtime.config import RuntimeOptions
+from devui.supervisor import Supervisor
+from sessions_app import db, deletion, edits, elsewhere, writes
+from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.rewind import plan_rewind
+from sessions_app.errors import AlreadyExists, BadInput
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, MirroredSession, Run
+from sessions_app.runs import client as runs
+from tests import warm
+from tests.api.conftest import AGENTS
+from tests.api.test_real_runtime import ended_run, message
+from tests.store import store_url
+
+SESSIONS = "/apps/slow/users/ann/sessions"
+KEY = SessionKey("", "slow", "ann", "s1")
+
+
+@pytest.fixture
+def adk_file(tmp_path: Path, settings: Any) -> Path:
+    """The file of ADK's own session service, which this server's agents use."""
+    file = tmp_path / "adk.db"
+    settings.DEVUI_SESSION_SERVICE = f"sqlite:///{file}"
+    return file
+
+
+@pytest_asyncio.fixture
+async def mirrored(store: None, adk_file: Path) -> AsyncIterator[Supervisor]:
+    """What starts the agents' processes, as `manage.py web --session_service_uri` does."""
+    options = RuntimeOptions(session_service_uri=f"sqlite:///{adk_file}")
+    with warm.starts():
+        async with Supervisor(AGENTS, options, environment={"DATABASE_URL": store_url()}) as running:
+            runs.register(running)
+            yield running
+            runs.register(None)
+
+
+def kept(file: Path) -> list[tuple[str, int]]:
+    """Return the sessions in ADK's own file, each with its number of events."""
+    with sqlite3.connect(file) as adk:
+        counted = (
+            "SELECT id, (SELECT count(*) FROM events WHERE session_id = s.id) FROM sessions s ORDER BY id"
+        )
+        return adk.execute(counted).fetchall()
+
+
+async def test_what_clients_do_is_done_there_and_here(served, mirrored, adk_file):
+    created = await served.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
+    assert (created.status_code, created.json()["state"]) == (200, {"n": 1})
+    assert (await served.post(SESSIONS, json={"sessionId": "s1"})).status_code == 409
+    answer = await served.post("/run", json=message("s1", "short"))
+    assert answer.status_code == 200, answer.text
+    patched = await served.patch(f"{SESSIONS}/s1", json={"stateDelta": {"user:n": 2}})
+    assert patched.json()["state"] == {"n": 1, "user:n": 2}
+    events = 2 + len(answer.json())
+    assert kept(adk_file) == [("s1", events)]
+    assert (await served.get(f"{SESSIONS}/s1")).json()["events"] == patched.json()["events"]
+    assert [session["id"] for session in (await served.get(SESSIONS)).json()] == ["s1"]
+
+    run, row = await ended_run(), await db.read(AgentSession.objects.select_related("mirrored").get)
+    assert (run.status, run.last_seq) == ("done", events - 1)
+    assert (row.last_seq, row.mirrored.place, row.mirrored.behind) == (events, f"sqlite:///{adk_file}", "")
+    told = (await served.get(f"/api/v1/sessions/{row.pk}")).json()
+    assert told["kept_in"] == f"ADK's session service sqlite:///{adk_file}"
+
+    assert (await served.delete(f"{SESSIONS}/s1")).status_code == 200
+    assert kept(adk_file) == []
+    assert not await db.read(AgentSession.objects.exists)
+    assert (await served.get(f"{SESSIONS}/s1")).status_code == 404
+
+
+async def test_a_run_from_a_page_is_refused_on_a_session_that_its_agent_would_not_find(served, mirrored):
+    session = await db.write(writes.create_session, KEY)
+    sent = await served.post("/api/v1/runs", json={"session": session.pk, "message": "short"})
+    assert sent.status_code == 202, sent.text
+    run: Run = await ended_run()
+    assert (run.status, run.error_type) == ("failed", "BadInput")
+    assert "is kept in DevUI's own store, but this server's agents keep theirs in" in run.error
+
+
+async def test_a_session_of_a_page_is_made_there(mirrored, adk_file):
+    from asgiref.sync import sync_to_async
+
+    made = await sync_to_async(elsewhere.create_session)(KEY, {"n": 1})
+    assert made.session_id == "s1"
+    assert kept(adk_file) == [("s1", 0)]
+    with pytest.raises(AlreadyExists, match="already exists"):
+        await sync_to_async(elsewhere.create_session)(KEY, {})
+    with pytest.raises(BadInput, match="its paths cannot hold this id"):
+        await sync_to_async(elsewhere.create_session)(KEY._replace(user_id="a/b"), {})
+
+
+@pytest.fixture
+def copy(adk_file: Path, transactional_db: None) -> AgentSession:
+    """The copy of a session that is kept there."""
+    session = writes.create_session(KEY, {"n": 1})
+    MirroredSession.objects.create(session=session, place=f"sqlite:///{adk_file}")
+    writes.edit_state(KEY, {"n": 2})
+    session.refresh_from_db()
+    return session
+
+
+def test_what_would_change_the_copy_alone_is_refused_and_says_the_way_out(copy):
+    event = copy.events.get()
+    refusals = [
+        lambda: edits.put_key(copy.pk, "n", 3),
+        lambda: plan_rewind(copy, event_id=event.event_id),
+        lambda: deletion.delete([copy.pk]),
+        lambda: fork(copy.pk, Wanted()),
+    ]
+    for refused in refusals:
+        with pytest.raises(BadInput) as error:
+            refused()
+        assert "sqlite:///" in error.value.message
+        assert "/apps/" in error.value.hint
+    assert AgentSession.objects.get().last_seq == 1
+
+
+def test_a_fork_with_state_of_its_own_is_a_session_of_this_store(copy):
+    made = fork(copy.pk, Wanted(own_realm=True))
+    edits.put_key(made.pk, "n", 3)
+    made.refresh_from_db()
+    assert made.last_seq == 2
+
+
+def test_without_its_service_a_copy_can_be_deleted_and_not_be_changed(copy, settings):
+    settings.DEVUI_SESSION_SERVICE = ""
+    with pytest.raises(BadInput, match="what is here is a copy"):
+        edits.put_key(copy.pk, "n", 3)
+    deletion.delete([copy.pk])
+    assert not AgentSession.objects.filter(realm="").exists()
+
+
+async def test_adks_paths_refuse_to_change_a_copy_without_its_service(web, copy, settings):
+    settings.DEVUI_SESSION_SERVICE = ""
+    refused = await web.patch(f"{SESSIONS}/s1", json={"stateDelta": {"n": 3}})
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")
+    assert (await web.get(f"{SESSIONS}/s1")).json()["state"] == {"n": 2}

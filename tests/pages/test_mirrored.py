@@ -1,0 +1,54 @@
+"""The page of a session that one of ADK's services keeps."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from sessions_app import mirrors, writes
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, MirroredSession
+from sessions_app.paths import session_url
+
+pytestmark = pytest.mark.django_db
+
+KEY = SessionKey("", "weather", "ann", "s1")
+
+
+@pytest.fixture
+def session() -> AgentSession:
+    found = writes.create_session(KEY, {"city": "Oslo"})
+    MirroredSession.objects.create(session=found, place="sqlite:///adk.db")
+    writes.edit_state(KEY, {"city": "Rome"})
+    return found
+
+
+def test_it_says_where_the_session_is_kept_and_that_this_is_a_copy(client: Client, session: AgentSession):
+    page = client.get(session_url(session)).content.decode()
+    assert "sqlite:///adk.db" in page
+    assert "this is a copy in" in page
+    assert "This copy is not what the session service has." not in page
+
+
+def test_it_says_that_the_copy_is_behind_and_how(client: Client, session: AgentSession):
+    mirrors.note_behind(KEY, "1 of its <events> cannot be stored here.")
+    page = client.get(session_url(session)).content.decode()
+    assert "This copy is not what the session service has." in page
+    assert "1 of its &lt;events&gt; cannot be stored here." in page
+
+
+def test_it_offers_nothing_that_would_change_the_copy_alone(client: Client, session: AgentSession):
+    url = f"{session_url(session)}?seq=1"
+    copied = client.get(url).content.decode()
+    MirroredSession.objects.all().delete()
+    own = client.get(url).content.decode()
+    for address in ("/state/edit/", "/rewind/"):
+        assert address in own
+        assert address not in copied
+    assert 'name="message"' in copied
+
+
+def test_the_form_of_a_key_is_refused(client: Client, session: AgentSession):
+    refused = client.get(f"/sessions/id/{session.pk}/state/edit/")
+    assert refused.status_code == 400
+    assert "what is here is a copy" in refused.content.decode()
