@@ -14,6 +14,7 @@ from sessions_app.errors import BadInput
 from sessions_app.keyset import integer_key
 from sessions_app.listing import Wanted
 from sessions_app.models import Run, Scope
+from sessions_app.query import MAX_LENGTH, parse
 from sessions_app.writes import ID_BYTES
 
 MOST_ACTED_ON = 500
@@ -56,7 +57,7 @@ class Pager(QueryForm):
 class SessionQuery(Pager):
     """Filters of the session list."""
 
-    q = forms.CharField(required=False, max_length=500)
+    q = forms.CharField(required=False, max_length=MAX_LENGTH)
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     errors_only = forms.BooleanField(required=False)
@@ -67,11 +68,17 @@ class SessionQuery(Pager):
         """Return which sessions are meant.
 
         Raises:
-            BadInput: a parameter cannot be meant.
+            QueryProblem: the query cannot be meant as it stands.
+            BadInput: another parameter cannot be meant.
         """
         values = self.read()
         return Wanted(
-            values["app"], values["user"], values["q"], values["errors_only"], values["realm"], values["age"]
+            values["app"],
+            values["user"],
+            errors=values["errors_only"],
+            realm=values["realm"],
+            age=values["age"],
+            query=parse(values["q"]),
         )
 
 
@@ -81,6 +88,13 @@ class Watch(QueryForm):
     shown = forms.CharField(required=False)
     since = forms.FloatField(required=False)
     told = forms.IntegerField(required=False, min_value=0)
+
+
+class Completing(QueryForm):
+    """What stands in the search box, and where the caret is."""
+
+    q = forms.CharField(required=False, strip=False, max_length=MAX_LENGTH)
+    caret = forms.IntegerField(required=False, min_value=0)
 
 
 class SessionWatch(SessionQuery, Watch):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.db import connection
 from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery, prefetch_related_objects
 
-from sessions_app import expiry, keyset, realms
+from sessions_app import expiry, finding, keyset, realms
 from sessions_app.models import AgentSession, Run, SessionTag
+from sessions_app.query import Query
 
 NEWEST_PER_APP = 3
 MOST_PINNED = 20
@@ -24,6 +25,7 @@ class Wanted:
     """Which sessions a list shows. Empty entries do not filter.
 
     Attributes:
+        text: what the title, the first or the last text, or the id holds.
         realm: start of the realm; empty: real life only.
         age: `idle` or `expired` by the app's TTL.
     """
@@ -34,13 +36,19 @@ class Wanted:
     errors: bool = False
     realm: str = ""
     age: str = ""
+    query: Query = field(default_factory=Query)
+
+    @property
+    def realms(self) -> str:
+        """Start of the realms that are shown: eval attempts also when the query asks for them."""
+        return self.realm or (realms.ATTEMPT if self.query.wants_evals else "")
 
 
 def sessions(wanted: Wanted) -> QuerySet[AgentSession]:
     """Return the sessions wanted, each with `run_status`: how its newest run stands, or None; and with its TTL."""
     rows = described(AgentSession.objects.all())
-    rows = rows.filter(realm__startswith=wanted.realm) if wanted.realm else rows.filter(realm="")
-    if wanted.realm:
+    rows = rows.filter(realm__startswith=wanted.realms) if wanted.realms else rows.filter(realm="")
+    if wanted.realms:
         rows = realms.present(rows)
     if wanted.app:
         rows = rows.filter(app_name=wanted.app)
@@ -52,7 +60,7 @@ def sessions(wanted: Wanted) -> QuerySet[AgentSession]:
         rows = rows.filter(_mentions(wanted.text))
     if wanted.age:
         rows = expiry.aged(rows, expiry.Age(wanted.age))
-    return rows
+    return rows if wanted.query.is_empty else finding.narrowed(rows, wanted.query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +77,20 @@ class Page:
 
 
 def page(wanted: Wanted, before: str = "") -> Page:
-    """Return a page of the sessions wanted: pinned ones first, then newest update first. Three queries.
+    """Return a page of the sessions wanted: pinned ones first, then newest update first.
+
+    Three queries, and those by which a query asks the indexes.
 
     Raises:
         BadInput: `before` is no cursor.
     """
-    pinned_first = sessions(wanted).filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
+    found = sessions(wanted)
+    pinned_first = found.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
     pinned = list(pinned_first[:MOST_PINNED])
-    others = sessions(wanted).exclude(pk__in=[row.pk for row in pinned]) if pinned else sessions(wanted)
-    found = Page([] if before else pinned, keyset.page(others, "updated_at", before))
-    read_tags(found.rows)
-    return found
+    others = found.exclude(pk__in=[row.pk for row in pinned]) if pinned else found
+    shown = Page([] if before else pinned, keyset.page(others, "updated_at", before))
+    read_tags(shown.rows)
+    return shown
 
 
 def read_tags(rows: Iterable[AgentSession]) -> None:

@@ -18,11 +18,14 @@ from sessions_app.views import (
     state,
     state_edit,
     state_hints,
+    within,
 )
 
 urlpatterns = [
     path("sessions/", sessions.index, name="sessions"),
     path("sessions/changes/", sessions.changes, name="session-changes"),
+    path("sessions/completions/", sessions.completions, name="query-completions"),
+    path("sessions/query-help/", sessions.query_help, name="query-help"),
     path("sessions/new/", sessions.new, name="session-new"),
     path("sessions/acts/", session_acts.act, name="session-acts"),
     path("sessions/deleted/<str:batch>/undo/", session_acts.undo, name="session-undo"),
@@ -35,6 +38,7 @@ urlpatterns = [
     path("sessions/id/<int:pk>/delete/", session_acts.delete, name="session-delete"),
     path("sessions/id/<int:pk>/", session.by_key, name="session-by-pk"),
     path("sessions/id/<int:pk>/events/<int:seq>/", event.event_json, name="event-json"),
+    path("sessions/id/<int:pk>/completions/", within.completions, name="session-completions"),
     path("sessions/id/<int:pk>/events/compare/", event.compare, name="event-compare"),
     path("sessions/id/<int:pk>/events/<int:seq>/blob/", files.blob, name="event-blob"),
     path("sessions/id/<int:pk>/artifact/", files.artifact, name="session-artifact"),

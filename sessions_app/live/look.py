@@ -15,6 +15,7 @@ from django.template.loader import render_to_string
 from sessions_app import realms
 from sessions_app.live.pending import Stream
 from sessions_app.models import AgentSession, AppScope, Event, Kind, UntrackedKey, UserScope
+from sessions_app.presentation import visible
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.board import state_mark
 from sessions_app.timeline.reading import BROKEN, read
@@ -33,6 +34,7 @@ class Look:
     """Where a session stands. The marks are texts that change when what they stand for does."""
 
     app_name: str
+    name: str
     last_seq: int
     state_mark: str
     list_mark: str
@@ -54,6 +56,7 @@ def look_at(session_pk: int) -> Look | None:
         return None
     return Look(
         app_name=row["app_name"],
+        name=visible.text(row["title"] or row["first_text"] or row["session_id"]),
         last_seq=row["last_seq"],
         state_mark=state_mark(row["last_seq"], row["user_version"], row["app_version"], row["untracked"]),
         list_mark=list_mark(row["realm"], row["app_name"]),
@@ -120,6 +123,16 @@ def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
                 UntrackedKey.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
             ),
         )
-        .values("realm", "app_name", "last_seq", "user_version", "app_version", "untracked")
+        .values(
+            "realm",
+            "app_name",
+            "session_id",
+            "title",
+            "first_text",
+            "last_seq",
+            "user_version",
+            "app_version",
+            "untracked",
+        )
         .first()
     )

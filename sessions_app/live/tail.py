@@ -8,6 +8,7 @@ Messages are JSON objects; `type` is one of
 - `marks`: html of what the timeline tells of runs that began or ended, one `<template>` a run; errors: html of the
   events at which they broke, to be shown in place of those on the page
 - `board`, `sessions`: mark: the state, or the list of sessions, is another than a page with another mark shows
+- `title`: name of the session, as text
 - `gone`: the session was deleted; `reset`: the page knows events that the store does not
 - `beat`: nothing happened for a while, and the line is well
 """
@@ -109,6 +110,7 @@ class Tail:
     async def _send_marks(self, look: Look) -> None:
         await self._tell({"type": "board", "mark": look.state_mark})
         await self._tell({"type": "sessions", "mark": look.list_mark})
+        await self._tell({"type": "title", "name": look.name})
         mark = look.runs.mark
         if self._told.get("runs") != mark:
             self._told["runs"] = mark

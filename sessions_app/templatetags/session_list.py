@@ -5,6 +5,7 @@ A row is made in one go: fifty rows of a page, each of thirty tags and filters, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypedDict
 from urllib.parse import quote_plus, urlencode
 
@@ -14,6 +15,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
 from sessions_app import expiry, paths
+from sessions_app.finding import Hit
 from sessions_app.models import AgentSession, Run
 from sessions_app.presentation import visible
 from sessions_app.templatetags import devui
@@ -54,18 +56,23 @@ class Row(TypedDict):
 
 
 @register.simple_tag
-def session_row(session: AgentSession) -> Row:
-    """`{% session_row session as row %}`: what a row shows of a session that `listing` has read."""
+def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Row:
+    """`{% session_row session hits as row %}`: what a row shows of a session that `listing` has read.
+
+    `hits` are those of `finding`, where a query has any.
+    """
     title = (session.title or session.first_text or session.session_id)[:TITLE_SHOWN]
     app, user, state = session.app_name, session.user_id, paths.fixed("state")
+    url = escape(paths.session_url(session))
+    hit = hits.get(session.pk) if isinstance(hits, Mapping) else None
     return {
         "pk": session.pk,
-        "url": escape(paths.session_url(session)),
+        "url": url,
         "title": visible.text_html(title),
         "label": escape(visible.name(title)),
         "marks": _marks(session),
         "tags": _tags(session),
-        "last": visible.text_html(session.last_text),
+        "last": _hit(hit, url) if hit else format_html("<bdi>{}</bdi>", visible.text_html(session.last_text)),
         "id": visible.name_html(session.session_id),
         "id_plain": escape(visible.name(session.session_id)),
         "app": visible.name_html(app),
@@ -95,6 +102,13 @@ def _marks(session: AgentSession) -> SafeString:
     return SafeString("".join(shown))
 
 
+def _hit(hit: Hit, url: str) -> SafeString:
+    """Return the event that a session was found by, linked, with what matches marked."""
+    pieces = ((visible.text_html(text), matches) for text, matches in hit.fragments)
+    text = SafeString("".join(f"<mark>{piece}</mark>" if matches else piece for piece, matches in pieces))
+    return format_html('{} <a href="{}?seq={}"><bdi>{}</bdi></a>', devui.kind(hit.kind), url, hit.seq, text)
+
+
 def _tags(session: AgentSession) -> SafeString:
     names = [tag.name for tag in session.tags.all()]
     if not names:
@@ -111,7 +125,10 @@ def _tags(session: AgentSession) -> SafeString:
 def _tag(name: str) -> SafeString:
     query = urlencode({"q": f'tag:"{name}"' if " " in name else f"tag:{name}"})
     return format_html(
-        '<a class="tag" href="{}?{}"><bdi>{}</bdi></a>', paths.fixed("sessions"), query, visible.name_html(name)
+        '<a class="tag" href="{}?{}"><bdi>{}</bdi></a>',
+        paths.fixed("sessions"),
+        query,
+        visible.name_html(name),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from sessions_app import listing
 from sessions_app.models import AgentSession, Run
 
@@ -15,9 +17,11 @@ def siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
 
 
 def list_mark(realm: str, app_name: str) -> str:
-    """Return a text that changes when a session beside another goes on, is made, or runs. Two index seeks."""
+    """Return a text that changes when a session beside another goes on, is made, renamed, or runs. Two queries."""
     sessions = AgentSession.objects.filter(realm=realm, app_name=app_name)
-    newest = sessions.order_by("-updated_at", "-pk").values_list("pk", "revision").first()
+    rows = list(sessions.order_by("-updated_at", "-pk").values_list("pk", "revision", "title")[:SIBLINGS])
+    titles = crc32("\n".join(title for _, _, title in rows).encode())
+    newest = (*rows[0][:2], titles) if rows else ()
     active = Run.objects.filter(status__in=Run.ACTIVE, session__app_name=app_name, session__realm=realm)
     running = active.order_by("created_at").values_list("pk", "status")[:SIBLINGS]
-    return " ".join(map(str, [*(newest or ()), *(part for run in running for part in run)]))
+    return " ".join(map(str, [*newest, *(part for run in running for part in run)]))

@@ -15,44 +15,119 @@ from sessions_app import (
     deletion,
     elsewhere,
     expiry,
+    finding,
     keeping,
     keyset,
     labels,
     listing,
     overview,
     saved_views,
+    vocabulary,
     watching,
     writes,
 )
 from sessions_app.errors import AlreadyExists, BadInput
-from sessions_app.forms import NewSession, SessionQuery, SessionWatch
+from sessions_app.forms import Completing, NewSession, SessionQuery, SessionWatch
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
+from sessions_app.query import Query, QueryProblem, complete, unknown
+from sessions_app.query.terms import DESCRIPTIONS
 
 LIST = "devui/sessions/list.html"
+COMPLETIONS = "devui/sessions/completions.html"
+HELP = "devui/sessions/query_help.html"
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show sessions of all apps and users, newest first."""
     form = SessionQuery(request.GET)
-    wanted = form.wanted()
+    is_part = wants_partial(request, "sessions")
+    try:
+        wanted = form.wanted()
+    except QueryProblem as problem:
+        return _wrong_query(request, form, problem, is_part=is_part)
     found = listing.page(wanted, form.cleaned_data["before"])
     newest = max((row.updated_at for row in found.rows), default=0.0)
     since = newest if found.others.is_first else None
     context = {
+        **_filters(request, form),
         "page": found.others,
         "pinned": found.pinned,
-        "wanted": wanted,
+        "hits": finding.hits(wanted.query, found.rows),
         "is_filtered": wanted != listing.Wanted(),
-        "list": request.get_full_path(),
+        "is_part": is_part,
         "watch": _watch(request, watching.seen(found.rows, _mark), since=since),
         "views": saved_views.all_views(),
+    }
+    if not found.rows:
+        context["remarks"] = _remarks(request, wanted.query)
+    if not is_part:
+        context |= _frame()
+    return render_partial(request, LIST, context, partial="sessions")
+
+
+def _filters(request: HttpRequest, form: SessionQuery) -> dict[str, Any]:
+    return {
+        "filters": form.cleaned_data,
+        "list": request.get_full_path(),
         "search": saved_views.query_of(request.GET.urlencode()),
     }
-    if not wants_partial(request, "sessions"):
-        context |= {"apps": overview.app_names(), "deleted": deletion.recent(), "tags": labels.tags_in_use()}
-    return render_partial(request, LIST, context, partial="sessions")
+
+
+def _frame() -> dict[str, Any]:
+    return {"apps": overview.app_names(), "deleted": deletion.recent(), "tags": labels.tags_in_use()}
+
+
+def _wrong_query(
+    request: HttpRequest, form: SessionQuery, problem: QueryProblem, *, is_part: bool
+) -> HttpResponse:
+    """Say where a query is wrong and what was probably meant. A list on screen stays as it is meanwhile."""
+    text = form.cleaned_data["q"]
+    context = {
+        **_filters(request, form),
+        "problem": problem,
+        "before": text[: problem.start],
+        "wrong": text[problem.start : problem.end] or " ",
+        "after": text[problem.end :],
+        "suggestion": _meant(request, problem.suggestion),
+        "is_part": is_part,
+    }
+    if is_part:
+        response = render(request, LIST + "#notes", context)
+        response["HX-Reswap"] = "none"
+        response["HX-Push-Url"] = "false"
+        return response
+    page = {"page": keyset.Page([], "", True), "views": saved_views.all_views(), "is_filtered": True}
+    return render(request, LIST, {**context, **page, **_frame()}, status=400)
+
+
+def _remarks(request: HttpRequest, query: Query) -> list[tuple[str, str, str]]:
+    """Return what is to be said of names in a query that nothing has: the words, the query meant and its address."""
+    if query.is_empty:
+        return []
+    found = unknown(query, vocabulary.known())
+    return [(remark.message, remark.suggestion, _meant(request, remark.suggestion)) for remark in found]
+
+
+def _meant(request: HttpRequest, suggestion: str) -> str:
+    return _address("sessions", request, q=suggestion) if suggestion else ""
+
+
+@require_safe
+def completions(request: HttpRequest) -> HttpResponse:
+    """Answer what may be written at the caret of the search box."""
+    asked = Completing(request.GET).read()
+    text = asked["q"]
+    caret = len(text) if asked["caret"] is None else asked["caret"]
+    return render(request, COMPLETIONS, {"found": complete(text, caret, vocabulary.known())})
+
+
+@require_safe
+def query_help(request: HttpRequest) -> HttpResponse:
+    """Show what can be written in the search box."""
+    context = {"terms": DESCRIPTIONS.items(), "next": reverse("sessions")}
+    return render_partial(request, HELP, context, partial="help", target="dialog-content")
 
 
 @require_safe
@@ -74,6 +149,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         "many": listing.MOST_ARRIVED,
         "is_first_row": bool(arrived and not seen.marks),
         "watch": _watch(request, seen.after(changed, gone, _mark), since=since, told=arrived),
+        "hits": finding.hits(wanted.query, changed),
         "list": _address("sessions", request),
     }
     return render(request, LIST + "#watch", context)
@@ -97,7 +173,8 @@ def _address(route: str, request: HttpRequest, **more: str) -> str:
     query = request.GET.copy()
     for name in ("before", "shown", "since", "told"):
         query.pop(name, None)
-    query.update(more)
+    for name, value in more.items():
+        query[name] = value
     return f"{reverse(route)}?{query.urlencode()}".removesuffix("?")
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app import writes
+from sessions_app import indexing, writes
 from sessions_app.runs import rows as runs
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
@@ -339,3 +339,51 @@ def test_an_empty_list_shows_the_first_session_as_it_comes(page: Page, address: 
     later.asks("Hello")
     later.says("Hello")
     expect(page.get_by_role("link", name="1 new or changed")).to_be_visible()
+
+
+def test_the_search_box_offers_what_may_be_written_and_is_used_by_keys_alone(page: Page):
+    Story("s1").calls("get_weather", "c1")
+    Story("s2").asks("tea")
+    indexing.index_all()
+    page.goto("/sessions/")
+    page.keyboard.press("/")
+    page.keyboard.type("to")
+    box = page.get_by_role("combobox", name="Search sessions")
+    options = page.locator("#query-completions [role=option]")
+    expect(options.first).to_contain_text("tool:")
+    page.keyboard.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    expect(box).to_have_attribute("aria-activedescendant", "query-option-1")
+    page.keyboard.press("Enter")
+    expect(box).to_have_value("tool:")
+    expect(options.first).to_contain_text("get_weather")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    expect(box).to_have_value("tool:get_weather ")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.wait_for_url("**/sessions/?q=tool%3Aget_weather*")
+
+
+def test_no_completion_comes_or_is_taken_while_an_input_method_composes(page: Page):
+    page.goto("/sessions/")
+    page.keyboard.press("/")
+    page.keyboard.type("to")
+    expect(page.locator("#query-completions [role=option]").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    compose(page, "Enter")
+    expect(page.get_by_role("combobox", name="Search sessions")).to_have_value("to")
+    page.keyboard.press("Escape")
+    expect(page.locator("#query-completions")).to_be_hidden()
+    expect(page.get_by_role("combobox", name="Search sessions")).to_have_value("to")
+
+
+def test_a_wrong_query_is_put_right_by_one_click_and_the_list_stays_meanwhile(page: Page):
+    Story("s1").asks("tea")
+    page.goto("/sessions/")
+    page.locator("[data-search]").fill("user:ann is:eror")
+    expect(page.locator("#query-notes .wrong")).to_contain_text("eror")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert page.url.endswith("/sessions/")
+    page.locator("#query-notes a").click()
+    expect(page.locator("[data-search]")).to_have_value("user:ann is:error")
+    expect(page.locator(".empty h2")).to_have_text("No session matches")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -12,7 +14,7 @@ from sessions_app import writes
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows as runs
 from tests.pages.getting import Get
-from tests.pages.page import Element, table
+from tests.pages.page import Element, parse, table
 from tests.timeline.story import START, Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
@@ -20,7 +22,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
 
 def titles(get: Get, query: str = "") -> list[str]:
     page = get(f"/sessions/{query}")
-    return [cell.one("a").text for cell in page.all("td", css="session-cell")]
+    return [link.text for link in page.all("a", css="row-link")]
 
 
 def make(count: int, **given: str) -> None:
@@ -64,7 +66,7 @@ def test_pages_join_without_a_gap_or_a_repetition(get: Get):
     seen, address = [], "/sessions/"
     while address:
         page = get(address)
-        seen += [cell.one("a").text for cell in page.all("td", css="session-cell")]
+        seen += [link.text for link in page.all("a", css="row-link")]
         older = page.all("a", rel="next")
         address = f"/sessions/{older[0].attrs['href']}" if older else ""
     assert seen == [f"s{n}" for n in range(120)]
@@ -103,6 +105,9 @@ def test_a_cursor_that_is_none_is_refused(get: Get, cursor: str):
         ("?q=100%25", set()),
         ("?q=_", set()),
         ("?q=id-3", {"chess"}),
+        ("?q=author:agent", {"chess"}),
+        ("?q=-author:agent+user:ann", {"tea", "東京の天気は？"}),
+        ("?q=errors>0&app=weather", set()),
         ("?q=Bxd7", {"chess"}),
         ("?errors_only=1", {"chess"}),
         ("?app=weather&user=ben", set()),
@@ -117,11 +122,12 @@ def test_filters_stand_in_the_address(get: Get, query: str, found: set[str]):
     assert set(titles(get, query)) == found
 
 
-def test_attempts_of_evals_are_shown_only_when_asked_for(get: Get):
+@pytest.mark.parametrize("query", ["?realm=eval/", "?q=is:eval"])
+def test_attempts_of_evals_are_shown_only_when_asked_for(get: Get, query: str):
     Story("real")
     attempt = Story("attempt", realm="eval/r1/c1/1")
     assert titles(get) == ["real"]
-    page = get("/sessions/?realm=eval/")
+    page = get(f"/sessions/{query}")
     assert [row["Id"] for row in table(page)] == ["attempt"]
     link = page.one("td", css="session-cell").one("a")
     assert link.attrs["href"] == f"/sessions/id/{attempt.pk}/"
@@ -309,3 +315,72 @@ def test_looking_for_changes_takes_three_queries(client: Client, get: Get, djang
     address = watch(get("/sessions/"))
     with django_assert_num_queries(3):  # the rows shown, their tags, the sessions that came
         client.get(address)
+
+
+def test_a_hit_is_shown_with_what_matches_and_leads_to_its_event(get: Get):
+    story = Story("s1")
+    story.asks("Is it <b>sunny</b> in Paris?")
+    story.says("Rain.")
+    cell = get("/sessions/?q=sunny").one("td", css="session-cell")
+    hit = cell.one("span", css="session-last")
+    assert [mark.text for mark in hit.all("mark")] == ["sunny"]
+    assert "Is it <b>sunny</b> in Paris?" in hit.text
+    assert hit.one("a").attrs["href"] == "/sessions/weather/ann/s1/?seq=1"
+
+
+def test_a_wrong_query_says_where_and_what_was_probably_meant(get: Get):
+    Story("s1")
+    page = get("/sessions/?q=is:runing+tea&app=weather", status=400)
+    notes = page.one("div", id="query-notes")
+    assert notes.one("span", css="wrong").text in "is:runing"
+    assert notes.one("p", css="query-line").text == "is:runing tea"
+    assert notes.one("a").attrs["href"] == "/sessions/?q=is%3Arunning+tea&app=weather"
+    assert page.one("input", name="q").attrs["value"] == "is:runing tea"
+
+
+def test_while_a_query_is_written_the_list_stays(get: Get, client: Client):
+    headers = {"HX-Request": "true", "HX-Target": "sessions"}
+    response = client.get("/sessions/?q=is:runing", headers=headers)
+    assert (response.status_code, response["HX-Reswap"], response["HX-Push-Url"]) == (200, "none", "false")
+    assert parse(response.content).one("div", id="query-notes").attrs["hx-swap-oob"] == "true"
+    again = get("/sessions/?q=is:running", target="sessions")
+    assert not again.one("div", id="query-notes").all("p")
+
+
+def test_a_name_that_nothing_has_is_said_with_the_name_that_was_probably_meant(get: Get):
+    Story("s1")
+    notes = get("/sessions/?q=app:wether").one("div", id="query-notes")
+    assert "No session has the app 'wether': did you mean 'weather'?" in notes.text
+    assert notes.one("a").attrs["href"] == "/sessions/?q=app%3Aweather"
+
+
+def test_sessions_are_found_by_their_state_now_and_ever(get: Get):
+    story = Story("s1", {"retries": 1, "user:tier": "gold"})
+    story.add(delta={"retries": 5})
+    story.add(delta={"retries": 0})
+    Story("s2", user="ben")
+    for query, found in (("retries > 3", []), ("retries > 3 ever", ["s1"]), ("retries missing", ["s2"])):
+        assert titles(get, f"?{urlencode({'q': query})}") == found
+    assert titles(get, "?q=user:tier+%3D+gold") == ["s1"]
+
+
+def test_what_may_be_written_is_offered_at_the_caret(get: Get):
+    Story("s1").calls("get_weather", "c1")
+    offered = get("/sessions/completions/?q=tea+app:w").all("li", role="option")
+    assert [option.attrs["data-text"] for option in offered] == ["app:weather"]
+    assert (offered[0].attrs["data-start"], offered[0].attrs["data-end"]) == ("4", "9")
+    terms = get("/sessions/completions/?q=to&caret=2").all("li", role="option")
+    assert "tool:" in [option.attrs["data-text"] for option in terms]
+
+
+def test_a_query_looks_at_a_bounded_number_of_tables(client: Client, django_assert_max_num_queries):
+    for n in range(60):
+        Story(f"s{n}").asks("tea")
+    with django_assert_max_num_queries(24):
+        client.get("/sessions/?q=tea+author:user+-is:error")
+
+
+def test_the_help_names_every_term(get: Get):
+    page = get("/sessions/query-help/")
+    named = {term.text for term in page.all("dl")[1].all("dt")}
+    assert {"tool", "tag", "is", "updated", "key"} <= named

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
 
-from sessions_app import deletion, labels, listing, purge, realms, saved_views, writes
+from devui import housekeeping
+from sessions_app import db, deletion, labels, listing, purge, realms, saved_views, writes
 from sessions_app.api import snapshots
 from sessions_app.artifacts import blobs
 from sessions_app.artifacts import rows as artifacts
@@ -254,3 +256,32 @@ def test_there_is_a_bounded_number_of_views(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(BadInput, match="There are 1 views"):
         saved_views.save("Other", "q=b")
     assert SavedView.objects.count() == 1
+
+
+async def test_the_server_removes_what_is_overdue_at_its_start_and_goes_on_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def told() -> int:
+        story = Story("s1")
+        deletion.delete([story.pk], now=time.time() - DAY - 60)
+        return story.pk
+
+    await db.write(told)
+    done = asyncio.Event()
+    loop, times = asyncio.get_running_loop(), []
+
+    def once_in_vain() -> int:
+        times.append(1)
+        if len(times) == 1:
+            raise OSError("the disk sleeps")
+        removed = clean_up()
+        loop.call_soon_threadsafe(done.set)
+        return removed
+
+    clean_up = housekeeping.clean_up
+    monkeypatch.setattr(housekeeping, "clean_up", once_in_vain)
+    task = asyncio.create_task(housekeeping.keep_house(every_s=0.0))
+    await asyncio.wait_for(done.wait(), timeout=30)
+    task.cancel()
+    await asyncio.wait([task])
+    assert not await db.read(AgentSession.objects.exists)

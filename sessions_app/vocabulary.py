@@ -1,0 +1,54 @@
+"""The names that a query may mean: apps, users, tools, authors, tags and keys of the state. Bounded, by skipping along
+indexes: one seek a name, however many sessions have it.
+"""
+
+from __future__ import annotations
+
+from django.db import connection
+
+from sessions_app import listing, state
+from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait
+from sessions_app.query import Vocabulary
+
+MOST = 300
+"""Names of a kind; of more, the first in their order."""
+
+NEWEST = 1_000
+"""Sessions whose users are known."""
+
+_NAMES = """
+WITH RECURSIVE names(name, number) AS (
+    SELECT min({column}), 1 FROM {table} WHERE {fixed} = %(value)s
+    UNION ALL
+    SELECT (SELECT min({column}) FROM {table} WHERE {fixed} = %(value)s AND {column} > names.name), number + 1
+    FROM names WHERE names.name IS NOT NULL AND number < %(most)s
+)
+SELECT name FROM names WHERE name IS NOT NULL
+"""
+
+_TRAITS = _NAMES.format(table="sessions_app_sessiontrait", column="value", fixed="name")
+_KEYS = _NAMES.format(table="sessions_app_statevalue", column="key_id", fixed="scope")
+
+
+def known() -> Vocabulary:
+    """Return the names that the store knows, as far as it is indexed. Eight queries."""
+    keys = [state.PREFIX[scope] + key for scope in Scope for key in _names(_KEYS, str(scope))]
+    return Vocabulary(
+        apps=listing.apps_with_sessions(),
+        users=_users(),
+        tools=_names(_TRAITS, SessionTrait.Name.TOOL),
+        authors=_names(_TRAITS, SessionTrait.Name.AUTHOR),
+        tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST]),
+        keys=keys,
+    )
+
+
+def _users() -> list[str]:
+    newest = AgentSession.objects.filter(realm="").order_by("-updated_at", "-pk")
+    return sorted(set(newest.values_list("user_id", flat=True)[:NEWEST]))[:MOST]
+
+
+def _names(statement: str, value: str) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"value": str(value), "most": MOST})
+        return [row[0] for row in cursor.fetchall()]

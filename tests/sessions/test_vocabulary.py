@@ -1,0 +1,40 @@
+"""The names that the search box knows: on both databases."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessions_app import indexing, labels, vocabulary
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.usefixtures("store")
+
+
+def test_every_name_is_known_once_and_in_order(django_assert_num_queries):
+    for number, app in enumerate(("weather", "writer", "weather")):
+        story = Story(f"s{number}", {"own": 1, "app:shared": 2, "user:tier": "gold"}, app=app)
+        story.calls("get_weather", "c1")
+        story.says("Rain.", author="forecaster")
+        story.add(delta={"city": "Paris"})
+        labels.tag([story.pk], "bug")
+    indexing.index_all()
+    with django_assert_num_queries(8):
+        known = vocabulary.known()
+    assert (known.apps, known.users, known.tags) == (["weather", "writer"], ["ann"], ["bug"])
+    assert known.tools == ["get_weather"]
+    assert "forecaster" in known.authors
+    assert {"city", "own", "user:tier", "app:shared"} <= set(known.keys)
+
+
+def test_a_store_without_anything_knows_no_name():
+    known = vocabulary.known()
+    assert not any([known.apps, known.users, known.tools, known.authors, known.tags, known.keys])
+
+
+def test_the_number_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vocabulary, "MOST", 2)
+    story = Story("s1")
+    for number in range(4):
+        story.calls(f"tool_{number}", f"c{number}")
+    indexing.index_all()
+    assert vocabulary.known().tools == ["tool_0", "tool_1"]
