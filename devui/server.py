@@ -125,6 +125,7 @@ async def _serve(
     async with supervisor:
         client.register(supervisor)
         supervisor.spawn(keep_house())
+        supervisor.spawn(indexer.keep_indexed())
         if first is not None:
             supervisor.spawn(first())
         try:
