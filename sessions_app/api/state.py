@@ -19,7 +19,7 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
-from sessions_app import db, drift, edits, history, state
+from sessions_app import db, drift, edits, history, lint, state
 from sessions_app.api.schemas import Problem
 from sessions_app.api.state_schemas import (
     ChangeOut,
@@ -29,6 +29,7 @@ from sessions_app.api.state_schemas import (
     HistoryPage,
     KeyOut,
     Keys,
+    LintOut,
     OwnerState,
     StateOut,
 )
@@ -175,6 +176,15 @@ async def get_drift(
     return await db.read(_drift, session, fold)
 
 
+@router.get(f"{STATE}/lint", response={200: LintOut, **ERRORS})
+async def get_lint(request: HttpRequest, session: int) -> LintOut:
+    """Return hints at what may be kept in the wrong scope or form, read off the state as it is now.
+
+    Each has its evidence and a remedy. None is an error: an agent may have good reasons.
+    """
+    return await db.read(_lint, session)
+
+
 @router.get("/apps/{seg:app}/state", response={200: OwnerState, **ERRORS})
 async def get_app_state(request: HttpRequest, app: str) -> OwnerState:
     """Return what everyone in an app shares, now: the `app:` keys, without their prefix."""
@@ -310,6 +320,10 @@ def _diff(session_key: int, first: str | None, last: str | None) -> DiffOut:
 
 def _drift(session_key: int, fold: str) -> DriftOut:
     return DriftOut.of(drift.drift(find_session(session_key), from_events=fold == "events"))
+
+
+def _lint(session_key: int) -> LintOut:
+    return LintOut.of(lint.lint(find_session(session_key)))
 
 
 def _owner_state(app: str, user: str | None) -> OwnerState:

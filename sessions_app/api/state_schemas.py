@@ -8,6 +8,7 @@ from typing import Any, Self
 from ninja import Schema
 from pydantic import Field
 
+from sessions_app import lint
 from sessions_app.drift import Report
 from sessions_app.edits import Edited
 from sessions_app.history import KeyDiff
@@ -249,6 +250,59 @@ class DriftOut(Schema):
                 )
                 for row in report.untracked
             ],
+        )
+
+
+class SightOut(Schema):
+    """Where something was seen: an event of a session, or the session as a whole."""
+
+    says: str
+    session: int | None = Field(description="Key of the session; null: it was deleted.")
+    session_id: str
+    seq: int | None = Field(description="The event; null: the session as a whole.")
+
+
+class HintOut(Schema):
+    """Something that may be better otherwise, what it was seen by, and what ADK offers instead."""
+
+    rule: str
+    key: str = Field(description="The whole key with its prefix.")
+    says: str
+    remedy: str
+    evidence: list[SightOut]
+
+    @classmethod
+    def of(cls, hint: lint.Hint) -> Self:
+        """Return what is told of a hint."""
+        return cls(
+            rule=str(hint.rule),
+            key=hint.name,
+            says=hint.says,
+            remedy=hint.remedy,
+            evidence=[
+                SightOut(
+                    says=sight.text,
+                    session=sight.session_pk,
+                    session_id=sight.session_id,
+                    seq=sight.seq or None,
+                )
+                for sight in hint.sights
+            ],
+        )
+
+
+class LintOut(Schema):
+    """Hints at a session's state as it is now."""
+
+    hints: list[HintOut]
+    sizes: dict[str, int] = Field(description="Bytes of the values of each scope, in UTF-8.")
+    unread: int = Field(description="Keys that were left out: there are too many.")
+
+    @classmethod
+    def of(cls, report: lint.Report) -> Self:
+        """Return what is told of a report."""
+        return cls(
+            hints=[HintOut.of(hint) for hint in report.hints], sizes=report.sizes, unread=report.unread
         )
 
 

@@ -174,7 +174,9 @@ def app_contested(evidence: Evidence) -> Iterator[Hint]:
         users = {write.user_id for write in writes}
         if len(users) < 2 or len({write.value for write in writes}) < 2 or _grows(writes):
             continue
-        newest = {write.user_id: write for write in reversed(writes)}
+        newest: dict[str, Write] = {}
+        for write in writes:
+            newest.setdefault(write.user_id, write)
         says = f"was written by sessions of {len(users)} users in its last {len(key.writes)} writes."
         yield Hint(Rule.APP_CONTESTED, key.name, says, _writes(list(newest.values())[:SIGHTS_SHOWN]))
 

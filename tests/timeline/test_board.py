@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from sessions_app import state, writes
-from sessions_app.timeline.board import Board, Entry, board
-from sessions_app.timeline.changes import writer_text
+from sessions_app.timeline.board import WRITES_COUNTED, Board, Entry, Seen, board
+from sessions_app.timeline.changes import BRIEF, writer_text
 from sessions_app.wire import Writer
 from tests.timeline.story import Story
 
@@ -166,3 +170,87 @@ def test_the_mark_changes_when_a_key_is_noticed(told):
     before = board(told.session).mark
     untrack(told, "i1", "count")
     assert board(told.session).mark != before
+
+
+def test_a_key_tells_when_it_was_written_and_how_often_until_then(told):
+    told.says("d", delta={"user:unit": "C"})
+    at = board(told.session, told.event(3))
+    assert [(entry(at, name).writes, entry(at, name).timestamp) for name in ("user:unit", "count")] == [
+        (2, told.event(3).timestamp),
+        (2, told.event(3).timestamp),
+    ]
+    assert entry(board(told.session), "user:unit").writes == 3
+    assert entry(board(told.session), "app:motd").writes == 1
+
+
+def test_writes_are_counted_up_to_a_limit(told):
+    for number in range(WRITES_COUNTED):
+        told.says("x", delta={"count": number})
+    assert entry(board(told.session), "count").is_counted_out
+    assert not entry(board(told.session), "city").is_counted_out
+
+
+def test_of_a_large_value_only_the_beginning_is_read(told):
+    told.says("x", delta={"big": "y" * 100_000})
+    with CaptureQueriesContext(connection) as queries:
+        shown = entry(board(told.session), "big")
+    assert len(shown.value) == BRIEF
+    assert shown.opens
+    assert not [
+        query for query in queries if re.search(r'(?<!\()"sessions_app_statechange"\."value"', query["sql"])
+    ]
+
+
+# --- What is different from the board that a reader has ---
+
+
+def whole(shown: Board) -> list[list[Entry]]:
+    return [column.entries for column in shown.columns]
+
+
+def patched(had: Board, news: Board) -> list[list[Entry]]:
+    """Put a board together as a page does: what came by name alone is taken from the one before."""
+    kept = {entry.id: entry for column in had.columns for entry in column.entries}
+    return [[kept[entry.id] if entry.same else entry for entry in column.entries] for column in news.columns]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_the_board_of_any_moment_can_be_made_from_that_of_any_other(told, limit):
+    told.invocation = "i2"
+    told.says("d", delta={"a": 1, "user:unit": "F", "temp:t": 1}, keep_temp=True)
+    writes.edit_state(told.key, {"b": [1]}, removed=["city"])
+    Story("s2").says("x", delta={"app:motd": "yo", "user:new": 1})
+    told.told += 1
+    told.says("e", delta={"city": "Oslo"})
+    session = told.session
+    events = [told.event(seq) for seq in range(1, session.last_seq + 1)]
+    boards = {event.seq: board(session, event, limit=limit, watched=["count"]) for event in events}
+    for known in events:
+        seen = Seen(known, boards[known.seq].mark)
+        for event in events:
+            news = board(session, event, limit=limit, watched=["count"], seen=seen)
+            assert patched(boards[known.seq], news) == whole(boards[event.seq]), (known.seq, event.seq)
+            assert news.tabs() == boards[event.seq].tabs()
+            assert news.hidden == boards[event.seq].hidden
+
+
+def test_a_step_brings_what_differs_and_names_the_rest(told):
+    seen = Seen(told.event(2), board(told.session).mark)
+    news = board(told.session, told.event(3), seen=seen)
+    assert {entry.id for entry in news.entries if entry.same} == {"city", "app:motd"}
+    assert {entry.name for entry in news.entries if not entry.same} == {"count", "user:unit", "temp:draft"}
+
+
+def test_a_reader_whose_board_is_out_of_date_gets_all_of_it(told):
+    seen = Seen(told.event(2), board(told.session).mark)
+    Story("s2").says("x", delta={"app:motd": "yo"})
+    news = board(told.session, told.event(3), seen=seen)
+    assert not [entry for entry in news.entries if entry.same]
+
+
+def test_beyond_the_limit_keys_are_shown_that_changed_or_are_watched(told):
+    told.says("d", delta={f"k{number}": number for number in range(9)})
+    told.says("e", delta={"k7": "here"})
+    now = board(told.session, limit=3, watched=["k5"])
+    assert [entry.key for entry in now.columns[0].entries] == ["city", "count", "k0", "k5", "k7"]
+    assert (now.columns[0].hidden, now.columns[0].count) == (6, 11)

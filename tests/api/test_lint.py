@@ -1,0 +1,25 @@
+"""Lint hints over the API."""
+
+from __future__ import annotations
+
+from tests.api.told import append, create
+
+
+async def test_hints_come_with_their_evidence_and_a_remedy(web):
+    session = await create(initial={"n": 1})
+    await append(session, "e1", {"tmp_rows": [1], "user:n": 1})
+    answer = await web.get(f"/api/v1/sessions/{session.pk}/state/lint")
+    assert answer.status_code == 200
+    told = answer.json()
+    [hint] = told["hints"]
+    assert (hint["rule"], hint["key"]) == ("intermediate", "tmp_rows")
+    assert "temp:" in hint["remedy"]
+    assert hint["evidence"] == [
+        {"says": "written", "session": session.pk, "session_id": session.session_id, "seq": 1}
+    ]
+    assert (told["sizes"], told["unread"]) == ({"session": 4, "user": 1}, 0)
+
+
+async def test_a_session_that_is_gone_is_refused(web):
+    answer = await web.get("/api/v1/sessions/99999/state/lint")
+    assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")

@@ -1,0 +1,289 @@
+"""Lint hints: for each rule a session that it finds, and one that it leaves alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sessions_app import lint
+from sessions_app.lint import Hint, Rule
+from sessions_app.lint.rules import DEEP_LEVELS, LARGE_BYTES, depth
+from sessions_app.models import AgentCard, Run
+from sessions_app.runs import rows
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def hints(story: Story, rule: Rule) -> dict[str, Hint]:
+    return {hint.name: hint for hint in lint.lint(story.session).hints if hint.rule == rule}
+
+
+def seen_at(hint: Hint) -> list[int]:
+    return [sight.seq for sight in hint.sights]
+
+
+def nested(levels: int) -> object:
+    return [nested(levels - 1)] if levels else 1
+
+
+# --- user data in session scope ---
+
+
+@pytest.mark.parametrize("key", ["email", "userName", "user_name", "preferred-language", "timezone"])
+def test_a_key_of_the_session_that_is_named_like_a_fact_about_the_user_is_found(story, key):
+    story.asks("hi")
+    seq = story.says("x", delta={key: "something"})
+    hint = hints(story, Rule.USER_DATA)[key]
+    assert seen_at(hint) == [seq]
+    assert "`user:`" in hint.remedy
+
+
+@pytest.mark.parametrize("key", ["user:email", "temp:email", "email_count", "city", "name", "language_model"])
+def test_a_key_in_its_place_or_of_another_name_is_left_alone(story, key):
+    story.says("x", delta={key: "something"}, keep_temp=True)
+    assert hints(story, Rule.USER_DATA) == {}
+
+
+def test_a_key_with_the_same_value_in_the_users_sessions_and_in_no_other_is_found():
+    others = [Story(name) for name in ("before", "again")]
+    story, stranger = Story("now"), Story("theirs", user="bob")
+    for each in (*others, story):
+        each.says("x", delta={"tier": "gold", "flag": True, "topic": each.key.session_id})
+    stranger.says("x", delta={"tier": "free"})
+    [hint] = hints(story, Rule.USER_DATA).values()
+    assert hint.name == "tier"
+    assert {sight.session_id for sight in hint.sights} == {"now", "before", "again"}
+
+
+def test_a_value_that_other_users_sessions_have_too_is_no_fact_about_the_user():
+    stories = [
+        Story(name, user=user) for name, user in (("a", "ann"), ("b", "ann"), ("c", "ann"), ("d", "bob"))
+    ]
+    for each in stories:
+        each.says("x", delta={"mode": "demo"})
+    assert hints(stories[0], Rule.USER_DATA) == {}
+
+
+def test_a_seed_is_the_developers_word(story):
+    seeded = Story("seeded", {"language": "en"})
+    assert hints(seeded, Rule.USER_DATA) == {}
+
+
+# --- intermediate data without temp: ---
+
+
+def test_a_key_that_calls_itself_temporary_is_found(story):
+    seq = story.says("x", delta={"tmp_rows": [1], "scratchpad": "…", "temp": "x"})
+    found = hints(story, Rule.INTERMEDIATE)
+    assert sorted(found) == ["scratchpad", "temp", "tmp_rows"]
+    assert seen_at(found["temp"]) == [seq]
+
+
+def test_a_key_that_its_invocation_emptied_again_is_found(story):
+    first = story.says("x", delta={"step": "one"})
+    last = story.says("y", delta={"step": None})
+    assert seen_at(hints(story, Rule.INTERMEDIATE)["step"]) == [first, last]
+
+
+def test_a_key_that_a_later_invocation_empties_or_that_is_a_temperature_is_left_alone(story):
+    story.says("x", delta={"basket": ["tea"], "temp": 21.5, "template": "a", "attempt": 1})
+    story.invocation = "i2"
+    story.says("y", delta={"basket": []})
+    assert hints(story, Rule.INTERMEDIATE) == {}
+
+
+# --- a temp: key needed in a later invocation ---
+
+
+def card(instruction: str) -> None:
+    agent = {"name": "root", "sub_agents": [{"name": "writer", "instruction": instruction}]}
+    AgentCard.objects.create(app_name="weather", description=json.dumps(agent))
+
+
+def test_a_temp_key_that_an_instruction_names_in_a_later_invocation_is_found(story):
+    card("Improve {temp:draft?} for the reader.")
+    wrote = story.says("x", delta={"temp:draft": "d"}, author="writer", keep_temp=True)
+    story.invocation = "i2"
+    later = story.says("y", author="writer")
+    hint = hints(story, Rule.TEMP_LOST)["temp:draft"]
+    assert seen_at(hint) == [wrote, later]
+
+
+def test_a_temp_key_that_is_written_again_or_that_nobody_names_is_left_alone(story):
+    card("Improve {temp:draft}.")
+    for invocation in ("i1", "i2"):
+        story.invocation = invocation
+        delta = {"temp:draft": "d", "temp:other": 1}
+        story.says("x", delta=delta, author="writer", keep_temp=True)
+    story.invocation = "i3"
+    story.says("y", author="greeter")
+    assert hints(story, Rule.TEMP_LOST) == {}
+
+
+def test_a_run_that_failed_for_want_of_a_temp_key_is_found(story):
+    story.says("x", delta={"temp:raw": "d"}, keep_temp=True)
+    story.invocation = "i2"
+    last = story.asks("and now?")
+    run = rows.create_run(story.pk, {})
+    Run.objects.filter(pk=run.pk).update(
+        status=Run.Status.FAILED,
+        invocation_id="i2",
+        last_seq=last,
+        error="Context variable not found: `temp:raw`.",
+    )
+    assert seen_at(hints(story, Rule.TEMP_LOST)["temp:raw"]) == [1, last]
+    Run.objects.filter(pk=run.pk).update(error="Context variable not found: `temp:raw_text`.")
+    assert hints(story, Rule.TEMP_LOST) == {}
+
+
+# --- an app: key overwritten by several users' sessions ---
+
+
+def test_an_app_key_that_users_overwrite_for_each_other_is_found(story):
+    other = Story("theirs", user="bob")
+    mine = story.says("x", delta={"app:theme": "dark"})
+    theirs = other.says("y", delta={"app:theme": "light"})
+    hint = hints(story, Rule.APP_CONTESTED)["app:theme"]
+    assert [(sight.session_id, sight.seq) for sight in hint.sights] == [("theirs", theirs), ("s1", mine)]
+
+
+def test_an_app_key_that_one_user_writes_or_that_only_counts_up_is_left_alone():
+    stories = [Story("a"), Story("b"), Story("c", {"app:motd": "hi"}, user="bob")]
+    for number, each in enumerate(stories):
+        delta = {"app:visits": 9 + number}
+        if each.key.user_id == "ann":
+            delta["app:theme"] = number
+        each.says("x", delta=delta)
+    assert hints(stories[0], Rule.APP_CONTESTED) == {}
+
+
+def test_a_count_that_lost_a_visit_is_found():
+    for number, user in ((1, "ann"), (2, "bob"), (2, "eve")):
+        story = Story(f"of {user}", user=user)
+        story.says("x", delta={"app:visits": number})
+    assert list(hints(story, Rule.APP_CONTESTED)) == ["app:visits"]
+
+
+# --- a user: key used in one session only ---
+
+
+def step(story: Story, times: int) -> None:
+    for number in range(times):
+        story.invocation = f"i{number}"
+        story.says(
+            "x", delta={"user:step": number, "user:tier": "gold"} if number == 0 else {"user:step": number}
+        )
+
+
+def test_a_user_key_that_one_session_keeps_rewriting_is_found(story):
+    Story("another").says("y")
+    step(story, 4)
+    found = hints(story, Rule.USER_LONELY)
+    assert list(found) == ["user:step"]
+    assert seen_at(found["user:step"]) == [1, 4]
+
+
+def test_a_user_key_of_several_sessions_or_of_a_users_only_session_is_left_alone(story):
+    step(story, 4)
+    assert hints(story, Rule.USER_LONELY) == {}
+    Story("another").says("y", delta={"user:step": 9})
+    assert hints(story, Rule.USER_LONELY) == {}
+
+
+# --- inconsistent naming ---
+
+
+def test_names_that_differ_in_style_case_or_number_alone_are_found(story):
+    delta = {"userTier": 1, "user_tier": 2, "City": "x", "city": "y", "order": "a", "orders": "b"}
+    story.says("x", delta=delta)
+    found = hints(story, Rule.NAMING)
+    assert set(found) == set(delta)
+    assert "`user_tier`" in found["userTier"].says
+
+
+def test_a_name_of_another_style_than_all_others_is_found(story):
+    story.says("x", delta={"lastCity": 1, **{f"some_key_{letter}": 1 for letter in "abcde"}})
+    assert list(hints(story, Rule.NAMING)) == ["lastCity"]
+
+
+def test_different_names_a_list_beside_its_items_and_other_scopes_are_left_alone(story):
+    delta = {
+        "city": "Rome",
+        "cities": ["Rome"],
+        "last_city": "Rome",
+        "user:last_city": "Rome",
+        "n": 1,
+        "日本": 1,
+    }
+    story.says("x", delta=delta)
+    assert hints(story, Rule.NAMING) == {}
+
+
+# --- nesting, size, not JSON ---
+
+
+def test_deep_nesting_is_found_and_shallow_is_not(story):
+    seq = story.says(
+        "x", delta={"deep": nested(DEEP_LEVELS + 1), "flat": nested(DEEP_LEVELS), "t": "[[[[[[[["}
+    )
+    found = hints(story, Rule.NESTING)
+    assert list(found) == ["deep"]
+    assert seen_at(found["deep"]) == [seq]
+
+
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [("1", 0), ('"[["', 0), (r'"\"[["', 0), ("[]", 1), ('{"a":[{"]":1}]}', 3), ('{"a":["cut [[', 2)],
+)
+def test_depth_counts_brackets_outside_of_strings(text, levels):
+    assert depth(text) == levels
+
+
+def test_a_value_above_eight_kilobytes_is_found_whatever_its_script(story):
+    over = LARGE_BYTES - 1  # with its two quotation marks one byte too many
+    story.says("x", delta={"user:big": "x" * over, "cjk": "語" * 2800, "small": "x" * (over - 1)})
+    found = hints(story, Rule.LARGE)
+    assert sorted(found) == ["cjk", "user:big"]
+    assert "artifact" in found["cjk"].remedy
+
+
+def test_the_size_of_each_scope_is_told(story):
+    story.says("x", delta={"a": "é", "b": 12, "user:c": [1, 2]})
+    assert lint.lint(story.session).sizes == {"session": 6, "user": 5}
+
+
+def test_what_had_to_be_made_json_is_found_and_what_was_is_not(story):
+    story.says("x", delta={"when": float("nan"), "plain": 1.5})
+    found = hints(story, Rule.NOT_JSON)
+    assert list(found) == ["when"]
+    assert "NaN" in found["when"].says
+
+
+# --- the whole ---
+
+
+@pytest.mark.parametrize("events", [1, 60])
+def test_hints_cost_the_same_number_of_queries_at_any_length(story, django_assert_num_queries, events):
+    Story("other").says("x", delta={"a": 1})
+    card("{temp:t}")
+    for number in range(events):
+        story.invocation = f"i{number}"
+        delta = {"a": number, f"k{number}": 1, "user:u": number, "app:v": number, "temp:t": 1}
+        story.says("x", delta=delta, keep_temp=True)
+    session = story.session
+    with django_assert_num_queries(15):
+        lint.lint(session)
+
+
+def test_an_empty_session_has_no_hints(story):
+    assert lint.lint(story.session).hints == []
+
+
+def test_a_removed_key_is_no_longer_looked_at(story):
+    from sessions_app import writes
+
+    story.says("x", delta={"tmp_rows": [1]})
+    writes.edit_state(story.key, {}, removed=["tmp_rows"])
+    assert lint.lint(story.session).hints == []

@@ -1,0 +1,86 @@
+"""Hints at a session's state: the page that lists them, and what the board puts beside its keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessions_app import writes
+from sessions_app.models import SessionState
+from tests.pages.getting import Get
+from tests.pages.page import Element, parse
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def hints_url(story: Story) -> str:
+    return f"/sessions/id/{story.pk}/state/hints/"
+
+
+@pytest.fixture
+def told() -> Story:
+    story = Story(initial={"seeded": 1})
+    story.says("a", delta={"tmp_rows": [1], "userName": "x", "user_name": "y", "big": "x" * 9000})
+    return story
+
+
+def test_a_page_lists_hints_by_rule_with_evidence_remedy_and_sizes(get: Get, told):
+    page = get(hints_url(told))
+    assert [section.one("h2").text for section in page.all("section", "stack")] == [
+        "May be about the user 2",
+        "May be intermediate data 1",
+        "Inconsistent name 2",
+        "Large value 1",
+    ]
+    [item] = [item for item in page.all("li") if item.attrs.get("data-key") == "tmp_rows"]
+    assert "stored for the whole session" in item.text
+    assert item.one("a").attrs["href"].endswith("?seq=1")
+    assert "9.01 kB" in page.text
+    assert "enough, which is never stored" in page.text
+
+
+def test_a_page_says_that_there_are_no_hints(get: Get):
+    story = Story()
+    story.says("a", delta={"n": 1})
+    assert "No hints" in get(hints_url(story)).text
+
+
+def beside(client, story: Story) -> dict[str, Element]:
+    headers = {"HX-Request": "true", "HX-Target": "hints"}
+    page = parse(client.get(hints_url(story), headers=headers).content.decode())
+    return {part.attrs["data-for"]: part for part in page.all("ul", "hints")}
+
+
+def test_the_board_gets_hints_and_drift_by_key(client, told):
+    writes.edit_state(told.key, {}, removed=["big"])
+    SessionState.objects.filter(key="tmp_rows").update(value="[2]")
+    found = beside(client, told)
+    assert set(found) == {"seeded", "tmp_rows", "userName", "user_name", "big"}
+    assert "drift: initial state" in found["seeded"].text
+    assert "drift: changed by something else than DevUI" in found["tmp_rows"].text
+    assert "may be intermediate data" in found["tmp_rows"].text
+    assert "removed by hand" in found["big"].text
+
+
+@pytest.mark.parametrize("events", [2, 40])
+def test_the_number_of_queries_does_not_depend_on_the_length(
+    client, told, django_assert_max_num_queries, events
+):
+    for number in range(events):
+        told.says("x", delta={f"tmp_{number}": 1, "user:x": number})
+    with django_assert_max_num_queries(30):
+        beside(client, told)
+
+
+def test_hostile_keys_and_values_are_shown_as_text(get: Get):
+    story = Story("<s>")
+    name = "tmp <img src=x onerror=alert(1)>\u202e"
+    story.says("a", delta={name: "</code><script>alert(1)</script>"})
+    page = get(hints_url(story))
+    assert not page.all("img")
+    assert "\u202e" not in page.text
+    assert "\\u202e" in page.text
+
+
+def test_hints_at_a_session_that_is_gone_are_refused(client):
+    assert client.get("/sessions/id/99999/state/hints/").status_code == 404
