@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django.db.models import OuterRef, QuerySet
+from django.db.models import Func, IntegerField, OuterRef, QuerySet, Subquery
 
 from sessions_app import state
 from sessions_app.ids import can_exist
@@ -43,6 +43,10 @@ _LAST_WRITE = """
 
 WRITES_AT = _KEYS.format(columns=_LAST_WRITE.format(until="position"))
 """The ledger row that last wrote each key of an owner up to a position, null for a key that came later."""
+
+
+WRITES_COUNTED = 200
+"""Writes of a key that are counted; there may be more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +200,17 @@ def before_each() -> QuerySet[StateChange]:
     same_key = {name: OuterRef(name) for name in ("scope", "owner_id", "key_id")}
     return StateChange.objects.filter(**same_key, position__lt=OuterRef("position")).order_by(
         "-position", "-id"
+    )
+
+
+def count_of_writes() -> Func:
+    """Return how often a ledger row's key was written up to it, removals too: at most `WRITES_COUNTED`."""
+    same_key = {name: OuterRef(name) for name in ("scope", "owner_id", "key_id")}
+    writes = StateChange.objects.filter(**same_key, position__lte=OuterRef("position")).order_by()
+    return Func(
+        Subquery(writes.values("position")[:WRITES_COUNTED]),
+        template="(SELECT count(*) FROM %(expressions)s AS counted)",
+        output_field=IntegerField(),
     )
 
 

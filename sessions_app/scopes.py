@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from django.db.models import Count
 
-from sessions_app.models import AppScope, AppState, Scope, StateChange, UserScope, UserState
+from sessions_app import history, listing
+from sessions_app.models import AgentSession, AppScope, AppState, Scope, StateChange, UserScope, UserState
 
 PAGE_SIZE = 100
 MOST_USERS = 200
@@ -18,7 +19,7 @@ class Keys:
 
     Attributes:
         owner_id: primary key of the `AppScope` or `UserScope`, or None when nothing was ever written.
-        rows: for each key the ledger row that last wrote it.
+        rows: for each key the ledger row that last wrote it, with `writes`: how often it was written so far.
         more: where the next page starts; empty on the last.
     """
 
@@ -64,6 +65,18 @@ def users_with_state(app_name: str) -> list[UserScope]:
     return list(owners.order_by("user_id")[:MOST_USERS])
 
 
+def apps_of(user_id: str) -> list[str]:
+    """Return the apps in which a user has sessions or state, sorted. Three queries."""
+    names = {
+        *listing.apps_with_sessions(),
+        *AppScope.objects.filter(realm="").values_list("app_name", flat=True),
+    }
+    whose = {"realm": "", "app_name__in": names, "user_id": user_id}
+    owners = UserScope.objects.filter(**whose).values_list("app_name")
+    talkers = AgentSession.objects.filter(**whose).order_by().values_list("app_name")
+    return sorted(row[0] for row in owners.union(talkers))
+
+
 def _keys(scope: Scope, table: type[AppState | UserState], owner_id: int | None, after: str) -> Keys:
     if owner_id is None:
         return Keys(scope, None, [])
@@ -75,7 +88,9 @@ def _keys(scope: Scope, table: type[AppState | UserState], owner_id: int | None,
     )
     writers = {
         change.key_id: change
-        for change in changes.select_related("session").defer("private")
+        for change in changes.annotate(writes=history.count_of_writes())
+        .select_related("session")
+        .defer("private")
         if change.position == shown[change.key_id]
     }
     more = found[PAGE_SIZE - 1][0] if len(found) > PAGE_SIZE else ""

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import CharField, Count, Func, IntegerField, Max, OuterRef, Subquery
+from django.db.models import CharField, Count, Max
 from django.db.models.functions import Substr
 
 from sessions_app import history
 from sessions_app.attribution import UNKNOWN, Writer
-from sessions_app.history import Owners
+from sessions_app.history import WRITES_COUNTED, Owners
 from sessions_app.models import AgentSession, Cause, Event, Scope, StateChange, TempWrite, UntrackedKey
 from sessions_app.timeline.changes import BRIEF, TEMP, cut, scope_prefix, writer_of, writer_text
 
@@ -27,9 +27,6 @@ GHOSTS_SHOWN = 200
 
 UNTRACKED_LIMIT = 50
 """Keys changed without an event that a board shows; the page of the drift has more."""
-
-WRITES_COUNTED = 200
-"""A key that was written more often says so; its history has all writes."""
 
 SCOPES = (Scope.SESSION, Scope.USER, Scope.APP)
 
@@ -363,21 +360,10 @@ def _brief_rows(pks: Collection[int]) -> dict[int | None, dict[str, Any]]:
     for start in range(0, len(ordered), history.MANY):
         rows = StateChange.objects.filter(pk__in=ordered[start : start + history.MANY]).annotate(
             shown=Substr("value", 1, BRIEF + 1, output_field=_TEXT),
-            writes=_count_of_writes(),
+            writes=history.count_of_writes(),
         )
         found |= {row["pk"]: row for row in rows.values(*_FACTS, "shown", "writes")}
     return found
-
-
-def _count_of_writes() -> Func:
-    """Return how often a row's key was written up to it, removals too."""
-    same_key = {name: OuterRef(name) for name in ("scope", "owner_id", "key_id")}
-    writes = StateChange.objects.filter(**same_key, position__lte=OuterRef("position")).order_by()
-    return Func(
-        Subquery(writes.values("position")[:WRITES_COUNTED]),
-        template="(SELECT count(*) FROM %(expressions)s AS counted)",
-        output_field=IntegerField(),
-    )
 
 
 def _entry(

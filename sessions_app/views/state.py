@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from devui.http import render_partial
-from sessions_app import drift, history, overview, scopes
+from sessions_app import drift, history, listing, overview, scopes
 from sessions_app.errors import NotFound
 from sessions_app.forms import HistoryQuery, PieceQuery, StateQuery
 from sessions_app.found import find_session
@@ -19,22 +19,35 @@ from sessions_app.timeline.changes import cut
 
 PAGE = "devui/sessions/state.html"
 HISTORY_SIZE = 20
+SESSIONS_SHOWN = 20
 DRIFT_SHOWN = 100
 DRIFT_VALUE = 400
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the state of an app and of a user; without an app, which apps have state."""
+    """Show an app or a user of it: state and newest sessions. Without an app, which apps there are to choose."""
     query = StateQuery(request.GET).read()
     app, user = query["app"], query["user"]
     context = {"app": app, "user": user, "apps": overview.app_names()}
     if not app:
-        return render(request, PAGE, {**context, "owners": scopes.apps_with_state()})
+        found = {"apps_of_user": scopes.apps_of(user)} if user else {"owners": scopes.apps_with_state()}
+        return render(request, PAGE, {**context, **found})
     boards = [scopes.app_keys(app, query["after_app"])]
     if user:
-        boards.append(scopes.user_keys(app, user, query["after_user"]))
-    return render(request, PAGE, {**context, "boards": boards, "users": scopes.users_with_state(app)})
+        boards.insert(0, scopes.user_keys(app, user, query["after_user"]))
+    newest = listing.sessions(listing.Wanted(app, user)).order_by("-updated_at", "-pk")
+    return render(
+        request,
+        PAGE,
+        {
+            **context,
+            "boards": boards,
+            "most_counted": history.WRITES_COUNTED,
+            "users": scopes.users_with_state(app),
+            "sessions": newest[:SESSIONS_SHOWN],
+        },
+    )
 
 
 @require_safe

@@ -21,6 +21,7 @@ def boards(page: Element) -> dict[str, list[str]]:
     return {
         section.all("h2")[0].text: [cell.text for cell in section.all("th", css="key-cell")]
         for section in page.all("section")
+        if section.attrs["aria-labelledby"].startswith("board-")
     }
 
 
@@ -119,7 +120,8 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_keys(
 ):
     for n in range(3):
         Story(f"s{n}", {f"app:{n}-{m}": m for m in range(20)} | {f"user:{n}": n})
-        with django_assert_num_queries(8):  # apps, users; for each board owner, keys and changes
+        # apps, users, newest sessions; for each board owner, keys and changes
+        with django_assert_num_queries(9):
             client.get("/state/?app=weather&user=ann")
 
 
@@ -188,3 +190,47 @@ def test_a_row_that_is_gone_is_not_found(get: Get, address: str):
 def test_a_history_cursor_that_is_none_is_refused(get: Get, query: str):
     Story(initial={"app:n": 1})
     get(f"/state/history/{newest('n').pk}/{query}", status=400)
+
+
+def test_a_key_says_how_often_it_was_written_in_all_sessions(get: Get):
+    first, second = Story("s1", {"user:n": 0}), Story("s2")
+    for number in range(3):
+        first.add(delta={"user:n": number})
+        second.add(delta={"user:n": -number})
+    row = table(get("/state/?app=weather&user=ann").all("section")[0])[0]
+    assert row["Writes"] == "7"
+
+
+def test_the_page_of_a_user_lists_the_sessions(get: Get):
+    Story("s1").asks("Weather?")
+    Story("s2", user="ben").asks("Chess?")
+    page = get("/state/?app=weather&user=ann")
+    assert page.one("h1").text == "User ann in weather"
+    links = page.one("ul", css="session-links")
+    assert [link.text for link in links.all("a")] == ["Weather?"]
+    everything = page.all("section")[-1].one("a", css="small")
+    assert everything.attrs["href"] == "/sessions/?app=weather&user=ann"
+    assert len(get("/state/?app=weather").one("ul", css="session-links").all("li")) == 2
+
+
+def test_a_user_without_an_app_is_shown_the_apps_that_know_it(get: Get):
+    Story("s1", app="weather")
+    Story("s2", {"user:tier": "gold"}, app="writer")
+    Story("s3", app="team", user="ben")
+    chips = get("/state/?user=ann").all("a", css="chip")
+    assert [(chip.text[1:].strip(), chip.attrs["href"]) for chip in chips] == [
+        ("weather", "?user=ann&app=weather"),
+        ("writer", "?user=ann&app=writer"),
+    ]
+    assert "Nobody knows this user" in get("/state/?user=zoe").one("div", css="empty").text
+
+
+def test_rows_and_sessions_lead_to_the_pages_of_their_user_and_app(get: Get):
+    story = Story("s1", app="a/b", user="x&y")
+    row = get("/sessions/").one("tbody").one("tr")
+    assert [cell.one("a").attrs["href"] for cell in row.all("td", css="name-cell")] == [
+        "/state/?app=a%2Fb",
+        "/state/?app=a%2Fb&user=x%26y",
+    ]
+    page = get(f"/sessions/id/{story.pk}/")
+    assert page.all("a", href="/state/?app=a%2Fb&user=x%26y")
