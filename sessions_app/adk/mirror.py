@@ -174,12 +174,14 @@ class MirroredSessionService(BaseSessionService):
             self.copy.event_stored(session, event, appended)
 
     async def _get(self, app_name: str, user_id: str, session_id: str) -> Session | None:
-        key = self._key(app_name, user_id, session_id)
-        async with self.copy.turn(key):
-            session = await self._get_in_turn(key)
+        session = await self._get_named(self._key(app_name, user_id, session_id))
         if session is not None and session.id != session_id:  # services trim ids, or shorten them
-            return await self._get(app_name, user_id, session.id)
+            await self._get_named(self._key(app_name, user_id, session.id))
         return session
+
+    async def _get_named(self, key: SessionKey) -> Session | None:
+        async with self.copy.turn(key):
+            return await self._get_in_turn(key)
 
     async def _get_in_turn(self, key: SessionKey) -> Session | None:
         """Read a session whose lock is held. The copy is looked at first: the truth has all that it has, and more."""

@@ -22,7 +22,7 @@ POSTGRES = os.environ.get("DEVUI_TEST_POSTGRES", "postgresql://postgres@127.0.0.
 MakeTruth = Callable[[], BaseSessionService]
 
 
-@pytest.fixture(params=["sqlite", "database", "database on PostgreSQL"])
+@pytest.fixture(params=["sqlite", "database", pytest.param("database on PostgreSQL", marks=pytest.mark.soak)])
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A URI as `adk web` takes it, of an empty store of one of ADK's services."""
     if request.param == "sqlite":
