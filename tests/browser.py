@@ -21,10 +21,26 @@ CHROMIUM = next(filter(None, map(shutil.which, [NAMED] if NAMED else NAMES)), No
 NO_CHROMIUM = (
     f"no Chromium found ({NAMED or ', '.join(NAMES)}): install one, or name it in DEVUI_TEST_CHROMIUM"
 )
+FEATURES_OFF = [
+    "WebUIOmniboxPopup",  # a renderer for every window, for suggestions below an address field that nobody sees
+    "WebUIOmniboxAimPopup",
+    "AimEnabled",  # from here on what Playwright turns off: the browser hears only the last list
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+]
 CHROMIUM_FLAGS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    f"--disable-features={','.join(FEATURES_OFF)}",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -37,7 +53,7 @@ EXPECTED = re.compile(
 )
 """How the browser and htmx begin in the console when a request is refused or cut, which a test may be about."""
 
-expect.set_options(timeout=15_000)  # milliseconds: a machine that runs three workers may be slow
+expect.set_options(timeout=30_000)  # milliseconds: a machine that runs three workers may be slow
 
 OpenWindow = Callable[..., BrowserContext]
 

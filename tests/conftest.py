@@ -9,8 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["tests.browser", "tests.pages.getting"]
+
+CLIENTS = {"async_client", "client", "get", "web"}
+"""Fixtures that ask for pages and the API: what they get is made of rows, whatever database has read them."""
+
+settings.register_profile("steady", deadline=None, derandomize=True, database=None)
+settings.load_profile("steady")  # every run tries the same examples
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,6 +30,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "django_db_setup" in getattr(item, "fixturenames", ()) or item.get_closest_marker("django_db"):
             item.add_marker("store")
+        if CLIENTS & set(getattr(item, "fixturenames", ())):
+            item.add_marker("anywhere")
         if "soak" in item.keywords and "soak" not in config.option.markexpr:
             item.add_marker(pytest.mark.skip(reason="takes long: run by `make soak`"))
 

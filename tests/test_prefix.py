@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import pytest
+
+from tests import warm
 
 VISIT = """
 import asyncio, httpx, re, devui
@@ -34,15 +35,18 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("given", ["/tools/devui", "tools/devui/", "https://host.example/tools/devui"])
+SPELLED = [
+    pytest.param(given, marks=pytest.mark.soak)
+    for given in ("tools/devui/", "https://host.example/tools/devui")
+]
+
+
+@pytest.mark.parametrize("given", ["/tools/devui", *SPELLED])
 def test_links_and_files_are_found_under_the_proxys_path(given, tmp_path):
     environment = {**os.environ, "DEVUI_URL_PREFIX": given, "DATABASE_URL": f"sqlite:///{tmp_path}/s.sqlite3"}
-    result = subprocess.run(
+    result = warm.run(
         [sys.executable, "-c", VISIT],
         env=environment,
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert result.returncode == 0, result.stderr

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import uuid
 
 import pytest
 import redis
 
+from tests import warm
 from tests.missing import missing
 
 URL = os.environ.get("DEVUI_TEST_REDIS", "redis://127.0.0.1:6379/0")
@@ -48,14 +48,7 @@ async def test_a_message_of_another_process_arrives(server, tmp_path):
         "DATABASE_URL": f"sqlite:///{tmp_path}/d.sqlite3",
         "DJANGO_SETTINGS_MODULE": "devui.settings",
     }
-    sent = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", SEND, group],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    sent = await asyncio.to_thread(warm.run, [sys.executable, "-c", SEND, group], env=environment)
     assert sent.returncode == 0, sent.stderr
 
     assert await layer.receive(channel) == {"type": "look.again"}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import warm
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -39,18 +40,18 @@ print(connection.settings_dict["NAME"])
 """
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "memory://"])
+SPELLED = [pytest.param(url, marks=pytest.mark.soak) for url in ("sqlite:///:memory:", "memory://")]
+
+
+@pytest.mark.parametrize("url", ["sqlite://", *SPELLED])
 def test_a_store_in_memory_is_shared_with_the_processes_it_starts_and_gone_at_the_end(
     url: str, tmp_path: Path
 ):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DEVUI_")}
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, "-c", IN_MEMORY, url],
         cwd=tmp_path,
         env={**environment, "DATABASE_URL": "", "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     file = Path(done.stdout.strip())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +15,7 @@ import pytest_asyncio
 
 from sessions_app import db
 from sessions_app.runs import client as runs
+from tests import warm
 from tests.api.peer import Peer, PeerProvider, adk_server
 from tests.store import store_url
 from tests.web import over, serve
@@ -61,7 +61,7 @@ def peer_process(folder: Path, agents: Path) -> Iterator[Peer]:
     socket = folder / "adk.sock"
     environment = {**os.environ, "DATABASE_URL": store_url()}
     command = [sys.executable, "-m", "tests.api.peer", str(socket), str(agents)]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    process = warm.Popen(command, cwd=ROOT, env=environment)
     try:
         yield Peer(socket, process)
     finally:

@@ -13,19 +13,22 @@ from sessions_app import db
 from sessions_app.models import Run
 from sessions_app.runs import client as runs
 from sessions_app.runs import rows
+from tests import warm
 from tests.api.conftest import AGENTS
 from tests.store import store_url
 
+PATIENCE_S = 60
 SESSIONS = "/apps/slow/users/ann/sessions"
 
 
 @pytest_asyncio.fixture
 async def supervisor(store: None) -> AsyncIterator[Supervisor]:
     """What starts the agents' processes, registered as `manage.py web` does."""
-    async with Supervisor(AGENTS, environment={"DATABASE_URL": store_url()}) as running:
-        runs.register(running)
-        yield running
-        runs.register(None)
+    with warm.starts():
+        async with Supervisor(AGENTS, environment={"DATABASE_URL": store_url()}) as running:
+            runs.register(running)
+            yield running
+            runs.register(None)
 
 
 def message(session_id: str, text: str) -> dict[str, object]:
@@ -39,12 +42,12 @@ def message(session_id: str, text: str) -> dict[str, object]:
 
 
 async def ended_run() -> Run:
-    for _ in range(200):
-        run = await db.read(Run.objects.first)
-        if run is not None and run.status not in rows.ACTIVE:
-            return run
-        await asyncio.sleep(0.05)
-    raise AssertionError("the run does not end")
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            run = await db.read(Run.objects.first)
+            if run is not None and run.status not in rows.ACTIVE:
+                return run
+            await asyncio.sleep(0.05)
 
 
 async def test_apps_sessions_and_runs_of_a_plain_adk_client(served, supervisor):

@@ -15,6 +15,8 @@ from evals_app.models import EvalRun
 from sessions_app.models import RuntimeProcess
 from tests.evals.builders import case, evalset, turn, write
 
+pytestmark = pytest.mark.anywhere
+
 AGENTS = Path(__file__).resolve().parents[2] / "examples" / "agents"
 
 

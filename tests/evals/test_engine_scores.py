@@ -16,6 +16,8 @@ from sessions_app import db
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 
+pytestmark = pytest.mark.anywhere
+
 Status = MetricResult.Status
 
 

@@ -17,6 +17,8 @@ from evals_app.writes import Outcome
 from sessions_app import db
 from tests.evals.builders import case, evalset, turn, write
 
+pytestmark = pytest.mark.anywhere
+
 PATIENCE = 20
 
 

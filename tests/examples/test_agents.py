@@ -12,6 +12,7 @@ import pytest
 from google.adk.cli.utils.agent_loader import AgentLoader
 from google.adk.events.event import Event
 
+from tests import warm
 from tests.examples.conftest import AGENTS, DEMO, DEPRECATED_BY_ADK, NAMES, Chat, Chats, texts
 
 pytestmark = pytest.mark.filterwarnings(DEPRECATED_BY_ADK)
@@ -44,7 +45,8 @@ def test_every_agent_loads_and_gets_a_runner_without_a_warning() -> None:
 def test_one_agent_s_folder_can_be_served_alone(tmp_path: Path) -> None:
     code = "import sys; from google.adk.cli.utils.agent_loader import AgentLoader as Loader\n"
     code += "print(Loader(sys.argv[1]).load_agent('weather').name)"
-    assert _python(code, str(AGENTS / "weather"), cwd=tmp_path).stdout == "weather\n"
+    done = warm.run([sys.executable, "-c", code, str(AGENTS / "weather")], cwd=tmp_path)
+    assert done.stdout == "weather\n"
 
 
 def _python(code: str, *args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

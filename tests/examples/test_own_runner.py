@@ -6,12 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests import warm
 from tests.examples.conftest import EXAMPLES
 
 
 def _run(cwd: Path, *args: str) -> subprocess.CompletedProcess[str]:
     script = [sys.executable, str(EXAMPLES / "own_runner.py"), "--pause", "0", *args]
-    return subprocess.run(script, cwd=cwd, capture_output=True, text=True, check=False)
+    return warm.run(script, cwd=cwd)
 
 
 def test_the_script_s_session_and_its_users_state_outlive_it(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from sessions_app.adk import DjangoSessionService
 from sessions_app.exports import Wanted, export_adk_sqlite, export_json, snake_case
 from sessions_app.models import AgentSession, AppScope, StateChange, UserScope
 from sessions_app.writes import SessionKey
+from tests import warm
 from tests.importers import stores
 from tests.sessions.full_event import ACCESS_TOKEN, INTERNAL_MARK, full_event
 
@@ -179,9 +179,7 @@ def test_the_commands_refuse_in_one_line(store, tmp_path):
 def test_a_dry_run_needs_no_store_that_was_used_before(tmp_path):
     environment = {**os.environ, "DATABASE_URL": f"sqlite:///{tmp_path / 'new.sqlite3'}"}
     command = [sys.executable, str(ROOT / "manage.py"), "import_sessions", str(stores.SQLITE), "--dry-run"]
-    done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = warm.run(command, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "3 new session(s)" in done.stdout
     assert "would come" in done.stdout

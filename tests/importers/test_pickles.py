@@ -99,7 +99,8 @@ def test_memory_cannot_be_taken_by_a_number():
         pickles.read(pickle.dumps(Greedy()))
 
 
-def test_shared_parts_that_double_without_end_are_refused():
+def test_shared_parts_that_double_without_end_are_refused(monkeypatch):
+    monkeypatch.setattr(pickles, "MAX_NODES", 10_000)
     value: list = []
     for _ in range(60):
         value = [value, value]

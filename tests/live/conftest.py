@@ -19,12 +19,13 @@ from channels.routing import URLRouter
 from sessions_app import db
 from sessions_app.live.routing import websocket_urlpatterns
 from sessions_app.runs import client
+from tests import warm
 from tests.live.windows import open_page  # noqa: F401 - a fixture
 from tests.store import store_url
 from tests.timeline.story import Story
 
 Message = dict[str, Any]
-PATIENCE = 20.0
+PATIENCE = 60.0
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -135,9 +136,10 @@ async def foreign_writer(
     session_id: str, events: int, pause: float = 0.0
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Let another process append events to a session."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", WRITER, store_url(), session_id, str(events), str(pause), cwd=ROOT
-    )
+    with warm.starts():
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", WRITER, store_url(), session_id, str(events), str(pause), cwd=ROOT
+        )
     try:
         yield process
     finally:

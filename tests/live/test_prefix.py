@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
+from tests import warm
 from tests.live.conftest import ROOT
 
 SHAKE_HANDS = """
@@ -32,12 +32,9 @@ def test_sockets_answer_with_and_without_the_prefix_of_a_proxy(tmp_path):
         "DATABASE_URL": f"sqlite:///{tmp_path}/s.sqlite3",
     }
     paths = ["/tools/devui/ws/sessions/1/", "/ws/sessions/1/"]
-    result = subprocess.run(
+    result = warm.run(
         [sys.executable, "-c", SHAKE_HANDS, *paths],
         cwd=ROOT,
         env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert result.stdout.split() == ["websocket.accept", "websocket.accept"], result.stderr

@@ -15,6 +15,8 @@ from sessions_app.runs.client import Frame
 from sessions_app.runs.frames import FrameLog
 from tests.live.conftest import Message, watching
 
+pytestmark = pytest.mark.anywhere
+
 
 class Runtime:
     """A runtime of which only the stream is real: a log of frames."""
@@ -87,7 +89,7 @@ async def test_fast_chunks_come_together(story, runtime):
         await page.until(lambda message: message["type"] == "run")
         for number in range(200):
             runtime.says(f"{number} ")
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0)
         await page.until(lambda message: is_pending(message) and "199" in message["html"])
         assert len(page.of("pending")) < 40
 

@@ -21,6 +21,7 @@ from sessions_app import db, writes
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import processes, rows
 from sessions_app.writes import SessionKey
+from tests import warm
 from tests.store import store_url
 
 STAGE = Path(__file__).parent / "stage"
@@ -161,8 +162,9 @@ async def opened_stage(folder: Path, data: Path, **limits: float) -> AsyncIterat
         environment=environment,
         write_line=lambda app, line: lines.append(f"{app} | {line}"),
     )
-    async with supervisor:
-        yield Stage(supervisor, lines)
+    with warm.starts():
+        async with supervisor:
+            yield Stage(supervisor, lines)
 
 
 @pytest.fixture

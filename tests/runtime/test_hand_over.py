@@ -32,7 +32,7 @@ async def own(supervise) -> AsyncIterator[Stage]:
         runs_client.register(None)
 
 
-async def block(stage: Stage, seconds: float = 30) -> Run:
+async def block(stage: Stage, seconds: float = 120) -> Run:
     """Start a run that blocks its process, and return once it does."""
     session = await stage.session("napper")
     nap = await stage.start(session, f'call nap {{"seconds": {seconds}}}')
@@ -222,8 +222,12 @@ async def test_a_run_of_adks_path_ends_with_the_process_its_caller_waits_for(own
     nap = await block(own)
     session = (await read_run(nap)).session
     asking = asyncio.create_task(ask(own, session, 'call nap {"seconds": 0}'))
-    await asyncio.sleep(0.2)
+    child = await own.supervisor.child("napper")
 
+    async def is_asked() -> bool:
+        return not child.unused.is_set()
+
+    await until(is_asked, bool)
     await kill(own, nap)
 
     with pytest.raises(RuntimeUnavailable):

@@ -106,7 +106,7 @@ async def test_a_save_starts_the_new_process_before_anybody_asks(own: Stage, age
 async def test_old_code_that_does_not_finish_is_ended_after_the_limit(supervise, agents_dir):
     async with supervise(drain=1.0) as stage:
         session = await stage.session("napper")
-        run = await stage.start(session, 'call nap {"seconds": 30}')
+        run = await stage.start(session, 'call nap {"seconds": 120}')
         await until(lambda: read_events(session), lambda events: len(events) == 2)
         (agents_dir / "napper" / "extra.py").write_text("")
         await stage.supervisor.client("napper")
@@ -159,7 +159,7 @@ async def test_no_process_is_left_when_the_supervisor_ends(supervise):
         pids = [await pid_of(stage, app) for app in ("talker", "napper")]
         talk = await stage.start(await stage.session("talker"), "say " + " ".join(["word"] * 200))
         napping = await stage.session("napper")
-        nap = await stage.start(napping, 'call nap {"seconds": 30}')
+        nap = await stage.start(napping, 'call nap {"seconds": 120}')
         await until(lambda: read_events(napping), lambda events: len(events) == 2)
         await until(lambda: read_run(talk), lambda row: row.status == Status.RUNNING)
 

@@ -25,6 +25,7 @@ from devui.demo import read as read_demo
 from devui.management.commands.web import Command
 from sessions_app.errors import BadInput
 from sessions_app.runs import processes
+from tests import warm
 from tests.runtime.conftest import STAGE_APPS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -55,10 +56,12 @@ class Web:
         return self.process.communicate(timeout=PATIENCE_S)[0]
 
 
-def command(*arguments: str, store: Path, **environment: str) -> subprocess.Popen[str]:
+def command(
+    *arguments: str, store: Path, popen: type[subprocess.Popen[str]] = subprocess.Popen, **environment: str
+) -> subprocess.Popen[str]:
     """Start `manage.py web`."""
     known = {name: value for name, value in os.environ.items() if not name.startswith("DEVUI_")}
-    return subprocess.Popen(
+    return popen(
         [sys.executable, str(ROOT / "manage.py"), "web", *arguments],
         env={
             **known,
@@ -75,7 +78,7 @@ def command(*arguments: str, store: Path, **environment: str) -> subprocess.Pope
 
 def refused(*arguments: str, store: Path, **environment: str) -> str:
     """Return the one line with which the command refuses to start."""
-    process = command(*arguments, store=store, **environment)
+    process = command(*arguments, store=store, popen=warm.Popen, **environment)
     output = process.communicate(timeout=PATIENCE_S)[0]
     assert process.returncode == 2, output
     assert "Traceback" not in output
@@ -135,7 +138,7 @@ def test_it_serves_the_agents_of_a_folder_and_runs_them(serve):
     assert web.get("/").status_code == 200
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM])
 def test_a_signal_ends_it_and_leaves_no_process(serve, number):
     web = serve()
     web.post("/apps/talker/users/ann/sessions", json={})

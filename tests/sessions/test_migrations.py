@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from sessions_app import schema
 from sessions_app.errors import SchemaTooNew
+from tests import warm
 from tests.store import store_url
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,13 +39,7 @@ def empty_store(tmp_path: Path, store: None) -> Iterator[str]:
 
 
 def test_the_first_store_is_migrated_to_the_newest_without_losing_a_row_or_a_value(empty_store: str):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.sessions.old_store", empty_store],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = warm.run([sys.executable, "-m", "tests.sessions.old_store", empty_store], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["lost"] == []
@@ -70,9 +64,7 @@ def test_a_store_of_a_newer_devui_is_refused_with_its_migration_and_the_way_out(
 
 def test_the_commands_refuse_a_newer_store_in_one_line(newer_store):
     command = [sys.executable, "manage.py", "purge_sessions", "--older-than", "30d"]
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "DATABASE_URL": store_url()}, capture_output=True, text=True
-    )
+    done = warm.run(command, cwd=ROOT, env={**os.environ, "DATABASE_URL": store_url()})
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "9999_from_the_future" in done.stderr

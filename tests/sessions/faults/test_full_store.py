@@ -21,6 +21,7 @@ from sessions_app import db, faults, writes
 from sessions_app.errors import AlreadyExists, StoreFault, StoreFull, StoreReadOnly, StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
+from tests import warm
 from tests.sessions.build import append, create, get
 from tests.sessions.faults.whole import assert_whole
 
@@ -241,7 +242,7 @@ def test_a_disk_that_is_really_full_tears_nothing_and_is_used_again_when_there_i
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 2_000_000)
     command = [sys.executable, "-c", DISK, f"sqlite:///{small_disk}/store.sqlite3"]
-    writer = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    writer = warm.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
     said = [writer.stdout.readline().split()[0] for _ in range(2)]
     ballast.unlink()

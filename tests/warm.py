@@ -1,0 +1,213 @@
+"""Python processes that need not import ADK and Django: forked from one that has, where tests would start many.
+
+Starting Python and importing ADK takes two to three seconds of a core, and the tests start some hundred processes.
+`Popen` stands in for `subprocess.Popen`: what it starts is a child like any other, with a pid, session, environment,
+pipes and exit status of its own, only that the modules of others are imported already; DevUI's own are not.
+How processes start in earnest is what `runtime/test_web.py`, `e2e` and others test, which use nothing of this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import gc
+import importlib
+import json
+import os
+import runpy
+import socket
+import subprocess
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any
+
+MODULES = """
+    google.adk.agents google.adk.apps.app google.adk.auth.auth_tool google.adk.cli.dev_server
+    google.adk.auth.credential_service.in_memory_credential_service google.adk.cli.service_registry
+    google.adk.cli.utils.agent_loader google.adk.cli.utils.service_factory google.adk.runners google.adk.tools
+    google.adk.evaluation.local_eval_set_results_manager google.adk.evaluation.local_eval_sets_manager
+    asgiref.sync asgiref.testing authlib.integrations.httpx_client channels.routing httpx markdown_it nh3 uvicorn
+    uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.auto watchfiles websockets.asyncio.server
+    django.contrib.admin django.contrib.staticfiles.finders django.core.handlers.asgi django.core.management
+    django.db.backends.postgresql.base django.db.backends.sqlite3.base django.db.migrations.executor
+    django.db.models django.forms django.middleware.csrf django.shortcuts django.template.defaulttags
+    django.urls django.views.debug django_htmx.middleware
+"""
+"""Modules of others that DevUI's processes import and that ask for no settings."""
+
+SUBREAPER = 36
+"""`PR_SET_CHILD_SUBREAPER` of prctl(2): who sets it adopts what its children leave behind."""
+
+IS_POSSIBLE = sys.platform == "linux"
+"""Elsewhere a process cannot adopt what its child has forked, so all are started as usual."""
+
+PATIENCE_S = 120
+REQUEST_BYTES = 1 << 17
+MOST_FDS = 16
+FREE_FD = 500
+"""Descriptors from here on are used by nobody."""
+
+
+class Popen(subprocess.Popen):
+    """A process like those of `subprocess.Popen`; Python is forked from a process that is warm."""
+
+    def _execute_child(self, *given: Any) -> None:
+        start = super()._execute_child
+        told = signature(start).bind(*given).arguments
+        command = told["args"]
+        if not IS_POSSIBLE or isinstance(command, str) or command[0] != sys.executable:
+            start(*given)
+            return
+        standard = enumerate((told["p2cread"], told["c2pwrite"], told["errwrite"]))
+        fds = {number: number if fd == -1 else fd for number, fd in standard}
+        fds |= {number: number for number in told["pass_fds"]}
+        request = {
+            "arguments": [str(part) for part in command[1:]],
+            "folder": str(told["cwd"] or os.getcwd()),
+            "environment": dict(os.environ if told["env"] is None else told["env"]),
+            "session": told["start_new_session"],
+            "fds": list(fds),
+        }
+        self.pid = _warm.fork(request, list(fds.values()))
+        self._child_created = True
+        pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(told[name] for name in pipes))
+
+
+@contextmanager
+def starts() -> Iterator[None]:
+    """Let all that is started meanwhile be forked, by asyncio too."""
+    usual, subprocess.Popen = subprocess.Popen, Popen
+    try:
+        yield
+    finally:
+        subprocess.Popen = usual
+
+
+def run(command: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
+    """Do what `subprocess.run` does and return what was printed, as text."""
+    with Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how) as process:
+        try:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+class _Warm:
+    """The process that has imported everything: one for each worker, started when first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: socket.socket | None = None
+
+    def fork(self, request: dict[str, Any], fds: list[int]) -> int:
+        """Return the pid of a new child of this process."""
+        with self._lock:
+            connection = self._connection = self._connection or self._start()
+            prctl = ctypes.CDLL(None).prctl
+            prctl(SUBREAPER, 1, 0, 0, 0)
+            try:
+                socket.send_fds(connection, [json.dumps(request).encode()], fds)
+                answer = connection.recv(REQUEST_BYTES)
+            finally:
+                prctl(SUBREAPER, 0, 0, 0, 0)
+        if not answer:
+            raise RuntimeError("The process that others are forked from has ended.")
+        return int(answer)
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * REQUEST_BYTES)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        command = [sys.executable, "-P", "-u", __file__, str(theirs.fileno())]
+        with theirs:
+            self._process = _USUAL(command, pass_fds=[theirs.fileno()], env=environment)
+        return ours
+
+
+_USUAL = subprocess.Popen
+_warm = _Warm()
+
+
+def main(connection: socket.socket) -> None:
+    """Fork what is asked for until nobody is left to ask. A copy goes on as the process it was asked to be."""
+    with warnings.catch_warnings(action="ignore"):
+        for name in MODULES.split():
+            importlib.import_module(name)
+    if threading.active_count() > 1:
+        raise RuntimeError("A module has started a thread, which no copy would have.")
+    gc.freeze()
+    while True:
+        message, fds, _, _ = socket.recv_fds(connection, REQUEST_BYTES, MOST_FDS)
+        if not message:
+            return
+        if (pid := _fork_twice()) == 0:
+            connection.close()
+            _become(json.loads(message), fds)
+            return
+        for fd in fds:
+            os.close(fd)
+        connection.send(str(pid).encode())
+
+
+def _fork_twice() -> int:
+    """Fork a grandchild, which whoever asked adopts when the child ends. Return its pid, in itself 0."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        child = os.getpid()
+        if grandchild := os.fork():
+            os.write(writing, str(grandchild).encode())
+            os._exit(0)
+        while os.getppid() == child:
+            os.sched_yield()
+        return 0
+    os.waitpid(child, 0)
+    pid = int(os.read(reading, 64))
+    os.close(reading)
+    os.close(writing)
+    return pid
+
+
+def _become(request: dict[str, Any], fds: list[int]) -> None:
+    """Be the process that was asked for."""
+    if request["session"]:
+        os.setsid()
+    _place(fds, request["fds"])
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    what, *sys.argv = request["arguments"]
+    own_path = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if what == "-m":
+        sys.path[:0] = [request["folder"], *own_path]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    elif what == "-c":
+        code, sys.argv[0] = sys.argv[0], "-c"
+        sys.path[:0] = ["", *own_path]
+        sys.modules["__main__"] = module = types.ModuleType("__main__")
+        exec(compile(code, "<string>", "exec"), vars(module))
+    else:
+        sys.argv.insert(0, what)
+        sys.path[:0] = [os.path.dirname(os.path.abspath(what)), *own_path]
+        runpy.run_path(what, run_name="__main__")
+
+
+def _place(fds: list[int], numbers: list[int]) -> None:
+    """Give descriptors the numbers they have in the process that asked, and close all others."""
+    held = [fcntl.fcntl(fd, fcntl.F_DUPFD, FREE_FD) for fd in fds]
+    os.closerange(3, FREE_FD)
+    for fd, number in zip(held, numbers, strict=True):
+        os.dup2(fd, number)
+        os.close(fd)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
