@@ -94,7 +94,7 @@ def in_session(session: AgentSession, wanted: Query) -> QuerySet[Event]:
 
 def not_of_events(wanted: Query) -> list[Term]:
     """Return the terms of a query that say nothing about events, which `in_session` leaves out."""
-    return [term for term in wanted.terms if isinstance(term, Field) and term.name not in _EVENT_FIELDS]
+    return [term for term in wanted.terms if isinstance(term, Field) and not _is_of_events(term)]
 
 
 def hits(wanted: Query, sessions: Sequence[AgentSession]) -> dict[int, Hit]:
@@ -105,7 +105,7 @@ def hits(wanted: Query, sessions: Sequence[AgentSession]) -> dict[int, Hit]:
     pairs = reduce(operator.or_, (Q(session=pk, seq=seq) for pk, seq in places.items()))
     events = Event.objects.filter(pairs).defer("private")
     words = [word.text for word in wanted.words if not word.negated]
-    words += [term.value for term in wanted.fields if term.name in ("error", "tool") and not term.negated]
+    words += [term.value for term in wanted.fields if term.name in _TRAITS and not term.negated]
     return {
         event.session_id: Hit(event.seq, event.kind, event.author, fragments(_shown(event), words))
         for event in events
@@ -146,7 +146,11 @@ class _Tail:
 
     def with_words(self, wanted: search.Term) -> list[Event]:
         """Return the events that hold a term."""
-        return [event for event in self.events if search.holds(self._tokens(event), wanted)]
+        return [event for event in self.events if self.holds(event, wanted)]
+
+    def holds(self, event: Event, wanted: search.Term) -> bool:
+        """Tell whether one of the events holds a term."""
+        return search.holds(self._tokens(event), wanted)
 
     def with_trait(self, matches: Callable[[found_by.Trait], bool]) -> list[Event]:
         """Return the events that give their session a trait."""
@@ -184,7 +188,7 @@ def _answer(term: Term, seen: _Tail) -> Q | set[int]:
         return _with_word(term.text, seen)
     if isinstance(term, StateTerm):
         return _with_state(term, seen)
-    if term.name in ("kind", "author", "tool", "error"):
+    if term.name in _TRAITS:
         return _with_trait(term.name, term.value, seen)
     if term.name == "key":
         return _with_state(_written(term.value), seen)
@@ -209,16 +213,24 @@ def _with_word(text: str, seen: _Tail) -> Q | set[int]:
     return Q(Holds(F("pk"), wanted)) | Q(pk__in=pks) | named
 
 
-def _with_trait(name: str, value: str, seen: _Tail) -> Q | set[int]:
+_TRAITS = frozenset({"kind", "author", "tool", "error"})
+
+
+def _trait(name: str, value: str) -> tuple[QuerySet[SessionTrait], Callable[[found_by.Trait], bool]]:
+    """Return the rows of a trait, and what tells it in events that are not indexed. Of an error a part is enough."""
     rows = SessionTrait.objects.filter(name=name)
     if name == SessionTrait.Name.ERROR:
-        rows = rows.filter(value__icontains=value)
-        tail = seen.with_trait(lambda trait: trait[0] == name and value.casefold() in trait[1].casefold())
-    else:
-        short = found_by.cut(value)
-        rows = rows.filter(value=short)
-        tail = seen.with_trait(lambda trait: trait == (name, short))
-    return _keys_or_condition(rows, {event.session_id for event in tail})
+        part = value.casefold()
+        return rows.filter(
+            value__icontains=value
+        ), lambda trait: trait[0] == name and part in trait[1].casefold()
+    short = found_by.cut(value)
+    return rows.filter(value=short), lambda trait: trait == (name, short)
+
+
+def _with_trait(name: str, value: str, seen: _Tail) -> Q | set[int]:
+    rows, matches = _trait(name, value)
+    return _keys_or_condition(rows, {event.session_id for event in seen.with_trait(matches)})
 
 
 def _keys_or_condition(rows: QuerySet[Any], tail: Iterable[int] = ()) -> Q | set[int]:
@@ -458,9 +470,14 @@ def _list_of(pks: Iterable[int]) -> RawSQL:
 
 # Events of one session
 
-_EVENT_FIELDS = frozenset(
+EVENT_FIELDS = frozenset(
     {"kind", "author", "tool", "error", "key", "invocation", "branch", "after", "before", "is"}
 )
+"""Names of the terms that say something about events; of `is:` only `is:error` does."""
+
+
+def _is_of_events(term: Field) -> bool:
+    return term.name in EVENT_FIELDS and (term.name != "is" or term.value == "error")
 
 
 def _of_event(term: Term, session: AgentSession, seen: _Tail) -> Q | None:
@@ -469,11 +486,9 @@ def _of_event(term: Term, session: AgentSession, seen: _Tail) -> Q | None:
         return _events_with_word(term.text, session, seen)
     if isinstance(term, StateTerm):
         return _events_writing(session, term)
-    if term.name == "is" and term.value != "error":
-        return None
     if term.name == "key":
         return _events_writing(session, _written(term.value))
-    return _EVENTS[term.name](term.value) if term.name in _EVENTS else None
+    return _EVENTS[term.name](term.value) if _is_of_events(term) else None
 
 
 def _events_with_word(text: str, session: AgentSession, seen: _Tail) -> Q:
@@ -530,42 +545,52 @@ _EVENTS: dict[str, Callable[[str], Q]] = {
 
 
 def _hit_places(wanted: Query, pks: list[int]) -> dict[int, int]:
-    """Return the seq of each session's hit: of the words, else of a trait."""
+    """Return the seq of each session's hit: of the words, else of a trait, else of a value that was written."""
     terms = [found for word in wanted.words if not word.negated and (found := search.phrase(word.text))]
     if terms:
-        places = event_index.newest(pks, terms, every=False)
-        if len(terms) > 1:
-            places |= event_index.newest(pks, terms, every=True)
-        return places | _newest_of_tail(pks, lambda seen: [e for t in terms for e in seen.with_words(t)])
-    traits = [
-        (term.name, term.value)
-        for term in wanted.fields
-        if term.name in ("kind", "author", "tool", "error") and not term.negated
-    ]
-    if not traits:
-        return {}
-    name, value = traits[-1]
-    rows = SessionTrait.objects.filter(session__in=pks, name=name)
-    rows = rows.filter(value__icontains=value) if name == "error" else rows.filter(value=found_by.cut(value))
-    places = dict(rows.order_by().values_list("session").annotate(Max("seq")))
-    return places | _newest_of_tail(
-        pks, lambda seen: seen.with_trait(lambda trait: _is_trait(trait, name, value))
-    )
+        return _places_of_words(terms, pks)
+    traits = [term for term in wanted.fields if term.name in _TRAITS and not term.negated]
+    if traits:
+        return _places_of_trait(traits[-1], pks)
+    written = [term for term in wanted.states if _tells_an_event(term)]
+    return _places_of_value(written[-1], pks) if written else {}
 
 
-def _is_trait(trait: found_by.Trait, name: str, value: str) -> bool:
-    if name == SessionTrait.Name.ERROR:
-        return trait[0] == name and value.casefold() in trait[1].casefold()
-    return trait == (name, found_by.cut(value))
+def _places_of_words(terms: list[search.Term], pks: list[int]) -> dict[int, int]:
+    """Prefer an event that holds all words to one that holds any, and then a newer one."""
+    shown, seen = set(pks), _Tail()
+    all_of_tail: dict[int, int] = {}
+    any_of_tail: dict[int, int] = {}
+    for event in reversed(seen.events):
+        held = [seen.holds(event, term) for term in terms] if event.session_id in shown else []
+        if any(held):
+            any_of_tail[event.session_id] = event.seq
+        if held and all(held):
+            all_of_tail[event.session_id] = event.seq
+    some = event_index.newest(pks, terms, every=False) | any_of_tail
+    every = event_index.newest(pks, terms, every=True) if len(terms) > 1 else {}
+    return some | every | all_of_tail
 
 
-def _newest_of_tail(pks: list[int], find: Callable[[_Tail], list[Event]]) -> dict[int, int]:
+def _places_of_trait(term: Field, pks: list[int]) -> dict[int, int]:
+    rows, matches = _trait(term.name, term.value)
+    places = dict(rows.filter(session__in=pks).order_by().values_list("session").annotate(Max("seq")))
     shown = set(pks)
-    places: dict[int, int] = {}
-    for event in find(_Tail()):
-        if event.session_id in shown:
-            places[event.session_id] = max(event.seq, places.get(event.session_id, 0))
-    return places
+    found = [event for event in _Tail().with_trait(matches) if event.session_id in shown]
+    return places | {event.session_id: event.seq for event in reversed(found)}
+
+
+def _tells_an_event(term: StateTerm) -> bool:
+    return term.scope is Scope.SESSION and term.when in (When.NOW, When.EVER) and not term.negated
+
+
+def _places_of_value(term: StateTerm, pks: list[int]) -> dict[int, int]:
+    """Return the newest events that wrote a value as a term about a session's own state says."""
+    rows = StateChange.objects.filter(
+        scope=Scope.SESSION, owner_id__in=pks, key_id=state.key_id(term.key), removed=False, seq__gt=0
+    )
+    found = rows.filter(compared("value", term)).order_by()
+    return dict(found.values_list("owner_id").annotate(Max("seq")))
 
 
 def _shown(event: Event) -> str:

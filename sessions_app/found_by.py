@@ -87,7 +87,8 @@ def _texts(values: Any) -> Iterator[str]:
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
-            yield value
+            if value:
+                yield value
         elif isinstance(value, Mapping):
             waiting += [item for name, item in value.items() if name not in _NOT_TEXT][::-1]
         elif isinstance(value, list):

@@ -1,0 +1,153 @@
+"""The indexes behind the appends: they catch up, begin anew, and forget what is deleted."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from pytest_django import DjangoAssertNumQueries
+
+from sessions_app import finding, indexing, purge, search, writes
+from sessions_app.event_index import sessions as sessions_with
+from sessions_app.models import AgentSession, EventWords, SessionTrait, StateValue
+from sessions_app.query import parse
+from sessions_app.wire import record
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def indexed(word: str) -> set[int]:
+    wanted = search.phrase(word)
+    assert wanted is not None
+    return sessions_with(wanted, 10_000).pks
+
+
+def found(text: str) -> list[str]:
+    rows = finding.narrowed(AgentSession.objects.filter(realm=""), parse(text))
+    return sorted(rows.values_list("session_id", flat=True))
+
+
+def words_kept() -> int:
+    with connection.cursor() as cursor:
+        table = "event_words" if connection.vendor == "sqlite" else EventWords._meta.db_table
+        cursor.execute(f"SELECT count(*) FROM {table}")
+        return int(cursor.fetchone()[0])
+
+
+def test_an_append_writes_no_index_and_the_cursor_follows():
+    story = Story()
+    story.says("sunny")
+    assert indexed("sunny") == set()
+    assert indexing.backlog() == 2  # the seed and the event
+    indexing.index_all()
+    assert indexed("sunny") == {story.pk}
+    assert indexing.backlog() == 0
+    story.says("rainy")
+    assert indexing.backlog() == 1
+    assert (indexed("rainy"), found("rainy")) == (set(), ["s1"])
+    indexing.index_all()
+    assert indexed("rainy") == {story.pk}
+
+
+def test_indexing_leaves_the_revision_alone():
+    story = Story()
+    story.says("sunny")
+    before = story.session.revision
+    indexing.index_all()
+    assert story.session.revision == before
+
+
+def test_a_long_session_is_indexed_in_pieces():
+    story = Story()
+    for number in range(indexing.BATCH + 3):
+        story.add({"text": f"word{number}"}, delta={"n": number})
+    indexing.index_some()
+    assert story.session.indexed_seq == indexing.BATCH
+    assert found(f"word{indexing.BATCH + 2}") == found("word0") == found("n = 66 ever") == ["s1"]
+    indexing.index_all()
+    assert indexed(f"word{indexing.BATCH + 2}") == {story.pk}
+    assert found("n = 3 ever") == found("n = 66 ever") == ["s1"]
+
+
+def test_two_workers_index_everything_once():
+    story = Story()
+    story.says("sunny")
+    mine, others = indexing.gather(), indexing.gather()
+    indexing.store(others)
+    indexing.store(mine)
+    assert story.session.indexed_seq == 1
+    assert words_kept() >= 1
+    assert SessionTrait.objects.filter(session=story.pk, name="kind").count() == 1
+
+
+def test_a_session_deleted_while_it_is_indexed_leaves_nothing():
+    story = Story("s1", {"k": "v"})
+    story.says("sunny")
+    pieces = indexing.gather()
+    before = words_kept()
+    writes.delete_session(story.key)
+    indexing.store(pieces)
+    assert words_kept() == before
+    assert not StateValue.objects.filter(scope="session", owner_id=story.pk).exists()
+
+
+def test_a_deleted_session_is_in_no_index():
+    kept, gone = Story("kept"), Story("gone", {"k": "v", "user:u": 1})
+    kept.says("sunny")
+    gone.says("sunny")
+    indexing.index_all()
+    assert indexed("sunny") == {kept.pk, gone.pk}
+    writes.delete_session(gone.key)
+    assert indexed("sunny") == {kept.pk}
+    assert not StateValue.objects.filter(scope="session", owner_id=gone.pk).exists()
+    assert not SessionTrait.objects.filter(session=gone.pk).exists()
+    assert found("user:u = 1 ever") == ["kept"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_purged_sessions_and_realms_are_in_no_index():
+    old, attempt = Story("old", {"k": "v"}), Story("a1", {"k": "v", "user:u": 1}, realm="eval/1")
+    for story in (old, attempt):
+        story.says("sunny")
+    indexing.index_all()
+    assert indexed("sunny") == {old.pk, attempt.pk}
+    purge.delete_realm("eval/1")
+    assert indexed("sunny") == {old.pk}
+    purge.purge(purge.Wanted(older_than_s=1.0))
+    assert indexed("sunny") == set()
+    assert not StateValue.objects.exists()
+
+
+def test_credentials_enter_no_index():
+    story = Story()
+    secret = {"authType": "oauth2", "oauth2": {"clientId": "public1", "clientSecret": "s3cr3t"}}
+    body = {"id": "e1", "invocationId": "i", "author": "agent", "timestamp": 1.0, "actions": {}}
+    body["content"] = {"parts": [{"functionResponse": {"name": "x", "response": {"credential": secret}}}]}
+    writes.append_event(story.key, record(body, delta={"credential": secret}))
+    assert found("public1") == ["s1"]
+    indexing.index_all()
+    assert (indexed("public1"), indexed("s3cr3t")) == ({story.pk}, set())
+    assert not [row for row in StateValue.objects.all() if "s3cr3t" in row.mark]
+
+
+def test_the_command_indexes_what_waits_and_begins_anew_when_told():
+    story = Story()
+    story.says("sunny")
+    call_command("index_events", stdout=io.StringIO())
+    assert indexed("sunny") == {story.pk}
+    SessionTrait.objects.all().delete()
+    call_command("index_events", "--rebuild", stdout=io.StringIO())
+    assert found("kind:agent") == ["s1"]
+    assert story.session.indexed_seq == 1
+
+
+def test_with_nothing_to_index_a_worker_asks_one_question(
+    django_assert_num_queries: DjangoAssertNumQueries,
+):
+    Story().says("sunny")
+    indexing.index_all()
+    with django_assert_num_queries(1):
+        assert indexing.gather() == []
