@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -100,13 +100,15 @@ def spot(text: str, caret: int) -> Spot:
     return Spot(start, end, "", _unquoted(text[start:caret]), word)
 
 
-def complete(text: str, caret: int, vocabulary: Vocabulary) -> list[Completion]:
-    """Return what may be written at the caret, most likely first."""
+def complete(
+    text: str, caret: int, vocabulary: Vocabulary, names: Collection[str] = DESCRIPTIONS.keys()
+) -> list[Completion]:
+    """Return what may be written at the caret, most likely first; of terms those of these names."""
     here = spot(text, caret)
-    return list(islice(_unlike(_offers(here, vocabulary), text[here.start : here.end]), MOST))
+    return list(islice(_unlike(_offers(here, vocabulary, names), text[here.start : here.end]), MOST))
 
 
-def _offers(here: Spot, vocabulary: Vocabulary) -> Iterator[Completion]:
+def _offers(here: Spot, vocabulary: Vocabulary, names: Collection[str]) -> Iterator[Completion]:
     if here.name:
         yield from _values(here, vocabulary)
         return
@@ -114,7 +116,7 @@ def _offers(here: Spot, vocabulary: Vocabulary) -> Iterator[Completion]:
         yield from _comparisons(here)
     if not here.typed and here.before and not here.before.strip("=<>!~"):
         return
-    yield from _terms(here)
+    yield from _terms(here, names)
     if here.typed:
         yield from _keys(here, vocabulary.keys)
 
@@ -136,8 +138,8 @@ def _values(here: Spot, vocabulary: Vocabulary) -> Iterator[Completion]:
                 yield Completion(here.start, here.end, f"{here.name}:{value}", value, "value", here.name)
 
 
-def _terms(here: Spot) -> Iterator[Completion]:
-    for name in _fitting(here.typed.lower(), DESCRIPTIONS):
+def _terms(here: Spot, names: Collection[str]) -> Iterator[Completion]:
+    for name in _fitting(here.typed.lower(), (name for name in DESCRIPTIONS if name in names)):
         mark = ">" if name in MEASURES else ":"
         yield Completion(here.start, here.end, name + mark, name + mark, "term", DESCRIPTIONS[name])
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from devui.http import wants_partial
 from sessions_app import expiry, lineage
 from sessions_app.errors import EventMissing, SessionMissing
-from sessions_app.forms import ManyTexts, QueryForm
+from sessions_app.forms import ManyTexts
 from sessions_app.keeping import mirror_of
 from sessions_app.models import AgentSession, Event
 from sessions_app.realms import in_own_realm, is_kept
@@ -29,6 +29,8 @@ from sessions_app.timeline.reading import read
 from sessions_app.timeline.runs import runs_of
 from sessions_app.timeline.siblings import list_mark, siblings
 from sessions_app.timeline.window import Window
+from sessions_app.views import within
+from sessions_app.views.within import WithinQuery
 
 PAGE = "devui/sessions/session.html"
 TIMELINE = "devui/sessions/timeline.html"
@@ -52,7 +54,7 @@ MOST_WATCHED = 50
 Context = dict[str, Any]
 
 
-class SessionPageQuery(QueryForm):
+class SessionPageQuery(WithinQuery):
     """What a session page shows: the event selected, where the timeline stands, which tabs are open."""
 
     event = forms.CharField(required=False, strip=False)
@@ -102,7 +104,7 @@ def _show(request: HttpRequest, session: AgentSession) -> HttpResponse:
     for target, (template, contexts) in PARTS.items():
         if wants_partial(request, target):
             return _answer(request, template, contexts, session, query)
-    return _answer(request, PAGE, (_frame, _timeline, _detail, _siblings), session, query)
+    return _answer(request, PAGE, WHOLE, session, query)
 
 
 def _answer(
@@ -142,9 +144,10 @@ def _frame(session: AgentSession, query: Context) -> Context:
 
 
 def _timeline(session: AgentSession, query: Context) -> Context:
-    timeline = read(session, _window(session, query))
+    timeline = read(session, within.window(session, query) or _window(session, query))
     selected = query["selected"]
     return {
+        **within.marks(session, query, timeline.window),
         "window": timeline.window,
         "groups": timeline.groups,
         "ahead": timeline.ahead,
@@ -250,12 +253,15 @@ def _siblings(session: AgentSession, query: Context) -> Context:
     }
 
 
+WHOLE = (_frame, _timeline, _detail, _siblings, within.bar, within.found)
 PARTS = {
     "window": (f"{TIMELINE}#window", (_timeline,)),
     "detail": (f"{PAGE}#detail", (_detail,)),
     "inspection": (f"{PAGE}#inspection", (_inspection,)),
     "board": (f"{PAGE}#board", (_board,)),
     "raw": (f"{INSPECTOR}#raw", (_raw,)),
+    "found": ("devui/sessions/within.html#found", (within.found,)),
+    "chips": ("devui/sessions/within.html#chips", (within.bar,)),
     "siblings": (f"{PAGE}#siblings", (_siblings,)),
 }
 """Id of the element that htmx fills -> the template of its content and what it needs."""

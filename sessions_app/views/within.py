@@ -1,0 +1,126 @@
+"""The search within a session, as the session's page has it: what was asked, what it finds, what can be asked."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from sessions_app.finding import EVENT_FIELDS
+from sessions_app.forms import QueryForm
+from sessions_app.found import find_session
+from sessions_app.models import AgentSession, Event
+from sessions_app.query import MAX_LENGTH, Query, QueryProblem, complete, parse
+from sessions_app.timeline import within
+from sessions_app.timeline.window import Window
+
+Context = dict[str, Any]
+
+
+class WithinQuery(QueryForm):
+    """What is searched for, whether only that is shown, and from where it is looked at.
+
+    `at` is the seq of the first event on the screen, `first` and `last` those between which hits are marked.
+    """
+
+    q = forms.CharField(required=False, max_length=MAX_LENGTH)
+    only = forms.BooleanField(required=False)
+    at = forms.IntegerField(required=False, min_value=0)
+    first = forms.IntegerField(required=False, min_value=0)
+    last = forms.IntegerField(required=False, min_value=0)
+
+
+class CompletionQuery(QueryForm):
+    """The text in the box and where its caret stands."""
+
+    q = forms.CharField(required=False, strip=False, max_length=MAX_LENGTH)
+    caret = forms.IntegerField(required=False, min_value=0)
+
+
+@require_safe
+def completions(request: HttpRequest, pk: int) -> HttpResponse:
+    """Answer what may be written at the caret, of terms about events.
+
+    Raises:
+        SessionMissing: no such session.
+    """
+    session = find_session(pk)
+    asked = CompletionQuery(request.GET).read()
+    text = asked["q"]
+    caret = len(text) if asked["caret"] is None else asked["caret"]
+    found = complete(text, caret, within.vocabulary(session), EVENT_FIELDS)
+    return render(request, "devui/sessions/completions.html", {"found": found})
+
+
+def window(session: AgentSession, asked: Context) -> Window | None:
+    """Return the window that is asked for when only hits are shown, else None."""
+    rows = _only(session, asked)
+    selected: Event | None = asked["selected"]
+    if rows is None:
+        return None
+    if asked["before"] is not None:
+        return within.before(session, rows, asked["before"])
+    if asked["after"] is not None:
+        return within.after(session, rows, asked["after"])
+    place = selected.seq if selected and asked["around"] is None else asked["around"]
+    return within.newest(session, rows) if place is None else within.around(session, rows, place)
+
+
+def marks(session: AgentSession, asked: Context, shown: Window) -> Context:
+    """Return which events of a window are hits, and what of the address links within the page keep."""
+    query, _ = _read(asked["q"])
+    kept = {"q": asked["q"], **({"only": "1"} if asked["only"] else {})} if asked["q"] else {}
+    context: Context = {"kept": f"&{urlencode(kept)}" if kept else "", "hit_seqs": ()}
+    if query.is_empty or not shown.events:
+        return context
+    seqs = {event.seq for event in shown.events}
+    if isinstance(shown, within.HitWindow):
+        return {**context, "hit_seqs": seqs}
+    return {
+        **context,
+        "hit_seqs": set(within.hits(session, query).filter(seq__in=seqs).values_list("seq", flat=True)),
+    }
+
+
+def bar(session: AgentSession, asked: Context) -> Context:
+    """Return what stands in the bar above the timeline, whatever was found."""
+    return {"chips": within.chips(session, asked["q"]), "only": asked["only"]}
+
+
+def found(session: AgentSession, asked: Context) -> Context:
+    """Return what the search finds, or where its query is wrong and what was probably meant."""
+    text: str = asked["q"]
+    query, problem = _read(text)
+    context: Context = {"asked": text, "only": asked["only"], "found": None, "problem": problem}
+    if problem is not None:
+        start, end = problem.start, problem.end
+        return {**context, "before": text[:start], "wrong": text[start:end] or " ", "after": text[end:]}
+    if query.is_empty:
+        return context
+    selected: Event | None = asked["selected"]
+    what = within.found(
+        session,
+        query,
+        selected=selected.seq if selected else 0,
+        at=asked["at"] or 0,
+        stretch=(asked["first"] or 0, asked["last"] or 0),
+    )
+    return {**context, "found": what}
+
+
+def _only(session: AgentSession, asked: Context) -> QuerySet[Event] | None:
+    query, _ = _read(asked["q"])
+    return within.hits(session, query) if asked["only"] and not query.is_empty else None
+
+
+def _read(text: str) -> tuple[Query, QueryProblem | None]:
+    """Return the query, or an empty one and what is wrong with it."""
+    try:
+        return parse(text), None
+    except QueryProblem as problem:
+        return Query(), problem

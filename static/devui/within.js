@@ -1,0 +1,180 @@
+// The search within the session: it counts and marks what it finds, goes from hit to hit, or shows nothing else.
+
+import { asked, isFiltering } from "./asked.js";
+import { atMostEvery, fetchPart } from "./fragment.js";
+import { declare } from "./keys.js";
+import "./query-box.js";
+import * as selection from "./selection.js";
+import * as timeline from "./timeline.js";
+
+const TYPING_PAUSE = 250;
+const HIGHLIGHT = "found";
+const MOST_RANGES = 2000;
+
+const form = document.getElementById("within");
+const box = form.elements.q;
+const only = form.elements.only;
+const place = document.getElementById("found");
+const view = document.getElementById("window");
+
+const result = () => place.querySelector("[data-hits]");
+
+/* --- Asking --- */
+
+/** Search for what stands in the form. What the timeline shows changes only where it shows hits alone. */
+async function ask() {
+  clearTimeout(typing);
+  const wasFiltering = isFiltering();
+  const before = asked();
+  const query = new URLSearchParams(location.search);
+  for (const name of ["q", "only", "before", "after"]) query.delete(name);
+  if (box.value.trim()) query.set("q", box.value.trim());
+  if (only.checked) query.set("only", "1");
+  history.replaceState(history.state, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
+  if (asked() === before && isFiltering() === wasFiltering) return;
+  await Promise.all([refresh(), wasFiltering || isFiltering() ? showWindow() : null]);
+}
+
+async function showWindow() {
+  const html = await fetchPart(location.href, "window");
+  if (html === null) return;
+  timeline.replace(html);
+  const open = selection.selectedSeq() && timeline.eventOf(selection.selectedSeq());
+  if (open) timeline.reveal(open, "center");
+  else if (!selection.selectedSeq()) timeline.toEnd();
+  document.dispatchEvent(new CustomEvent("timeline:replaced"));
+}
+
+let typing = 0;
+box.addEventListener("input", (event) => {
+  clearTimeout(typing);
+  if (!event.isComposing) typing = setTimeout(ask, TYPING_PAUSE);
+});
+box.addEventListener("compositionend", () => {
+  typing = setTimeout(ask, TYPING_PAUSE);
+});
+only.addEventListener("change", ask);
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  await ask();
+  go("next");
+});
+
+document.addEventListener("click", (event) => {
+  const chip = event.target.closest("a[data-query]");
+  const hit = event.target.closest("a[data-hit]");
+  if ((!chip && !hit) || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  if (hit) go(hit.dataset.hit);
+  else take(chip.dataset.query);
+});
+
+/* What a chip asks for depends on what stands in the box by then. */
+form.querySelector(".menu")?.addEventListener("toggle", async ({ target }) => {
+  if (!target.open) return;
+  await ask();
+  const html = await fetchPart(location.href, "chips");
+  if (html !== null) document.getElementById("chips").innerHTML = html;
+});
+
+function take(query) {
+  box.value = query;
+  for (const menu of document.querySelectorAll(".within details[open]")) menu.open = false;
+  box.focus();
+  ask();
+}
+
+/* --- What was found --- */
+
+/** Ask anew how many hits there are and which of the events on the page they are. */
+async function refresh() {
+  if (!asked() && !place.firstElementChild) return;
+  const { first, last } = timeline.list().dataset;
+  const at = timeline.onScreen()[0];
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries({ first, last, at })) query.set(name, value);
+  const html = await fetchPart(`${location.pathname}?${query}`, "found");
+  if (html === null) return;
+  place.innerHTML = html;
+  mark();
+}
+
+const refreshSoon = atMostEvery(300, refresh);
+const refreshIfAsked = () => asked() && refreshSoon();
+
+for (const name of ["timeline:heard", "timeline:loaded", "timeline:replaced"]) {
+  document.addEventListener(name, refreshIfAsked);
+}
+new MutationObserver(refreshIfAsked).observe(view, { subtree: true, attributeFilter: ["aria-current"] });
+
+/** Mark the hits on the page, and in them the words that were searched for. */
+function mark() {
+  const hits = new Set(JSON.parse(result()?.dataset.hits ?? "[]"));
+  for (const event of timeline.events()) event.classList.toggle("is-hit", hits.has(Number(event.dataset.seq)));
+  highlight();
+}
+
+function highlight() {
+  if (!window.CSS?.highlights) return;
+  CSS.highlights.delete(HIGHLIGHT);
+  const words = JSON.parse(result()?.dataset.words ?? "[]").filter(Boolean);
+  if (!words.length) return;
+  const pattern = new RegExp(words.map(spelled).join("|"), "giu");
+  const ranges = [];
+  for (const body of view.querySelectorAll(".is-hit .event-body")) {
+    const texts = document.createTreeWalker(body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode() && ranges.length < MOST_RANGES) ranges.push(...matches(texts.currentNode, pattern));
+  }
+  CSS.highlights.set(HIGHLIGHT, new Highlight(...ranges));
+}
+
+/** Between the words of a phrase anything but letters may stand, as in the index. */
+const spelled = (text) => text
+  .split(/[^\p{L}\p{N}]+/u)
+  .filter(Boolean)
+  .join("[^\\p{L}\\p{N}]*") || "(?!)";
+
+function matches(node, pattern) {
+  return [...node.data.matchAll(pattern)].map(({ index, 0: text }) => {
+    const range = new Range();
+    range.setStart(node, index);
+    range.setEnd(node, index + text.length);
+    return range;
+  });
+}
+
+/* --- Going from hit to hit --- */
+
+async function go(which) {
+  if (!result()) return;
+  const seq = Number(result().dataset[which]);
+  if (!seq) return;
+  if (seq === selection.selectedSeq()) {
+    const event = timeline.eventOf(seq);
+    if (event) timeline.reveal(event);
+    return;
+  }
+  await selection.select(seq);
+  await refresh();
+}
+
+const isAsking = () => Boolean(result());
+
+declare("In this session", [
+  { keys: ["f"], does: "Find in this session", work: () => box.select() },
+  { keys: ["n"], does: "Next hit", when: isAsking, work: () => go("next") },
+  { keys: ["N"], does: "Previous hit", when: isAsking, work: () => go("previous") },
+]);
+
+/* Back and forth in the history: the form says what the address says. */
+addEventListener("popstate", () => {
+  const query = new URLSearchParams(location.search);
+  const isOther = box.value !== (query.get("q") ?? "") || only.checked !== query.has("only");
+  box.value = query.get("q") ?? "";
+  only.checked = query.has("only");
+  if (!isOther) return;
+  refresh();
+  showWindow();
+});
+
+refreshIfAsked();

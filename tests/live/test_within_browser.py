@@ -1,0 +1,116 @@
+"""Search within a session in a real browser: counting, marking, going from hit to hit, showing hits alone, live."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.live.windows import event
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+
+
+@pytest.fixture
+def told(story: Story) -> Story:
+    """A session of 200 events; every fiftieth says where the needle is."""
+    for number in range(1, 201):
+        story.says(f"here is a needle {number}" if number % 50 == 0 else f"hay {number}")
+    return story
+
+
+def box(page: Page) -> Locator:
+    return page.get_by_role("combobox", name="Find in this session")
+
+
+def found(page: Page) -> Locator:
+    return page.locator(".found-line > span").first
+
+
+def marked_texts(page: Page) -> list[str]:
+    texts: list[str] = page.evaluate(
+        "[...(CSS.highlights.get('found') ?? [])].map(range => range.toString())"
+    )
+    return texts
+
+
+def test_a_search_counts_marks_and_leads_from_hit_to_hit(open_page, told):
+    page = open_page(told)
+    page.keyboard.press("f")
+    expect(box(page)).to_be_focused()
+    box(page).press_sequentially("Needle")
+    expect(found(page)).to_have_text("4 hits")
+    page.wait_for_url("**?q=Needle")
+    box(page).press("Enter")
+    expect(page.locator("#inspector-title")).to_contain_text("event 200")
+    expect(found(page)).to_have_text("4 of 4 hits")
+    assert marked_texts(page) == ["needle"]
+    box(page).blur()
+    page.keyboard.press("n")
+    expect(page.locator("#inspector-title")).to_contain_text("event 50")
+    expect(event(page, 50)).to_be_in_viewport()
+    expect(found(page)).to_have_text("1 of 4 hits")
+    page.keyboard.press("Shift+N")
+    expect(page.locator("#inspector-title")).to_contain_text("event 200")
+
+
+def test_only_hits_are_shown_the_open_event_stays_and_back_leads_back(open_page, told):
+    page = open_page(told, "?q=needle&seq=120")
+    page.get_by_label("only hits").check()
+    expect(page.locator("#events [data-seq]")).to_have_count(4)
+    expect(page.locator("#inspector-title")).to_contain_text("event 120")
+    page.wait_for_url("**only=1**")
+    event(page, 100).locator(".event-seq").click()
+    expect(page.get_by_role("link", name="in its surroundings")).to_be_visible()
+    page.get_by_label("only hits").uncheck()
+    expect(event(page, 101)).to_be_attached()
+    expect(event(page, 100)).to_have_attribute("aria-current", "true")
+    expect(event(page, 100)).to_be_in_viewport()
+
+
+def test_events_that_come_live_join_the_count_and_the_hits(open_page, told):
+    page = open_page(told, "?q=needle&only=1")
+    expect(page.locator("#events [data-seq]")).to_have_count(4)
+    told.says("hay again")
+    told.says("one more needle")
+    expect(found(page)).to_have_text("5 hits")
+    expect(event(page, 202)).to_be_in_viewport()
+    expect(event(page, 201)).to_have_count(0)
+    page.get_by_label("only hits").uncheck()
+    told.says("the last needle")
+    expect(found(page)).to_have_text("6 hits")
+    expect(page.locator("#events [data-seq='203'].is-hit")).to_be_visible()
+
+
+def test_terms_are_completed_and_chips_taken(open_page, told):
+    told.calls("get_weather", "c1", city="Paris")
+    page = open_page(told)
+    box(page).press_sequentially("tool:get")
+    page.get_by_role("option", name="get_weather").click()
+    expect(found(page)).to_have_text("1 hit")
+    with page.expect_response(lambda response: response.request.headers.get("hx-target") == "chips"):
+        page.get_by_label("Kinds, authors and tools").click()
+    page.locator(".within-chips").get_by_role("link", name="agent response").click()
+    expect(box(page)).to_have_value("tool:get_weather kind:agent")
+    expect(found(page)).to_have_text("no event of this session matches")
+
+
+def test_a_wrong_query_is_put_right_by_a_click(open_page, told):
+    page = open_page(told)
+    box(page).press_sequentially("kind:agnet needle")
+    page.locator("#found").get_by_role("link", name="kind:agent needle").click()
+    expect(box(page)).to_have_value("kind:agent needle")
+    expect(found(page)).to_have_text("4 hits")
+
+
+def test_the_search_works_without_scripts(open_window, server, told):
+    page = open_window(server, java_script_enabled=False).new_page()
+    page.goto(f"/sessions/id/{told.pk}/")
+    page.get_by_label("Find in this session").fill("needle")
+    page.get_by_label("only hits").check()
+    page.get_by_role("button", name="Find").click()
+    expect(page.locator("#events [data-seq]")).to_have_count(4)
+    page.get_by_role("link", name="Next hit").click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 50")
+    page.get_by_role("link", name="in its surroundings").click()
+    expect(event(page, 51)).to_be_attached()

@@ -1,0 +1,225 @@
+"""Search within a session: what is found, counted, marked, shown alone, and offered."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.urls import reverse
+
+from sessions_app import indexing
+from sessions_app.query import parse
+from sessions_app.timeline import within
+from sessions_app.timeline.window import WINDOW
+from tests.pages.page import Element
+from tests.timeline.story import Story
+from tests.unseen import EVIL, assert_shown
+
+
+@pytest.fixture(params=["indexed", "tail"])
+def told(request: pytest.FixtureRequest, story: Story) -> Story:
+    """Two turns with tools, once known to the index and once not yet."""
+    story.asks("What is the weather in Paris?")
+    story.calls("get_weather", "c1", city="Paris")
+    story.answers(
+        "get_weather", "c1", response={"sky": "sunny"}, delta={"city": "Paris", "user:tier": "gold"}
+    )
+    story.says("Sunny in Paris.")
+    story.invocation = "i2"
+    story.asks("And in Rome?")
+    story.calls("find_city", "c2", city="Rome")
+    story.answers("find_city", "c2", response={"status": "error", "error": "no such city"})
+    story.says("I do not know Rome.", author="helper", branch="root.helper")
+    if request.param == "indexed":
+        indexing.index_all()
+    return story
+
+
+def page_of(story: Story, query: str = "") -> str:
+    return reverse("session-by-pk", kwargs={"pk": story.pk}) + query
+
+
+def seqs(story: Story, text: str) -> list[int]:
+    return list(within.hits(story.session, parse(text)).values_list("seq", flat=True))
+
+
+def shown(tree: Element) -> list[int]:
+    return [int(event.attrs["data-seq"]) for event in tree.all("article", css="event")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("paris", [1, 2, 4]),
+        ('"no such city"', [7]),
+        ("kind:user", [1, 5]),
+        ("author:helper", [8]),
+        ("agent:helper", [8]),
+        ("tool:get_weather", [2, 3]),
+        ("invocation:i2", [5, 6, 7, 8]),
+        ("branch:root.helper", [8]),
+        ("key:city", [3]),
+        ("key:user:tier", [3]),
+        ("user:tier = gold", [3]),
+        ("error:such", [7]),
+        ("kind:user rome", [5]),
+        ("-kind:user rome", [6, 8]),
+        ("after:2023-11-14", list(range(1, 9))),
+        ("before:2023-11-14", []),
+        ("nothing", []),
+    ],
+)
+def test_every_term_about_events_finds_them(told, text, found):
+    assert seqs(told, text) == found
+
+
+def test_hits_are_counted_and_lead_round_in_both_directions(told):
+    paris = parse("paris")
+    at_two = within.found(told.session, paris, selected=2)
+    assert (at_two.count, at_two.number, at_two.previous, at_two.next) == (3, 2, 1, 4)
+    at_last = within.found(told.session, paris, selected=4)
+    assert (at_last.number, at_last.previous, at_last.next) == (3, 2, 1)
+    beside = within.found(told.session, paris, selected=3)
+    assert (beside.number, beside.previous, beside.next) == (0, 2, 4)
+    nothing_open = within.found(told.session, paris, at=4)
+    assert (nothing_open.number, nothing_open.previous, nothing_open.next) == (0, 2, 4)
+    assert within.found(told.session, parse("nothing"), selected=3).next == 0
+
+
+def test_the_count_is_bounded_and_says_so(told, monkeypatch, get):
+    monkeypatch.setattr(within, "MOST_COUNTED", 2)
+    found = within.found(told.session, parse("paris"), selected=4)
+    assert (found.count, found.capped, found.number) == (2, True, 0)
+    assert "2+ hits" in get(page_of(told, "?q=paris")).one("div", id="found").text
+
+
+def test_hits_are_marked_in_the_timeline_and_for_scripts(told, get):
+    page = get(page_of(told, "?q=paris"))
+    assert [int(event.attrs["data-seq"]) for event in page.all("article", css="is-hit")] == [1, 2, 4]
+    assert shown(page) == list(range(1, 9))
+    line = get(page_of(told, "?q=paris&first=2&last=8&at=2"), target="found").one("p", css="found-line")
+    assert json.loads(line.attrs["data-hits"]) == [2, 4]
+    assert json.loads(line.attrs["data-words"]) == ["paris"]
+
+
+def test_only_hits_can_be_shown_and_the_open_event_stays_open(told, get):
+    page = get(page_of(told, "?q=paris&only=1&seq=7"))
+    assert shown(page) == [1, 2, 4]
+    assert "event 7" in page.one("h2", id="inspector-title").text
+    assert page.one("input", name="only").attrs["checked"] == ""
+    [surroundings] = [link for link in page.all("a") if "data-surroundings" in link.attrs]
+    assert surroundings.attrs["href"] == "?event=e7&q=paris"
+
+
+def test_links_keep_the_search_without_scripts(told, get):
+    page = get(page_of(told, "?q=paris&only=1&seq=4"))
+    assert page.all("a", css="event-seq")[0].attrs["href"] == "?event=e1&q=paris&only=1"
+    following = page.one("a", data_hit="next")
+    assert following.attrs["href"] == "?seq=1&q=paris&only=1"
+    assert page.one("form", id="within").one("input", name="event").attrs["value"] == "e4"
+
+
+def test_hits_come_page_by_page(story, get):
+    for number in range(3 * WINDOW):
+        story.says("needle" if number % 2 else "hay")
+    last = 3 * WINDOW
+    newest = get(page_of(story, "?q=needle&only=1"))
+    assert shown(newest) == list(range(last - 2 * WINDOW + 2, last + 1, 2))
+    older = newest.one("p", id="older").one("a")
+    assert older.attrs["href"] == f"?before={last - 2 * WINDOW + 2}&q=needle&only=1"
+    before = get(page_of(story, older.attrs["href"]), target="window")
+    assert shown(before) == list(range(2, WINDOW + 1, 2))
+    events = before.one("ol", id="events")
+    assert (events.attrs["data-first"], events.attrs["data-last"]) == ("1", str(last - 2 * WINDOW + 1))
+    assert "hidden" in before.one("p", id="older").attrs
+    after = get(page_of(story, f"?after={WINDOW}&q=needle&only=1"), target="window")
+    assert shown(after) == list(range(WINDOW + 2, 3 * WINDOW + 1, 2))
+    assert after.one("ol", id="events").attrs["data-last"] == str(last)
+
+
+def test_a_window_around_an_event_holds_the_hits_near_it(story):
+    for number in range(4 * WINDOW):
+        story.says("needle" if number % 2 else "hay")
+    rows = within.hits(story.session, parse("needle"))
+    middle = within.around(story.session, rows, 2 * WINDOW + 1)
+    assert len(middle.events) == WINDOW
+    assert (middle.has_older, middle.has_newer) == (True, True)
+    assert middle.events[WINDOW // 2 - 1].seq < 2 * WINDOW + 1 <= middle.events[WINDOW // 2].seq
+    start = within.around(story.session, rows, 1)
+    assert (start.first_shown, start.has_older, start.has_newer) == (1, False, True)
+
+
+def test_nothing_found_is_said_and_leaves_an_empty_timeline(told, get):
+    page = get(page_of(told, "?q=nothing&only=1"))
+    assert "no event of this session matches" in page.one("div", id="found").text
+    assert shown(page) == []
+    assert not page.all("div", id="no-events")
+
+
+def test_a_wrong_query_says_where_and_what_was_probably_meant(told, get):
+    page = get(page_of(told, "?q=kind:tol_call&only=1"))
+    notes = page.one("div", id="found")
+    assert notes.one("span", css="wrong").text == "kind:tol_call"
+    assert notes.one("a").attrs["href"] == "?q=kind%3Atool_call&only=1"
+    assert shown(page) == list(range(1, 9)), "nothing is hidden by a query that cannot be read"
+
+
+def test_terms_that_say_nothing_about_events_are_named(told, get):
+    assert "app:weather" in get(page_of(told, "?q=app:weather rome")).one("div", id="found").text
+
+
+def test_chips_offer_what_the_session_has_and_take_each_others_place(told):
+    groups = dict(within.chips(told.session, "paris kind:user"))
+    assert [chip.value for chip in groups["kind"]] == ["user", "agent", "tool_call", "tool_result"]
+    assert [chip.value for chip in groups["author"]] == ["agent", "helper", "user"]
+    assert [chip.value for chip in groups["tool"]] == ["find_city", "get_weather"]
+    assert [chip.label for chip in (groups["kind"][1], groups["author"][0])] == ["agent response", "agent"]
+    on, other = groups["kind"][:2]
+    assert (on.is_on, on.query) == (True, "paris")
+    assert (other.is_on, other.query) == (False, "paris kind:agent")
+    assert groups["tool"][0].query == "paris kind:user tool:find_city"
+
+
+def test_chips_of_a_query_that_cannot_be_read_start_anew(told):
+    [(_, [first, *_]), *_] = within.chips(told.session, 'kind:"')
+    assert first.query == "kind:user"
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("to", ["tool:"]),
+        ("tool:get", ["get_weather"]),
+        ("author:h", ["helper"]),
+        ("key:", ["city", "user:tier"]),
+        ("app", []),
+    ],
+)
+def test_completion_knows_terms_about_events_and_names_of_the_session(told, get, typed, offered):
+    url = reverse("session-completions", kwargs={"pk": told.pk})
+    options = get(f"{url}?q={typed}").all("li", role="option")
+    assert [option.one("bdi").text for option in options][: len(offered) or None] == offered
+
+
+def test_completions_of_a_session_that_is_gone_are_refused(db, client):
+    assert client.get(reverse("session-completions", kwargs={"pk": 9})).status_code == 404
+
+
+def test_a_search_costs_the_same_however_long_the_session_is(story, get, django_assert_max_num_queries):
+    for number in range(2 * WINDOW):
+        story.says(f"needle {number}", delta={"n": number})
+    with django_assert_max_num_queries(9):
+        within.found(story.session, parse("needle"), selected=5, stretch=(1, 40))
+    with django_assert_max_num_queries(45):
+        get(page_of(story, "?q=needle&only=1&seq=9"))
+
+
+def test_nothing_hides_in_the_search(story, client):
+    story.says(EVIL, author=EVIL)
+    story.calls(EVIL, "c1", **{EVIL: EVIL})
+    for query in (EVIL, f'author:"{EVIL}"', "kind:" + EVIL):
+        answer = client.get(page_of(story), {"q": query, "only": "1"})
+        assert answer.status_code == 200
+        assert_shown(answer.content.decode(), query)
+    completions = client.get(reverse("session-completions", kwargs={"pk": story.pk}), {"q": "author:"})
+    assert_shown(completions.content.decode(), "completions")
