@@ -1,0 +1,66 @@
+"""The worker of the web process: what is appended gets indexed by itself, and what it cannot index stops nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from sessions_app import db, indexing
+from sessions_app.errors import StoreFull
+from sessions_app.live import bell, indexer
+from tests.timeline.story import Story
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def store(transactional_db: None) -> Iterator[None]:
+    """A store emptied after the test: the worker hops to other threads."""
+    yield
+    db.close_pools()
+
+
+@contextlib.asynccontextmanager
+async def working() -> AsyncIterator[None]:
+    worker = asyncio.create_task(indexer.keep_indexed())
+    try:
+        yield
+    finally:
+        worker.cancel()
+        await asyncio.wait([worker])
+
+
+async def everything_is_indexed() -> None:
+    async with asyncio.timeout(DEADLINE_S), bell.listen() as ring:
+        while await db.read(indexing.backlog):
+            await ring.wait()
+
+
+async def test_what_was_there_and_what_is_appended_later_gets_indexed(store: None):
+    story = await db.write(Story)
+    await db.write(story.says, "sunny")
+    async with working():
+        await everything_is_indexed()
+        await db.write(story.says, "rainy")
+        await everything_is_indexed()
+        assert (await db.read(lambda: story.session)).indexed_seq == 2
+
+
+async def test_a_store_that_fails_is_tried_again(store: None, monkeypatch: pytest.MonkeyPatch):
+    write, failures = indexing.store, [StoreFull("The store is full.")]
+
+    def store_once_full(pieces: list[indexing.Piece]) -> None:
+        if failures:
+            raise failures.pop()
+        write(pieces)
+
+    monkeypatch.setattr(indexing, "store", store_once_full)
+    monkeypatch.setattr(indexer, "RETRY_S", 0.0)
+    story = await db.write(Story)
+    await db.write(story.says, "sunny")
+    async with working():
+        await everything_is_indexed()
+    assert not failures
