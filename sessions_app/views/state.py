@@ -16,9 +16,9 @@ from sessions_app.found import find_session
 from sessions_app.models import Scope, StateChange
 from sessions_app.presentation import jsontree
 from sessions_app.timeline.changes import cut
+from sessions_app.timeline.key_history import history_of
 
 PAGE = "devui/sessions/state.html"
-HISTORY_SIZE = 20
 SESSIONS_SHOWN = 20
 DRIFT_SHOWN = 100
 DRIFT_VALUE = 400
@@ -53,21 +53,12 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 def key_history(request: HttpRequest, pk: int) -> HttpResponse:
     """Show every write of the key that the ledger row `pk` wrote, newest first."""
-    change = _change(pk)
+    change = _change(pk, with_value=False)
     query = HistoryQuery(request.GET).read()
-    before, here = query["before"], query["here"]
-    rows = history.history_of_key(Scope(change.scope), change.owner_id, change.key).select_related("session")
-    if here is not None:
-        rows = rows.filter(session__pk=here)
-    if before is not None:
-        rows = rows.filter(position__lt=before)
-    found = list(rows[: HISTORY_SIZE + 1])
-    shown = found[:HISTORY_SIZE]
+    here = query["here"]
     context = {
         "change": change,
-        "writes": list(zip(shown, [*found[1:], None], strict=False)),
-        "older": shown[-1].position if len(found) > HISTORY_SIZE else None,
-        "is_first": before is None,
+        "history": history_of(change, before=query["before"], here=here),
         "here": here,
         "is_shared": change.scope != Scope.SESSION,
     }
@@ -111,8 +102,9 @@ def value(request: HttpRequest, pk: int) -> HttpResponse:
     return HttpResponse(piece)
 
 
-def _change(pk: int) -> StateChange:
-    change = StateChange.objects.filter(pk=pk).select_related("session").defer("private").first()
+def _change(pk: int, *, with_value: bool = True) -> StateChange:
+    left_out = ("private",) if with_value else ("private", "value")
+    change = StateChange.objects.filter(pk=pk).select_related("session").defer(*left_out).first()
     if change is None:
         raise NotFound(
             f"The ledger has no row {pk}.", hint="Its session may have been deleted; load the page again."

@@ -172,7 +172,7 @@ const page = document.getElementById("session");
 const WIDE = "devui.session.wide";
 
 function showWidth() {
-  const button = place.querySelector("[data-wide]");
+  const button = place.querySelector("button[data-wide]");
   if (!button) return;
   button.hidden = false;
   button.setAttribute("aria-pressed", String("wide" in page.dataset));
@@ -196,7 +196,7 @@ function wasWide() {
   }
 }
 
-place.addEventListener("click", (event) => event.target.closest("[data-wide]") && widen());
+place.addEventListener("click", (event) => event.target.closest("button[data-wide]") && widen());
 declare("In this session", [{ keys: ["b"], does: "Board as wide as the page, scopes side by side", work: widen }]);
 
 page.toggleAttribute("data-wide", wasWide());

@@ -108,3 +108,38 @@ def test_a_shared_keys_history_can_be_kept_to_one_session(get: Get):
     older = whole.one("p", "dialog-foot").one("a").attrs["href"]
     rest = get(f"/state/history/{change.pk}/{older}")
     assert len([item for item in rest.one("ol", "history").all("li") if item.all("p")]) == 5
+
+
+def test_a_history_reads_of_a_large_value_only_the_beginning(get: Get):
+    story = Story()
+    story.says("a", delta={"big": {"text": "y" * 100_000}})
+    change = StateChange.objects.get(key="big")
+    item = get(f"/state/history/{change.pk}/").one("ol", "history").one("li")
+    closed = item.one("details")
+    assert (closed.attrs["hx-get"], len(closed.one("summary").text)) == (f"/state/values/{change.pk}/", 160)
+
+
+def test_the_history_of_a_number_has_a_curve(get: Get):
+    story = Story()
+    for number in (4, 1, 2.5, 1):
+        story.says("a", delta={"n": number, "t": "x"})
+    page = get(f"/state/history/{StateChange.objects.filter(key='n').latest('pk').pk}/")
+    assert "4 writes · from 1 to 4" in page.text
+    assert page.one("polyline").attrs["points"] == "0.0,0.0 66.7,28.0 133.3,14.0 200.0,28.0"
+    text = get(f"/state/history/{StateChange.objects.filter(key='t').latest('pk').pk}/")
+    assert "4 writes" in text.text
+    assert not text.all("polyline")
+
+
+@pytest.mark.parametrize("writes_made", [3, 60])
+def test_a_history_costs_the_same_number_of_queries_at_any_length(
+    client, django_assert_num_queries, writes_made
+):
+    story = Story()
+    for number in range(writes_made):
+        story.says("a", delta={"n": number})
+    change = StateChange.objects.latest("pk")
+    with django_assert_num_queries(4):
+        client.get(
+            f"/state/history/{change.pk}/", headers={"HX-Request": "true", "HX-Target": "dialog-content"}
+        )

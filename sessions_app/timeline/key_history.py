@@ -1,0 +1,135 @@
+"""Every write of a key, newest first, a page at a time; of a number also how it went."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+
+from django.db.models import CharField, QuerySet
+from django.db.models.functions import Substr
+
+from sessions_app import history
+from sessions_app.models import Scope, StateChange
+from sessions_app.timeline.changes import BRIEF, cut
+
+PAGE = 20
+WHOLE = 4_000
+"""Characters of a value that come at once; of a longer one the beginning, and the rest when it is asked for."""
+
+TREND = 100
+"""Newest writes that a number's curve shows."""
+
+TREND_BOX = (200, 28)
+"""Width and height of the curve, in its own units."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWrite:
+    """One write of a key.
+
+    Attributes:
+        text: its JSON; None: it is longer than `WHOLE`, or the key was removed.
+        brief: the beginning of it.
+        is_new: the key had no value before.
+    """
+
+    change: StateChange
+    text: str | None
+    brief: str | None
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How a number went: points of an SVG polyline in `TREND_BOX`, and the least and the greatest value."""
+
+    points: str
+    least: float
+    most: float
+    writes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHistory:
+    """A page of a key's writes.
+
+    Attributes:
+        older: cursor of the next page; None: this was the last.
+        count: how often the key was written in all, counted up to `history.WRITES_COUNTED`.
+    """
+
+    writes: list[KeyWrite]
+    older: int | None
+    count: int
+    trend: Trend | None
+
+    @property
+    def is_counted_out(self) -> bool:
+        """Tell whether there are more writes than were counted."""
+        return self.count >= history.WRITES_COUNTED
+
+
+def history_of(change: StateChange, *, before: int | None = None, here: int | None = None) -> KeyHistory:
+    """Return a page of the writes of the key that a ledger row wrote. Three queries.
+
+    Args:
+        change: any write of the key.
+        before: a cursor, as `older` has it.
+        here: primary key of the only session whose writes are wanted.
+    """
+    every = history.history_of_key(Scope(change.scope), change.owner_id, change.key)
+    writes = every if here is None else every.filter(session__pk=here)
+    page = writes if before is None else writes.filter(position__lt=before)
+    shown = Substr("value", 1, WHOLE + 1, output_field=CharField())
+    rows = page.select_related("session").defer("value", "private").annotate(text=shown)
+    found = list(rows[: PAGE + 1])
+    older = found[PAGE - 1].position if len(found) > PAGE else None
+    counted = every.annotate(count=history.count_of_writes()).values_list("count", flat=True).first()
+    return KeyHistory(
+        [
+            _write(row, earlier, is_last=older is None, is_whole=here is None)
+            for row, earlier in zip(found[:PAGE], [*found[1:], None], strict=False)
+        ],
+        older,
+        counted or 0,
+        None if before is not None else _trend(writes),
+    )
+
+
+def _write(row: StateChange, earlier: StateChange | None, *, is_last: bool, is_whole: bool) -> KeyWrite:
+    text: str | None = None if row.removed else getattr(row, "text", None)
+    fits = text is not None and len(text) <= WHOLE
+    had_none = earlier.removed if earlier else is_last
+    return KeyWrite(
+        change=row,
+        text=text if fits else None,
+        brief=cut(text, BRIEF),
+        is_new=is_whole and had_none and not row.removed,
+    )
+
+
+def _trend(writes: QuerySet[StateChange]) -> Trend | None:
+    """Return the curve of a key whose newest values are numbers, of three at least."""
+    newest = writes.annotate(text=Substr("value", 1, BRIEF, output_field=CharField()))
+    numbers = [_number(text) for text in newest.values_list("text", flat=True)[:TREND]][::-1]
+    values = [number for number in numbers if number is not None]
+    if len(values) < 3 or len(values) < len(numbers):
+        return None
+    least, most = min(values), max(values)
+    width, height = TREND_BOX
+    span = (most - least) or 1.0
+    points = (
+        f"{place * width / (len(values) - 1):.1f},{height - (value - least) / span * height:.1f}"
+        for place, value in enumerate(values)
+    )
+    return Trend(" ".join(points), least, most, len(values))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = json.loads(text or "null")
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
