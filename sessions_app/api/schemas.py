@@ -32,6 +32,8 @@ class SessionOut(Schema):
     id: str
     realm: str = Field(description="Empty: real life; else the private world of an eval attempt or a fork.")
     title: str
+    tags: list[str]
+    pinned: bool
     first_text: str
     last_text: str
     created_at: float
@@ -57,6 +59,8 @@ class SessionOut(Schema):
             id=row.session_id,
             realm=row.realm,
             title=row.title,
+            tags=sorted(tag.name for tag in row.tags.all()),
+            pinned=row.pinned_at is not None,
             first_text=row.first_text,
             last_text=row.last_text,
             created_at=row.created_at,

@@ -13,8 +13,8 @@ from ninja import P, QueryEx, Router
 from ninja.responses import Status
 
 from devui.http import json_text
-from sessions_app import db, keyset
-from sessions_app.api import branches, state
+from sessions_app import db, finding, keyset, listing, realms
+from sessions_app.api import branches, browsing, state
 from sessions_app.api.schemas import (
     EventPage,
     NewRun,
@@ -27,6 +27,7 @@ from sessions_app.api.schemas import (
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.found import find_session
 from sessions_app.models import AgentSession, Event, Run
+from sessions_app.query import Query, parse
 from sessions_app.realms import refuse_kept
 from sessions_app.runs import rows
 from sessions_app.runs.client import provider
@@ -35,6 +36,7 @@ ERRORS = {404: Problem, 422: Problem}
 router = Router()
 router.add_router("", state.router)
 router.add_router("", branches.router)
+router.add_router("", browsing.router)
 
 PageSize = QueryEx[int, P(ge=1, le=200, description="Rows in the answer.")]
 Older = QueryEx[str, P(description="`next` of the page before.")]
@@ -47,18 +49,28 @@ async def list_sessions(
     user: str | None = None,
     session: QueryEx[str | None, P(description="A session's id.")] = None,
     realm: QueryEx[str, P(description="Empty: real life; else that of an eval attempt or a fork.")] = "",
+    q: QueryEx[str, P(description="A query as in the search box: docs/search.md.")] = "",
     limit: PageSize = 50,
     before: Older = "",
 ) -> SessionPage:
     """List sessions, newest update first."""
     wanted = {"app_name": app, "user_id": user, "session_id": session}
     filters = {name: value for name, value in wanted.items() if value is not None}
-    return await db.read(_session_page, {"realm": realm, **filters}, limit, before)
+    return await db.read(_session_page, {"realm": realm, **filters}, parse(q), limit, before)
 
 
 @router.get("/sessions/{int:session}", response={200: SessionOut, **ERRORS}, tags=["sessions"])
 async def get_session(request: HttpRequest, session: int) -> SessionOut:
     """Return one session."""
+    return await db.read(lambda: SessionOut.of(find_session(session)))
+
+
+@router.patch(
+    "/sessions/{int:session}", response={200: SessionOut, 400: Problem, **ERRORS}, tags=["sessions"]
+)
+async def change_session(request: HttpRequest, session: int, body: browsing.SessionChange) -> SessionOut:
+    """Rename a session, tag it, pin it."""
+    await db.write(browsing.change, session, body)
     return await db.read(lambda: SessionOut.of(find_session(session)))
 
 
@@ -121,9 +133,12 @@ async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     return await db.read(_run, run_id)
 
 
-def _session_page(filters: dict[str, Any], limit: int, before: str) -> SessionPage:
-    rows_wanted = AgentSession.objects.select_related("mirrored").filter(**filters)
+def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str) -> SessionPage:
+    rows_wanted = realms.present(AgentSession.objects.select_related("mirrored").filter(**filters))
+    if not query.is_empty:
+        rows_wanted = finding.narrowed(rows_wanted, query)
     page = keyset.page(rows_wanted, "updated_at", before, size=limit)
+    listing.read_tags(page.rows)
     return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)
 
 

@@ -1,0 +1,201 @@
+"""What people do to sessions of a list: title, tags, pin, deletion with a way back, export; and searches they keep."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import IO, Self
+
+from django.db import transaction
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import P, QueryEx, Router, Schema
+from ninja.responses import Status
+from pydantic import ConfigDict, Field
+
+from sessions_app import db, deletion, exports, labels, saved_views
+from sessions_app.api.schemas import Problem
+from sessions_app.errors import NotFound
+from sessions_app.found import find_session
+from sessions_app.models import SavedView
+
+CHUNK = 256 * 1024
+"""Bytes of a file that are sent at a time."""
+
+MOST = 500
+"""Sessions to which something is done at once."""
+
+REFUSALS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
+router = Router()
+
+Keys = QueryEx[list[int], P(description="Keys of sessions.", min_length=1, max_length=MOST)]
+
+
+class SessionChange(Schema):
+    """What to change; what is left out stays. Neither the agent's state nor the revision is touched."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: str | None = Field(default=None, description="Empty: none; pages show the first text then.")
+    pinned: bool | None = None
+    add_tags: list[str] = []
+    remove_tags: list[str] = []
+
+
+class Sessions(Schema):
+    """Sessions by their keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sessions: list[int] = Field(min_length=1, max_length=MOST)
+
+
+class DeletionOut(Schema):
+    """Sessions that were deleted together and can come back together."""
+
+    id: str = Field(description="For POST /api/v1/deletions/{id}/undo.")
+    deleted_at: float
+    until: float = Field(description="When they are removed for good.")
+    sessions: list[int] = Field(description="Their keys.")
+
+    @classmethod
+    def of(cls, batch: deletion.Batch) -> Self:
+        """Return what is told of a batch."""
+        keys = [session.pk for session in batch.sessions]
+        return cls(id=batch.id, deleted_at=batch.deleted_at, until=batch.until, sessions=keys)
+
+
+class Deleted(Schema):
+    """What a deletion has done."""
+
+    deletion: DeletionOut | None = Field(description="null: nothing was deleted.")
+    left: list[str] = Field(description="Sessions that were left alone, each with the reason.")
+
+
+class Deletions(Schema):
+    """What can come back, the newest deletion first."""
+
+    deletions: list[DeletionOut]
+
+
+class ViewIn(Schema):
+    """A search to keep."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    query: str = Field(description="Query string of the session browser: q=…&app=…")
+    replace: bool = Field(default=False, description="Replace the view of this name, if there is one.")
+
+
+class ViewName(Schema):
+    """Another name for a view."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+
+
+class ViewOut(Schema):
+    """A search that is kept."""
+
+    id: int
+    name: str
+    query: str
+    created_at: float
+    updated_at: float
+
+    @classmethod
+    def of(cls, view: SavedView) -> Self:
+        """Return what is told of a row."""
+        return cls(
+            id=view.pk,
+            name=view.name,
+            query=view.query,
+            created_at=view.created_at,
+            updated_at=view.updated_at,
+        )
+
+
+class Views(Schema):
+    """The searches that are kept, by name."""
+
+    views: list[ViewOut]
+
+
+def change(key: int, wanted: SessionChange) -> None:
+    """Change what people call a session by: all that is wanted, or nothing.
+
+    Raises:
+        SessionMissing: there is no such session.
+        BadInput: a title or a tag cannot be used.
+    """
+    with transaction.atomic():
+        pk = find_session(key).pk
+        if wanted.title is not None:
+            labels.rename(pk, wanted.title)
+        if wanted.pinned is not None:
+            labels.pin([pk], pinned=wanted.pinned)
+        for name in wanted.add_tags:
+            labels.tag([pk], name)
+        for name in wanted.remove_tags:
+            labels.untag([pk], name)
+
+
+@router.get("/sessions/export", response={404: Problem, 422: Problem}, tags=["sessions"])
+async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
+    """Return a ZIP file with a file a session, as `manage.py export_sessions` writes it, without credentials."""
+    file = await db.read(exports.export_zip, exports.Wanted(pks=tuple(session)))
+    headers = {"Content-Disposition": 'attachment; filename="sessions.zip"'}
+    return StreamingHttpResponse(_chunks(file), content_type="application/zip", headers=headers)
+
+
+@router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])
+async def delete_sessions(request: HttpRequest, body: Sessions) -> Deleted:
+    """Delete sessions with a way back. Those on which a run is active are left alone; 409 when all are."""
+    done = await db.write(deletion.delete, body.sessions)
+    return Deleted(deletion=DeletionOut.of(done.batch) if done.batch else None, left=done.left)
+
+
+@router.get("/deletions", response=Deletions, tags=["sessions"])
+async def list_deletions(request: HttpRequest) -> Deletions:
+    """List what was deleted and can come back."""
+    return Deletions(deletions=[DeletionOut.of(batch) for batch in await db.read(deletion.recent)])
+
+
+@router.post("/deletions/{batch}/undo", response={200: Sessions, **REFUSALS}, tags=["sessions"])
+async def undo_deletion(request: HttpRequest, batch: str) -> Sessions:
+    """Bring back what was deleted together, all of it or nothing."""
+    return Sessions(sessions=[row.pk for row in await db.write(deletion.undo, batch)])
+
+
+@router.get("/views", response=Views, tags=["views"])
+async def list_views(request: HttpRequest) -> Views:
+    """List the searches that are kept."""
+    return Views(views=[ViewOut.of(view) for view in await db.read(saved_views.all_views)])
+
+
+@router.post("/views", response={201: ViewOut, **REFUSALS}, tags=["views"])
+async def save_view(request: HttpRequest, body: ViewIn) -> Status[ViewOut]:
+    """Keep a search under a name."""
+    view = await db.write(saved_views.save, body.name, body.query, replace=body.replace)
+    return Status(201, ViewOut.of(view))
+
+
+@router.patch("/views/{int:view}", response={200: ViewOut, **REFUSALS}, tags=["views"])
+async def rename_view(request: HttpRequest, view: int, body: ViewName) -> ViewOut:
+    """Give a kept search another name."""
+    return ViewOut.of(await db.write(saved_views.rename, view, body.name))
+
+
+@router.delete("/views/{int:view}", response={204: None, 404: Problem}, tags=["views"])
+async def delete_view(request: HttpRequest, view: int) -> Status[None]:
+    """Delete a kept search."""
+    if not await db.write(saved_views.delete, view):
+        raise NotFound(f"There is no view {view}.", hint="GET /api/v1/views lists them.")
+    return Status(204, None)
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    with file:
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            yield chunk

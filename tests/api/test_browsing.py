@@ -1,0 +1,125 @@
+"""Titles, tags, pins, deletions with a way back, exports and views by REST."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import pytest
+
+from sessions_app import db, deletion
+from sessions_app.models import AgentSession
+from sessions_app.runs import rows
+from tests.api.told import append, create
+
+API = "/api/v1"
+
+
+async def test_a_session_is_renamed_tagged_and_pinned_without_touching_its_revision(web):
+    session = await create("s1")
+    change = {"title": " A  rainy day", "pinned": True, "add_tags": ["Bug", "slow"], "remove_tags": ["slow"]}
+    told = (await web.patch(f"{API}/sessions/{session.pk}", json=change)).json()
+    assert (told["title"], told["pinned"], told["tags"]) == ("A rainy day", True, ["bug"])
+    row = await db.read(AgentSession.objects.get)
+    assert row.revision == session.revision
+    again = (await web.patch(f"{API}/sessions/{session.pk}", json={"pinned": False})).json()
+    assert (again["title"], again["pinned"], again["tags"]) == ("A rainy day", False, ["bug"])
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [({"title": "x" * 201}, 400), ({"add_tags": [""]}, 400), ({"colour": "red"}, 422), ({"pinned": 7}, 422)],
+)
+async def test_a_change_that_cannot_be_meant_changes_nothing(web, change, status):
+    session = await create("s1")
+    answer = await web.patch(f"{API}/sessions/{session.pk}", json={"add_tags": ["first"], **change})
+    assert answer.status_code == status
+    row = await db.read(lambda: AgentSession.objects.prefetch_related("tags").get())
+    assert (row.title, list(row.tags.all())) == ("", [])
+
+
+async def test_a_session_that_is_not_there_cannot_be_changed(web):
+    answer = await web.patch(f"{API}/sessions/999", json={"title": "x"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+
+
+async def test_sessions_are_deleted_and_come_back(web):
+    first, second = await create("s1"), await create("s2")
+    keys = {"sessions": [first.pk, second.pk]}
+    done = (await web.post(f"{API}/sessions/delete", json=keys)).json()
+    assert (done["left"], done["deletion"]["sessions"]) == ([], keys["sessions"])
+    assert done["deletion"]["until"] == done["deletion"]["deleted_at"] + deletion.KEPT_S
+    assert (await web.get(f"{API}/sessions")).json()["sessions"] == []
+    assert (await web.get(f"{API}/sessions/{first.pk}")).status_code == 404
+    assert (await web.get("/apps/weather/users/ann/sessions/s1")).status_code == 404
+    assert (await web.get(f"{API}/deletions")).json()["deletions"] == [done["deletion"]]
+    undo = f"{API}/deletions/{done['deletion']['id']}/undo"
+    assert (await web.post(undo)).json() == keys
+    assert len((await web.get(f"{API}/sessions")).json()["sessions"]) == 2
+    assert (await web.post(undo)).status_code == 404
+
+
+async def test_an_undo_is_refused_when_the_id_was_taken_again(web):
+    session = await create("s1")
+    done = (await web.post(f"{API}/sessions/delete", json={"sessions": [session.pk]})).json()
+    await create("s1")
+    answer = await web.post(f"{API}/deletions/{done['deletion']['id']}/undo")
+    assert (answer.status_code, answer.json()["code"]) == (409, "already_exists")
+
+
+async def test_a_run_keeps_its_session(web):
+    session = await create("s1")
+    run = await db.write(rows.create_run, session.pk, {})
+    answer = await web.post(f"{API}/sessions/delete", json={"sessions": [session.pk]})
+    assert (answer.status_code, answer.json()["code"]) == (409, "session_busy")
+    assert run.id in answer.json()["detail"]
+
+
+async def test_adks_delete_stays_immediate(web):
+    await create("s1")
+    await web.delete("/apps/weather/users/ann/sessions/s1")
+    assert (await web.get(f"{API}/deletions")).json()["deletions"] == []
+    assert not await db.read(AgentSession.objects.exists)
+
+
+async def test_the_export_is_a_zip_of_a_file_a_session(web):
+    session = await create("s/1", {"n": 1})
+    await append(session, "e1")
+    answer = await web.get(f"{API}/sessions/export", params={"session": [session.pk]})
+    assert answer.headers["content-type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        lines = [json.loads(line) for line in archive.read(archive.namelist()[0]).splitlines()]
+    assert [line["kind"] for line in lines][-2:] == ["session", "event"]
+    assert (await web.get(f"{API}/sessions/export", params={"session": [999]})).status_code == 404
+    assert (await web.get(f"{API}/sessions/export")).status_code == 422
+
+
+async def test_the_list_is_searched_by_the_query_language(web):
+    first = await create("s1", {"user:tier": "gold"})
+    await create("s2", user_id="ben")
+    await append(first, "hello")
+
+    async def found(query: str) -> list[str]:
+        answer = await web.get(f"{API}/sessions", params={"q": query})
+        return [session["id"] for session in answer.json()["sessions"]]
+
+    assert await found("user:tier = gold") == ["s1"]
+    assert await found("events=0") == ["s2"]
+    wrong = await web.get(f"{API}/sessions", params={"q": "is:runing"})
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "bad_query")
+
+
+async def test_views_are_kept_renamed_replaced_and_deleted(web):
+    made = await web.post(f"{API}/views", json={"name": "Mine", "query": "q=a&before=1~2"})
+    view = made.json()
+    assert (made.status_code, view["query"]) == (201, "q=a")
+    taken = await web.post(f"{API}/views", json={"name": "Mine", "query": "q=b"})
+    assert (taken.status_code, taken.json()["code"]) == (409, "already_exists")
+    await web.post(f"{API}/views", json={"name": "Mine", "query": "q=b", "replace": True})
+    renamed = (await web.patch(f"{API}/views/{view['id']}", json={"name": "Yours"})).json()
+    assert (renamed["name"], renamed["query"]) == ("Yours", "q=b")
+    assert [each["name"] for each in (await web.get(f"{API}/views")).json()["views"]] == ["Yours"]
+    for status in (204, 404):
+        assert (await web.delete(f"{API}/views/{view['id']}")).status_code == status
+    assert (await web.get(f"{API}/views")).json() == {"views": []}
