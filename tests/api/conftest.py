@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from sessions_app import db
 from sessions_app.runs import client as runs
@@ -48,10 +49,20 @@ async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def oracle() -> tuple[Any, InMemorySessionService]:
+    """ADK's own development server over ADK's own services in memory, which takes a while to make, and its sessions."""
+    service = InMemorySessionService()
+    return adk_server(EXAMPLES, service), service
+
+
 @pytest_asyncio.fixture
-async def adk() -> AsyncIterator[httpx.AsyncClient]:
-    """A client of ADK's own development server over ADK's own services in memory."""
-    async with over(adk_server(EXAMPLES)) as client:
+async def adk(oracle: tuple[Any, InMemorySessionService]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of ADK's own development server, without sessions."""
+    server, service = oracle
+    for held in (service.sessions, service.user_state, service.app_state):
+        held.clear()
+    async with over(server) as client:
         yield client
 
 
