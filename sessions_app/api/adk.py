@@ -99,13 +99,17 @@ async def create_session_with_id(
 async def update_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
-    """Change a session's state by an event. A title, as ADK's front end sends it, is kept beside it."""
+    """Change a session's state by an event. A title, as ADK's front end sends it, is kept beside it.
+
+    From its list of sessions that front end sends the whole state along, as it was told it: no change either.
+    """
     delta = bodies.shaped(bodies.parse(request), bodies.UpdateSession).state_delta
-    title = _title_in(delta)
+    title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
     if keeping.elsewhere():
         await db.read(_refuse_busy, app_name, user_id, session_id)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
-    if title is not None:
+    rest = {name: value for name, value in delta.items() if name != snapshots.TITLE_KEY}
+    if title is not None and await db.read(snapshots.holds, app_name, user_id, session_id, rest):
         await db.write(_rename, app_name, user_id, session_id, title)
         return await _session(app_name, user_id, session_id)
     await db.write(_edit, app_name, user_id, session_id, delta)

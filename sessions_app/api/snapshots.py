@@ -6,6 +6,7 @@ of its last event; the events up to there are read as they are sent.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -106,6 +107,28 @@ def list_text(app_name: str, user_id: str) -> str:
         "".join(_around_events(row, _state_text(row, own.get(row.pk, []), shared, {}))) for row in ordered
     )
     return f"[{','.join(texts)}]"
+
+
+def holds(app_name: str, user_id: str, session_id: str, values: dict[str, Any]) -> bool:
+    """Tell whether a session's state has these values, as ADK's REST tells them. A client may write 1 for 1.0.
+
+    Raises:
+        SessionMissing: there is no such session.
+    """
+    row = find(app_name, user_id, session_id)
+    if not values:
+        return True
+    told = dict([*_own_keys(row), *_shared_keys(row.realm, app_name, user_id)])
+    return all(key in told and _is_same(json.loads(told[key]), value) for key, value in values.items())
+
+
+def _is_same(stored: Any, sent: Any) -> bool:
+    """Compare two JSON values; true is not 1."""
+    if isinstance(stored, dict) and isinstance(sent, dict):
+        return stored.keys() == sent.keys() and all(_is_same(stored[key], sent[key]) for key in stored)
+    if isinstance(stored, list) and isinstance(sent, list):
+        return len(stored) == len(sent) and all(map(_is_same, stored, sent))
+    return isinstance(stored, bool) == isinstance(sent, bool) and bool(stored == sent)
 
 
 def _joined_events(session_pk: int, after: int, until: int) -> str:

@@ -56,6 +56,27 @@ async def test_adks_front_end_finds_the_title_where_it_left_it(web):
         assert session["state"] == TITLE["stateDelta"]
 
 
+async def test_a_title_with_the_state_as_it_was_told_is_a_title_alone(web):
+    state = {"n": 1.0, "list": [True, {"b": None, "a": 1}], "user:tier": "gold", "app:motd": "hi"}
+    await web.post(SESSIONS, json={"sessionId": "s1", "state": state})
+    told = (await web.get(SESSIONS)).json()[0]["state"]
+    sent = {**told, "n": 1, "list": [True, {"a": 1, "b": None}], **TITLE["stateDelta"]}
+    answer = (await web.patch(SESSIONS + "/s1", json={"stateDelta": sent})).json()
+    assert answer["events"] == []
+    assert answer["state"] == {**told, **TITLE["stateDelta"]}
+    row = await db.read(AgentSession.objects.get)
+    assert (row.title, row.revision) == ("Rain in Paris", 0)
+
+
+@pytest.mark.parametrize("other", [{"n": 2}, {"n": True}, {"n": "1"}, {"new": 1}, {"n": [1]}], ids=str)
+async def test_a_title_with_a_state_that_is_another_changes_the_state(web, other):
+    await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
+    sent = {"stateDelta": {**other, **TITLE["stateDelta"]}}
+    answer = (await web.patch(SESSIONS + "/s1", json=sent)).json()
+    assert len(answer["events"]) == 1
+    assert answer["state"] == {"n": 1, **sent["stateDelta"]}
+
+
 async def test_a_title_given_at_creation_is_kept_beside_the_state_too(web):
     created = await web.post(SESSIONS, json={"state": {"n": 1, **TITLE["stateDelta"]}})
     assert created.json()["state"] == {"n": 1, **TITLE["stateDelta"]}
