@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,31 @@ def adk_file(tmp_path: Path, settings: Any) -> Path:
     return file
 
 
-@pytest_asyncio.fixture
-async def mirrored(store: None, adk_file: Path) -> AsyncIterator[Supervisor]:
-    """What starts the agents' processes, as `manage.py web --session_service_uri` does."""
-    options = RuntimeOptions(session_service_uri=f"sqlite:///{adk_file}")
+@asynccontextmanager
+async def supervised(options: RuntimeOptions) -> AsyncIterator[Supervisor]:
+    """Start the agents' processes on demand, as `manage.py web` does."""
     with warm.starts():
         async with Supervisor(AGENTS, options, environment={"DATABASE_URL": store_url()}) as running:
             runs.register(running)
+            await (await running.client("slow")).call(
+                "GET", "/devui/health"
+            )  # a client waits less for its start
             yield running
             runs.register(None)
+
+
+@pytest_asyncio.fixture
+async def mirrored(store: None, adk_file: Path) -> AsyncIterator[Supervisor]:
+    """What starts the agents' processes of `manage.py web --session_service_uri`."""
+    async with supervised(RuntimeOptions(session_service_uri=f"sqlite:///{adk_file}")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def plain(store: None) -> AsyncIterator[Supervisor]:
+    """What starts the agents' processes of `manage.py web`."""
+    async with supervised(RuntimeOptions()) as running:
+        yield running
 
 
 def kept(file: Path) -> list[tuple[str, int]]:
@@ -148,3 +165,11 @@ async def test_adks_paths_refuse_to_change_a_copy_without_its_service(web, copy,
     refused = await web.patch(f"{SESSIONS}/s1", json={"stateDelta": {"n": 3}})
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")
     assert (await web.get(f"{SESSIONS}/s1")).json()["state"] == {"n": 2}
+
+
+async def test_a_run_on_a_copy_without_its_service_is_refused_on_adks_paths(served, plain, copy, settings):
+    settings.DEVUI_SESSION_SERVICE = ""
+    refused = await served.post("/run", json=message("s1", "short"))
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")
+    assert "--session_service_uri sqlite:///" in refused.json()["hint"]
+    assert not await db.read(Run.objects.exists)
