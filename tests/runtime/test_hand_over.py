@@ -32,10 +32,10 @@ async def own(supervise) -> AsyncIterator[Stage]:
         runs_client.register(None)
 
 
-async def block(stage: Stage, seconds: float = 120) -> Run:
+async def block(stage: Stage) -> Run:
     """Start a run that blocks its process, and return once it does."""
     session = await stage.session("napper")
-    nap = await stage.start(session, f'call nap {{"seconds": {seconds}}}')
+    nap = await stage.start(session, 'call nap {"seconds": 120}')
     await until(lambda: read_events(session), lambda events: len(events) == 2)
     return nap
 
@@ -111,17 +111,19 @@ async def test_runs_that_waited_long_are_handed_on_while_others_look_for_orphans
 
 async def test_a_process_that_cannot_take_a_run_late_is_told_by_the_run(own: Stage, agents_dir, monkeypatch):
     monkeypatch.setattr(deliveries, "HAND_OVER_S", 0.1)
-    agent = agents_dir / "napper" / "agent.py"
+    agent, awake = agents_dir / "napper" / "agent.py", agents_dir.parent / "awake"
     fails = (
         "from devui.runtime import host\nread = host._read_run\n"
         "def fail_second(run_id):\n    global read\n    mine, read = read, None\n    return mine(run_id)\n"
         "host._read_run = fail_second\n"
     )
-    agent.write_text(fails + agent.read_text())
-    await block(own, seconds=4)
+    naps = f"while not __import__('pathlib').Path({str(awake)!r}).exists(): time.sleep(0.02)"
+    agent.write_text(fails + agent.read_text().replace("time.sleep(seconds)", naps))
+    await block(own)
 
     late = await own.start(await own.session("napper"), 'call nap {"seconds": 0}')
     assert (await read_run(late)).status == Status.QUEUED
+    awake.touch()
 
     ended = await own.end_of(late)
     assert ended.status == Status.FAILED
