@@ -30,6 +30,8 @@ ALL = (
     "state_at",
     "session_list_page",
     "open_session",
+    "time_travel",
+    "live_page",
     "evals",
     "start",
 )

@@ -1,64 +1,150 @@
 """A session of 10,000 events (`--full`: 1,000,000) opened in Chromium: its first rows, its nodes, its memory.
 
-`adk web` is no peer here: it took 88 s, 225,000 nodes and 615 MB once, measured by hand with its own front end.
+Beside it, `adk web` with its own front end opens a session of 1,000 events (`--full`: 10,000) of the same content, and
+so do we: it loads and draws all of them, which took 88 s for 10,000 once.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
+import asyncio
 import statistics
 import time
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 
 from django.db import connection
-from playwright.sync_api import Browser, sync_playwright
+from google.adk.events.event import Event
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from playwright.sync_api import Browser, Error, TimeoutError
 
+from benchmarks.chromium import chromium, held, new_page
 from benchmarks.figures import Figure
-from benchmarks.serving import OURS, server
-from benchmarks.stores import APP, FULL, USER, long_session
+from benchmarks.serving import ADK_WEB, OURS, NeverServed, server
+from benchmarks.stores import APP, FOLDER, FULL, USER, WORDS, event, fill_sqlite, long_session
 
 EVENTS = 1_000_000 if FULL else 10_000
+PEER_EVENTS = 10_000 if FULL else 1_000
 TURNS = 5
-NO_PEER = "not run: adk web, see docs/benchmarks.md"
+PEER_TURNS = 1
+PATIENCE = 600.0 if FULL else 240.0
+"""Seconds that `adk web` may take."""
+
+REST_MS = 500
+PEER_APP = "bench"
+AGENT = """from google.adk.agents import LlmAgent
+
+root_agent = LlmAgent(name="agent", model="none")
+"""
 
 
-def opened(browser: Browser, url: str) -> tuple[float, dict[str, float]]:
-    """Return the seconds to the first visible row, and what the page holds once it is at rest."""
-    page = browser.new_page()
-    start = time.perf_counter()
-    page.goto(url, wait_until="commit")
-    page.locator("[data-seq]").first.wait_for(state="visible")
-    seconds = time.perf_counter() - start
-    page.wait_for_load_state("load")
-    page.wait_for_timeout(500)
-    protocol = page.context.new_cdp_session(page)
-    protocol.send("HeapProfiler.collectGarbage")
-    protocol.send("Performance.enable")
-    found: Any = protocol.send("Performance.getMetrics")["metrics"]
-    page.close()
-    return seconds, {metric["name"]: metric["value"] for metric in found}
+@dataclass(frozen=True)
+class Opened:
+    """How a page opened: seconds to its first visible row, nodes and megabytes of heap once it is at rest."""
+
+    seconds: float
+    nodes: float
+    heap: float
+
+
+def opened(browser: Browser, url: str, row: str, patience: float = 60.0) -> Opened:
+    """Open a page and wait for the first element that `row` selects.
+
+    Raises:
+        TimeoutError: none was visible within `patience` seconds.
+    """
+    page = new_page(browser)
+    try:
+        start = time.perf_counter()
+        page.goto(url, wait_until="commit")
+        page.locator(row).first.wait_for(state="visible", timeout=patience * 1000)
+        seconds = time.perf_counter() - start
+        page.wait_for_load_state("load", timeout=patience * 1000)
+        page.wait_for_timeout(REST_MS)
+        found = held(page)
+        return Opened(seconds, found["Nodes"], found["JSHeapUsedSize"] / 1e6)
+    finally:
+        page.close()
+
+
+def median_of(times: Iterable[Opened]) -> Opened:
+    """Return the median of each figure."""
+    columns = zip(*((one.seconds, one.nodes, one.heap) for one in times), strict=True)
+    return Opened(*map(statistics.median, columns))
+
+
+def own(browser: Browser) -> tuple[Opened, Opened]:
+    """Return how the long session opened, and the one that the peer opens too."""
+    with server(OURS) as (address, _):
+        found = [
+            median_of(
+                opened(browser, f"{address}/sessions/{APP}/{USER}/{name}/", "[data-seq]")
+                for _ in range(TURNS)
+            )
+            for name in ("warm-up", "long", "short")
+        ]
+    return found[1], found[2]
+
+
+def events(number: int) -> Iterable[Event]:
+    """Yield what `long_session` stores, as ADK's own."""
+    for seq in range(1, number + 1):
+        made = event(seq)
+        made.author = "user" if seq % 4 == 0 else "agent"
+        yield made
+
+
+def peers_agents() -> Path:
+    """Write an agent whose sessions stand where `adk web` looks for them; return the folder of agents."""
+    folder = FOLDER / "adk-agents"
+    (folder / PEER_APP / ".adk").mkdir(parents=True)
+    (folder / PEER_APP / "__init__.py").write_text("from . import agent\n")
+    (folder / PEER_APP / "agent.py").write_text(AGENT)
+    database = folder / PEER_APP / ".adk" / "session.db"
+    service = SqliteSessionService(str(database))
+    asyncio.run(service.create_session(app_name=PEER_APP, user_id=USER, session_id="short"))
+    fill_sqlite(database, PEER_APP, "short", events(PEER_EVENTS))
+    return folder
+
+
+def theirs(browser: Browser, agents: Path) -> Opened:
+    """Return how `adk web` opens its session.
+
+    Raises:
+        NeverServed: it did not start.
+        TimeoutError: it showed nothing in time.
+    """
+    with server(ADK_WEB, "/dev-ui/", agents=agents) as (address, _):
+        url = f"{address}/dev-ui/?app={PEER_APP}&userId={USER}&session=short"
+        return median_of(opened(browser, url, f"text={WORDS[:20]}", PATIENCE) for _ in range(PEER_TURNS))
 
 
 def main() -> None:
     """Measure and print."""
+    long_session("warm-up", 100)
     long_session("long", EVENTS)
+    long_session("short", PEER_EVENTS)
     connection.close()
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    with server(OURS) as (address, _), sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=os.environ.get("BENCH_CHROMIUM") or chromium, args=["--no-sandbox"]
-        )
-        url = f"{address}/sessions/{APP}/{USER}/long/"
-        found = [opened(browser, url) for _ in range(TURNS + 1)][1:]
-        browser.close()
-    seconds = statistics.median(time for time, _ in found)
-    nodes = statistics.median(metrics["Nodes"] for _, metrics in found)
-    heap = statistics.median(metrics["JSHeapUsedSize"] for _, metrics in found) / 1e6
-    what = f"session of {EVENTS:,} events opened in Chromium"
-    print(Figure(f"{what}, first rows", "s", seconds, 0.8, None, NO_PEER).as_line())
-    print(Figure(f"{what}, nodes", "", nodes, 4000, None, NO_PEER).as_line())
-    print(Figure(f"{what}, JavaScript heap", "MB", heap, 30, None, NO_PEER).as_line())
+    agents = peers_agents()
+    peer, peer_name = None, "adk web"
+    with chromium() as browser:
+        long, short = own(browser)
+        try:
+            peer = theirs(browser, agents)
+        except TimeoutError:
+            peer_name = f"adk web: nothing within {PATIENCE:.0f} s"
+        except (NeverServed, Error) as error:
+            peer_name = f"adk web: {str(error).splitlines()[0]}"
+    tell(EVENTS, long, None, "")
+    tell(PEER_EVENTS, short, peer, peer_name)
+
+
+def tell(number: int, own: Opened, peer: Opened | None, name: str) -> None:
+    """Print the figures of one session."""
+    what = f"session of {number:,} events opened in Chromium"
+    print(Figure(f"{what}, first rows", "s", own.seconds, 0.8, peer and peer.seconds, name).as_line())
+    print(Figure(f"{what}, nodes", "", own.nodes, 4000, peer and peer.nodes, name).as_line())
+    print(Figure(f"{what}, JavaScript heap", "MB", own.heap, 30, peer and peer.heap, name).as_line())
 
 
 if __name__ == "__main__":

@@ -28,9 +28,12 @@ class NeverServed(Exception):
 
 @contextlib.contextmanager
 def server(
-    command: Sequence[str], page: str = "/", environment: Mapping[str, str] | None = None
+    command: Sequence[str],
+    page: str = "/",
+    environment: Mapping[str, str] | None = None,
+    agents: Path = AGENTS,
 ) -> Iterator[tuple[str, float]]:
-    """Start a server of the example agents; yield its address and the seconds from start to its first page.
+    """Start a server of agents, else the examples; yield its address and the seconds from start to its first page.
 
     Raises:
         NeverServed: `page` was not answered with 200.
@@ -38,7 +41,7 @@ def server(
     port = _free_port()
     start = time.perf_counter()
     process = subprocess.Popen(
-        [*command, str(AGENTS), "--port", str(port)],
+        [*command, str(agents), "--port", str(port)],
         env={**os.environ, **(environment or {})},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

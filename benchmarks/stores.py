@@ -141,11 +141,16 @@ FROM sessions_app_event e WHERE e.session_id = %(pk)s
 
 
 def fill_sqlite_peer(name: str, events: Iterable[Event]) -> None:
-    """Put events into the file of ADK's `SqliteSessionService`, in the form it gives them."""
+    """Put events into the tables of ADK's `SqliteSessionService`."""
+    fill_sqlite(FOLDER / "adk.sqlite3", APP, name, events)
+
+
+def fill_sqlite(file: Path, app: str, name: str, events: Iterable[Event]) -> None:
+    """Put events into a file of ADK's `SqliteSessionService`, in the form it gives them."""
     rows = (
         (
             made.id,
-            APP,
+            app,
             USER,
             name,
             made.invocation_id,
@@ -154,7 +159,7 @@ def fill_sqlite_peer(name: str, events: Iterable[Event]) -> None:
         )
         for made in events
     )
-    with sqlite3.connect(FOLDER / "adk.sqlite3") as database:
+    with sqlite3.connect(file) as database:
         database.executemany(
             "INSERT INTO events (id, app_name, user_id, session_id, invocation_id, timestamp, event_data)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
