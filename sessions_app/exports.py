@@ -219,6 +219,7 @@ def _write_json(reading: _Reading, file: TextIO) -> Exported:
             created_at=session.created_at,
             updated_at=session.updated_at,
             title=session.title,
+            tags=list(session.tags.order_by("name").values_list("name", flat=True)),
             state=reading.state(SessionState.objects.filter(owner=session)),
             seeds=reading.seeds(Scope.SESSION, session.pk),
         )

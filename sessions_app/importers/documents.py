@@ -149,7 +149,13 @@ class ExportDocument:
     def sessions(self) -> Iterator[StoredSession | Unread]:
         """Yield the sessions."""
         for owner, record in self._records("session"):
-            yield StoredSession(owner, record["created_at"], record["updated_at"], record.get("title", ""))
+            yield StoredSession(
+                owner,
+                record["created_at"],
+                record["updated_at"],
+                record.get("title", ""),
+                tuple(map(str, record.get("tags", ()))),
+            )
 
     def states(self) -> Iterator[StoredState | Unread]:
         """Yield the sessions' own state."""

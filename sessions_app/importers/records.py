@@ -52,6 +52,7 @@ class StoredSession:
     created_at: float
     updated_at: float
     title: str = ""
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

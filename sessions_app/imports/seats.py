@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
-from sessions_app import state
+from sessions_app import labels, state
+from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
 from sessions_app.importers import StoredSession
 from sessions_app.models import AgentSession, ImportedSession, ImportSource
@@ -97,4 +99,7 @@ def _create(stored: StoredSession, key: SessionKey, source: ImportSource) -> Age
         title=state.clean_text(stored.title),
     )
     ImportedSession.objects.create(session=session, source=source)
+    for name in stored.tags:
+        with suppress(BadInput):  # of another store's making
+            labels.tag([session.pk], name)
     return session

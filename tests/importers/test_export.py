@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from google.adk.events.event import Event as AdkEvent
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-from sessions_app import history, writes
+from sessions_app import history, labels, writes
 from sessions_app.adk import DjangoSessionService
 from sessions_app.exports import Wanted, export_adk_sqlite, export_json, snake_case
 from sessions_app.models import AgentSession, AppScope, StateChange, UserScope
@@ -40,6 +40,7 @@ def fill_live() -> None:
     async_to_sync(service.append_event)(session, full_event())
     writes.edit_state(LIVE, {"seed": 2}, removed=["gone"])
     writes.rename_session(session_row().pk, "A title")
+    labels.tag([session_row().pk], "bug")
 
 
 def session_row() -> AgentSession:
@@ -59,6 +60,7 @@ def test_an_export_comes_back_equal(load, read, tmp_path):
     assert (report.created, report.events) == (done.sessions, done.events) == (4, 11)
     assert {name: read(session=name) for name in before} == before
     assert session_row().title == "A title"
+    assert [tag.name for tag in session_row().tags.all()] == ["bug"]
     export_json(Wanted(), tmp_path / "again.jsonl", credentials=True)
     assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "all.jsonl").read_text()
 

@@ -336,6 +336,7 @@ def test_a_wrong_query_says_where_and_what_was_probably_meant(get: Get):
     assert notes.one("p", css="query-line").text == "is:runing tea"
     assert notes.one("a").attrs["href"] == "/sessions/?q=is%3Arunning+tea&app=weather"
     assert page.one("input", name="q").attrs["value"] == "is:runing tea"
+    assert not page.all("div", id="watch")
 
 
 def test_while_a_query_is_written_the_list_stays(get: Get, client: Client):
