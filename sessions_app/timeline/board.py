@@ -60,6 +60,7 @@ class Entry:
         seq, event_id: the writing event; `elsewhere` tells that it stands in another session.
         writes: how often it was written until then, counted up to `WRITES_COUNTED`.
         since: set when the key was written again after that moment.
+        version: another one when anything above is different.
         same: the reader has it already: nothing but `scope` and `key_id` is filled in.
     """
 
@@ -82,6 +83,7 @@ class Entry:
     elsewhere: bool = False
     writes: int = 0
     since: Since | None = None
+    version: str = ""
     same: bool = False
 
     @property
@@ -157,6 +159,7 @@ class Untracked:
     value: str | None
     stored: str | None
     note: str = ""
+    version: str = ""
 
     @property
     def name(self) -> str:
@@ -394,6 +397,7 @@ def _entry(
         elsewhere=elsewhere,
         writes=row["writes"],
         since=since,
+        version=f"{key.then}.{key.now}.{key.then in written:d}",
     )
 
 
@@ -427,6 +431,7 @@ def _ghost(row: Mapping[str, Any], writes: int, event: Event) -> Entry:
         writer=writer_of(row),
         seq=row["seq"],
         writes=writes,
+        version=f"{row['pk']}.{row['seq'] == event.seq:d}",
     )
 
 
@@ -438,6 +443,13 @@ def _untracked(session: AgentSession, event: Event | None) -> list[Untracked]:
     else:
         noticed = noticed.filter(invocation_id=event.invocation_id)
     return [
-        Untracked(row.scope, row.key, cut(row.value, GHOST_LIMIT), cut(row.stored, GHOST_LIMIT), row.note)
+        Untracked(
+            row.scope,
+            row.key,
+            cut(row.value, GHOST_LIMIT),
+            cut(row.stored, GHOST_LIMIT),
+            row.note,
+            str(row.pk),
+        )
         for row in noticed.order_by("pk")[:UNTRACKED_LIMIT]
     ]

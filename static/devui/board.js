@@ -8,14 +8,14 @@ import * as watched from "./watched.js";
 
 const place = document.getElementById("board");
 
-/** An entry's markup as it came: times and opened values change it on the page. */
-const markup = new WeakMap();
-
 let address = location.href;
 let wanted = 0;
 let shown = 0;
 let work = null;
 let isLive = false;
+
+/** The page lacks what it should have: all of the board is asked for, not what is different. */
+let isLacking = false;
 
 const board = () => place.querySelector(".board");
 
@@ -43,7 +43,9 @@ async function load() {
     const live = isLive;
     const html = await fetchPart(asked(address), "board");
     shown = aim;
+    isLacking = false;
     if (html !== null) put(html, live);
+    if (isLacking) wanted += 1;
   }
 }
 
@@ -51,7 +53,7 @@ async function load() {
 function asked(url) {
   const asking = new URL(url, location.href);
   const { at, mark } = board()?.dataset ?? {};
-  if (Number(at) && !asking.searchParams.has("diff")) {
+  if (Number(at) && !isLacking && !asking.searchParams.has("diff")) {
     asking.searchParams.set("known", at);
     asking.searchParams.set("mark", mark);
   }
@@ -70,7 +72,6 @@ function put(html, live) {
   if (isPatch) patch(now, next, live);
   else {
     place.replaceChildren(fresh.content);
-    remember(place);
     settle(place);
     if (scroller()) scroller().scrollTop = scrolled;
   }
@@ -98,12 +99,10 @@ function patchList(list, next, live) {
   const entries = [];
   for (const entry of [...next.children]) {
     const old = had.get(entry.dataset.id);
-    const source = entry.outerHTML;
-    if (old && ("same" in entry.dataset || markup.get(old) === source)) entries.push(old);
-    else if (!("same" in entry.dataset)) {
-      markup.set(entry, source);
-      entries.push(takePlace(entry, old, live));
-    }
+    const isSame = "same" in entry.dataset;
+    if (old && (isSame || old.dataset.version === entry.dataset.version)) entries.push(old);
+    else if (isSame) isLacking = true;
+    else entries.push(takePlace(list, entry, old, live));
   }
   const kept = new Set(entries);
   for (const old of had.values()) if (!kept.has(old)) old.remove();
@@ -114,12 +113,13 @@ function patchList(list, next, live) {
   }
 }
 
-function takePlace(entry, old, live) {
+function takePlace(list, entry, old, live) {
   const isOpen = old?.querySelector("details[open]");
   const focused = focusedIn(old);
   if (old) old.replaceWith(entry);
+  else list.append(entry);
   settle(entry);
-  if (live && old) entry.classList.add("is-fresh");
+  if (live) entry.classList.add("is-fresh");
   if (isOpen && entry.querySelector("details")) entry.querySelector("details").open = true;
   reachable(entry)[focused]?.focus({ preventScroll: true });
   return entry;
@@ -133,15 +133,9 @@ function settle(element) {
   showTimes(element);
 }
 
-function remember(root) {
-  for (const entry of root.querySelectorAll(".board-head, .columns .entries > *")) markup.set(entry, entry.outerHTML);
-}
-
 function replaceChanged(old, next) {
-  const source = next.outerHTML;
-  if (markup.get(old) === source) return;
+  if (old.dataset.version === next.dataset.version) return;
   const focused = focusedIn(old);
-  markup.set(next, source);
   old.replaceWith(next);
   settle(next);
   reachable(next)[focused]?.focus();
@@ -199,6 +193,14 @@ function wasWide() {
 place.addEventListener("click", (event) => event.target.closest("button[data-wide]") && widen());
 declare("In this session", [{ keys: ["b"], does: "Board as wide as the page, scopes side by side", work: widen }]);
 
+/** Load keys that are watched and beyond those that are shown. */
+function complete() {
+  if (!place.querySelector(".board-more a") || !watched.isAnyMissing()) return;
+  isLacking = true;
+  renew();
+}
+
 page.toggleAttribute("data-wide", wasWide());
-remember(place);
+document.addEventListener("watched:changed", complete);
 finish(false);
+complete();

@@ -63,9 +63,15 @@ function mark(button) {
   button.setAttribute("aria-pressed", String(isWatched));
 }
 
+const entryOf = (name) =>
+  document.querySelector(`#board .columns .entry[data-key="${CSS.escape(name)}"]:not([data-untracked])`);
+
+/** Tell whether a watched key is not on the board: it has no value, or there was no room for it. */
+export const isAnyMissing = () => keys.some((name) => !entryOf(name));
+
 function pinned(name, live) {
   const item = document.getElementById("watched-template").content.firstElementChild.cloneNode(true);
-  const entry = document.querySelector(`#board .columns .entry[data-key="${CSS.escape(name)}"]:not([data-untracked])`);
+  const entry = entryOf(name);
   const value = entry?.querySelector(":scope > .entry-value");
   const text = (value?.querySelector("summary") ?? value)?.textContent.trim() ?? "";
   item.dataset.name = name;
@@ -108,4 +114,5 @@ addEventListener("storage", (event) => {
   if (event.key !== STORE) return;
   keys = read();
   show();
+  document.dispatchEvent(new Event("watched:changed"));
 });

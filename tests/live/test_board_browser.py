@@ -1,0 +1,169 @@
+"""The state board in a real browser: steps through time, scopes side by side, watched keys, hints."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+
+KEEP = "element => { element.isKept = true; }"
+IS_KEPT = "element => Boolean(element.isKept)"
+
+
+def entry(page: Page, name: str):
+    return page.locator(f'#board .columns .entry[data-key="{name}"]')
+
+
+def pinned(page: Page, name: str):
+    return page.locator(f'#watched [data-name="{name}"]')
+
+
+def title(page: Page):
+    return page.locator("#board-title")
+
+
+def watch(page: Page, name: str) -> None:
+    entry(page, name).get_by_role("button", name=f"Watch {name}").click()
+    expect(pinned(page, name)).to_be_visible()
+
+
+@pytest.fixture
+def told(story: Story) -> Story:
+    story.says("a", delta={"tree": {"deep": [1]}, "n": 1, "user:tier": "free", "app:motd": "hi"})
+    for number in range(2, 41):
+        story.says(f"event {number}", delta={"n": number})
+    return story
+
+
+def test_a_step_changes_what_differs_and_leaves_the_rest_as_it_is(open_page, told):
+    page = open_page(told, "?seq=20")
+    entry(page, "tree").locator("summary").click()
+    expect(entry(page, "tree")).to_contain_text("deep")
+    entry(page, "tree").evaluate(KEEP)
+    entry(page, "n").evaluate(KEEP)
+    entry(page, "n").get_by_role("link", name="History of n").focus()
+    page.keyboard.press("[")
+    expect(title(page)).to_have_text("State at event 19")
+    expect(entry(page, "n").locator("> code")).to_have_text("19")
+    assert entry(page, "tree").evaluate(IS_KEPT)
+    assert not entry(page, "n").evaluate(IS_KEPT)
+    expect(entry(page, "tree").locator("details").first).to_have_attribute("open", "")
+    expect(entry(page, "n").get_by_role("link", name="History of n")).to_be_focused()
+    expect(page.locator("#inspector-title")).to_contain_text("event 19")
+    expect(page.locator("#travel-teller")).to_have_text("State at event 19, which wrote n")
+
+
+def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, told):
+    page = open_page(told, "?seq=40")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.headers.get("hx-target", "")))
+    page.evaluate(
+        """() => { for (let step = 0; step < 30; step += 1) {
+            document.body.dispatchEvent(new KeyboardEvent("keydown", { key: ",", bubbles: true, cancelable: true }));
+        } }"""
+    )
+    expect(title(page)).to_have_text("State at event 10")
+    expect(entry(page, "n").locator("> code")).to_have_text("10")
+    page.wait_for_url(re.compile("event=e10$"))
+    assert asked.count("board") == 2  # the first step, and the last that was wished for meanwhile
+    page.go_back()
+    expect(title(page)).to_have_text("State at event 40")
+
+
+def test_a_moment_is_held_and_others_are_compared_with_it_by_the_slider(open_page, told):
+    page = open_page(told, "?seq=10")
+    page.keyboard.press("d")
+    expect(title(page)).to_have_text("Event 10 → event 10")
+    slider = page.get_by_role("slider", name="Event")
+    slider.fill("30")
+    expect(title(page)).to_have_text("Event 10 → event 30")
+    expect(page.locator('.entry[data-key="n"]')).to_contain_text("10 → 30")
+    expect(slider).to_have_attribute("aria-valuetext", "event 30 of 40")
+    expect(page.locator("[data-held]")).to_be_visible()
+    page.get_by_role("button", name="Compare other moments with this one").click()
+    expect(title(page)).to_have_text("State at event 30")
+
+
+def test_watched_keys_are_pinned_in_every_session_and_say_when_they_change(open_page, told):
+    page = open_page(told)
+    watch(page, "user:tier")
+    other = Story("s2")
+    other.says("x", delta={"own": 1})
+    page.goto(f"/sessions/id/{other.pk}/")
+    expect(pinned(page, "user:tier")).to_contain_text('"free"')
+    other.says("y", delta={"user:tier": "gold"})
+    expect(pinned(page, "user:tier")).to_contain_text('"gold"')
+    expect(pinned(page, "user:tier")).to_have_class(re.compile("is-fresh"))
+    expect(page.locator("#watch-announcer")).to_have_text('user:tier is now "gold"')
+    page.keyboard.press("[")
+    page.keyboard.press("[")
+    expect(pinned(page, "user:tier")).to_contain_text('"free"')
+    expect(page.locator("#watch-announcer")).to_have_text('user:tier is now "gold"')
+    pinned(page, "user:tier").get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#watched")).to_be_hidden()
+
+
+def test_a_watched_key_beyond_those_that_are_shown_comes_too(open_page, story):
+    story.says("a", delta={f"k{number:03}": number for number in range(90)})
+    story.says("b")
+    page = open_page(story)
+    expect(entry(page, "k088")).to_have_count(0)
+    page.evaluate("""() => localStorage.setItem("devui.watched.weather", '["k088", "gone"]')""")
+    page.reload()
+    expect(pinned(page, "k088").locator("code")).to_have_text("88")
+    expect(pinned(page, "gone")).to_contain_text("no value")
+
+
+def test_scopes_stand_side_by_side_where_there_is_room(open_page, told):
+    page = open_page(told, "?seq=5")
+    columns = page.locator(".scope-column")
+    assert len({box["x"] for box in (columns.nth(at).bounding_box() for at in range(4)) if box}) == 1
+    page.keyboard.press("b")
+    expect(page.locator("#column-timeline")).to_be_hidden()
+    boxes = [columns.nth(at).bounding_box() for at in range(4)]
+    assert len({box["x"] for box in boxes if box}) == 4
+    assert len({box["y"] for box in boxes if box}) == 1
+    page.reload()
+    expect(page.locator("#column-timeline")).to_be_hidden()
+    page.get_by_role("button", name="Wide board").click()
+    expect(page.locator("#column-timeline")).to_be_visible()
+
+
+def test_hints_and_drift_stand_beside_their_keys_now_and_are_hidden_by_kind(open_page, story):
+    seeded = Story("s2", {"seed": 1})
+    seeded.says("a", delta={"tmp_rows": [1]})
+    page = open_page(seeded)
+    hint = entry(page, "tmp_rows").locator(".hint")
+    expect(hint).to_contain_text("may be intermediate data")
+    expect(entry(page, "seed").locator(".hint")).to_contain_text("drift: initial state")
+    expect(page.get_by_role("link", name="1 hint at the state")).to_be_visible()
+    page.keyboard.press("[")
+    expect(hint).to_have_count(0)
+    page.keyboard.press("Escape")
+    hint.locator("summary").click()
+    hint.get_by_role("button", name="Hide hints of this kind").click()
+    expect(hint).to_have_count(0)
+    page.get_by_role("link", name="No hints at the state").click()
+    dialog = page.locator("#dialog[open]")
+    dialog.get_by_role("button", name="Show beside keys again").click()
+    dialog.get_by_role("link", name="Close").click()
+    expect(hint).to_have_count(1)
+
+
+def test_the_board_follows_now_and_stays_at_a_past_event(open_page, told):
+    page, reader = open_page(told), open_page(told, "?seq=3")
+    entry(page, "tree").evaluate(KEEP)
+    told.says("more", delta={"n": 41, "new": 1})
+    expect(entry(page, "n")).to_contain_text("41")
+    expect(entry(page, "n")).to_have_class(re.compile("is-fresh"))
+    expect(entry(page, "new")).to_be_visible()
+    assert entry(page, "tree").evaluate(IS_KEPT)
+    expect(entry(reader, "n").locator(".since")).to_contain_text("41")
+    expect(title(reader)).to_have_text("State at event 3")
+    expect(entry(reader, "n").locator("> code")).to_have_text("3")
