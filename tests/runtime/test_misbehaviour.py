@@ -67,7 +67,7 @@ async def test_what_waits_for_a_blocked_process_is_run_by_the_next_one(stage: St
 
 async def test_a_killed_process_crashes_its_run_at_once(stage: Stage):
     session = await stage.session("talker")
-    run = await stage.start(session, "say " + " ".join(["word"] * 200), streaming=True)
+    run = await stage.start(session, "say " + " ".join(["word"] * 600), streaming=True)
     await stage.first_text(run, "talker")
     reader = asyncio.create_task(stage.frames(run, "talker"))
     pid = await pid_of(stage, "talker")

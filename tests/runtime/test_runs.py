@@ -254,7 +254,7 @@ async def test_what_the_process_refuses_is_said_in_its_words(stage: Stage):
 
 async def test_cancelling_a_run_that_listens_ends_it_and_nothing_else(stage: Stage):
     session, other = await stage.session("talker"), await stage.session("talker")
-    words = " ".join(["word"] * 200)
+    words = " ".join(["word"] * 600)
     run = await stage.start(session, f"say {words}", streaming=True)
     beside = await stage.start(other, "say one two three four five")
     await stage.first_text(run, "talker")
@@ -271,7 +271,7 @@ async def test_cancelling_a_run_that_listens_ends_it_and_nothing_else(stage: Sta
 
 async def test_cancelling_a_queued_run_takes_it_out_of_the_queue(stage: Stage):
     session = await stage.session("talker")
-    words = " ".join(["word"] * 20)
+    words = " ".join(["word"] * 60)
     running = await stage.start(session, f"say {words}")
     queued = await stage.start(session, "say never")
 
@@ -305,7 +305,7 @@ async def test_cancelling_a_run_that_has_ended_changes_nothing(stage: Stage):
 async def test_a_client_of_adk_that_goes_away_cancels_its_run(stage: Stage):
     session = await stage.session("talker")
     client = await stage.supervisor.client("talker")
-    words = " ".join(["word"] * 200)
+    words = " ".join(["word"] * 600)
     body = {
         "appName": "talker",
         "userId": "ann",

@@ -157,7 +157,7 @@ async def test_an_agent_that_never_finishes_loading_is_ended(supervise, agents_d
 async def test_no_process_is_left_when_the_supervisor_ends(supervise):
     async with supervise() as stage:
         pids = [await pid_of(stage, app) for app in ("talker", "napper")]
-        talk = await stage.start(await stage.session("talker"), "say " + " ".join(["word"] * 200))
+        talk = await stage.start(await stage.session("talker"), "say " + " ".join(["word"] * 600))
         napping = await stage.session("napper")
         nap = await stage.start(napping, 'call nap {"seconds": 120}')
         await until(lambda: read_events(napping), lambda events: len(events) == 2)
