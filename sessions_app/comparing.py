@@ -21,7 +21,7 @@ from django.db.models.lookups import (
 )
 
 from sessions_app import jsonsql, state
-from sessions_app.jsonsql import START, STRING, At, Number, Start
+from sessions_app.jsonsql import OTHER, START, STRING, At, Number, Start
 from sessions_app.query import StateTerm
 
 EXACT_INTEGER = 2**53
@@ -51,10 +51,10 @@ def compared(column: str, term: StateTerm) -> Q:
     return is_there & (~equal | Q(IsNull(Number(value), True)) if _is_number(term.value) else ~equal)
 
 
-def marked(term: StateTerm) -> Q | None:
-    """Return the condition on the marks of all values that a term may ask for; None: marks say nothing of them."""
+def marked(term: StateTerm) -> Q:
+    """Return the condition on the marks of all values that a term may ask for."""
     if term.path:
-        return None
+        return Q(mark__startswith=OTHER)
     if term.op == "=":
         return Q(mark=_mark(term.value))
     if term.op in _NUMERIC:
@@ -70,7 +70,7 @@ def marked(term: StateTerm) -> Q | None:
 
 def is_told_by_marks(term: StateTerm) -> bool:
     """Tell whether every value with a mark that `marked` asks for is as the term says."""
-    if term.op in ("~", "!="):
+    if term.path or term.op in ("~", "!="):
         return False
     if term.op != "=":
         return True

@@ -44,19 +44,30 @@ def place(session_pk: int, seq: int) -> int:
     return key
 
 
-def put(entries: Iterable[tuple[int, Sequence[str]]]) -> None:
-    """Index the words of events by their places, in place of what was there."""
+class Entry(NamedTuple):
+    """An event to be found. `fresh` are those of its words that no entry before it, of this session and batch, has.
+
+    They make the entries of a word few where only sessions are asked for.
+    """
+
+    place: int
+    words: Sequence[str]
+    fresh: set[str]
+
+
+def put(entries: Iterable[Entry]) -> None:
+    """Index events, in place of what was there."""
     with connection.cursor() as cursor:
         if connection.vendor == SQLITE:
             cursor.executemany(
-                "INSERT OR REPLACE INTO event_words (rowid, owner, words) VALUES (%s, '', %s)",
-                [(key, " ".join(words)) for key, words in entries],
+                "INSERT OR REPLACE INTO event_words (rowid, owner, words) VALUES (%s, %s, %s)",
+                [(key, " ".join(fresh), " ".join(words)) for key, words, fresh in entries],
             )
         else:
             cursor.executemany(
                 f"INSERT INTO {_TABLE} (id, words) VALUES (%s, %s::tsvector)"
                 " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
-                [(key, search.tsvector(words)) for key, words in entries],
+                [(key, search.tsvector(words, fresh)) for key, words, fresh in entries],
             )
 
 
@@ -85,7 +96,7 @@ def sessions(wanted: Term, limit: int) -> Found:
         while looked < limit:
             cursor.execute(
                 f"SELECT {key} FROM {table} WHERE {match} AND {key} < %s ORDER BY {key} DESC LIMIT {SKIPPED}",
-                [_expression([wanted]), before],
+                [_fresh(wanted), before],
             )
             keys = [row[0] for row in cursor.fetchall()]
             found.update(place >> SEQ_BITS for place in keys)
@@ -168,6 +179,15 @@ def _expression(wanted: Sequence[Term], *, every: bool = True) -> str:
 
 def _last(session_pk: str) -> str:
     return f"(({session_pk} << {SEQ_BITS}) + {MAX_SEQ})"
+
+
+def _fresh(wanted: Term) -> str:
+    """Return the expression for entries in which a word is fresh; of more words side by side, for all entries."""
+    if len(wanted.tokens) > 1:
+        return _expression([wanted])
+    if connection.vendor == SQLITE:
+        return f"owner : ({search.fts5([wanted])})"
+    return search.tsquery([wanted], label="A")
 
 
 def _range(session_pk: int) -> tuple[int, int]:

@@ -40,11 +40,17 @@ from sessions_app.models import (
 )
 from sessions_app.query import Field, Query, StateTerm, Term, When, Word, moment, span
 
-FEW = 20_000
-"""Sessions that a term may be answered by their keys; of more, a list finds a page soon enough by itself."""
+FEW = 10_000
+"""Sessions by whose keys a term is answered; of more, a list finds a page soon enough by itself."""
 
-LOOKED_AT = 50_000
-"""Entries of an index that are read to learn which sessions those are."""
+FEW_TO_CHECK = 1_000
+"""The same where each key is looked up again."""
+
+MANY = 200_000
+"""Sessions by whose keys a term is answered that asks for the others, which may be far between."""
+
+ENTRIES = 3
+"""Entries of an index, for each of these, that are read to learn which sessions they are."""
 
 TAIL_SESSIONS = 200
 TAIL_EVENTS = 500
@@ -71,7 +77,7 @@ def narrowed(rows: QuerySet[AgentSession], wanted: Query) -> QuerySet[AgentSessi
     seen = _Tail()
     keys: set[int] | None = None
     for term in wanted.terms:
-        answer = _answer(term, seen)
+        answer = _answer(term, seen, MANY if term.negated else FEW)
         if isinstance(answer, Q):
             rows = rows.filter(~answer if term.negated else answer)
         elif term.negated:
@@ -182,34 +188,35 @@ class _Tail:
 # Terms about sessions
 
 
-def _answer(term: Term, seen: _Tail) -> Q | set[int]:
-    """Return the sessions of a term, without its negation: their keys, or a condition."""
+def _answer(term: Term, seen: _Tail, most: int) -> Q | set[int]:
+    """Return the sessions of a term, without its negation: their keys, at most so many, or else a condition."""
     if isinstance(term, Word):
-        return _with_word(term.text, seen)
+        return _with_word(term.text, seen, most)
     if isinstance(term, StateTerm):
-        return _with_state(term, seen)
+        return _with_state(term, seen, most)
     if term.name in _TRAITS:
-        return _with_trait(term.name, term.value, seen)
+        return _with_trait(term.name, term.value, seen, most)
     if term.name == "key":
-        return _with_state(_written(term.value), seen)
+        return _with_state(_written(term.value), seen, most)
     if term.name == "tag":
-        return _keys_or_condition(SessionTag.objects.filter(name=" ".join(term.value.casefold().split())))
+        name = " ".join(term.value.casefold().split())
+        return _keys_or_condition(SessionTag.objects.filter(name=name), most)
     if term.name == "is":
         return _ARE[term.value]()
     return _COLUMNS[term.name](term)
 
 
-def _with_word(text: str, seen: _Tail) -> Q | set[int]:
+def _with_word(text: str, seen: _Tail, most: int) -> Q | set[int]:
     """Find a word or phrase in the events, the title or the id."""
     named = Q(session_id=text) | Q(title__icontains=text)
     titled = AgentSession.objects.filter(Q(session_id=text) | ~Q(title="") & Q(title__icontains=text))
     wanted = search.phrase(text)
     if wanted is None:
         return named
-    found = event_index.sessions(wanted, LOOKED_AT)
+    found = event_index.sessions(wanted, ENTRIES * most)
     pks = {event.session_id for event in seen.with_words(wanted)}
-    if found.is_all and len(found.pks) <= FEW:
-        return found.pks | pks | set(titled.values_list("pk", flat=True)[:FEW])
+    if found.is_all and len(found.pks) <= most:
+        return found.pks | pks | set(titled.values_list("pk", flat=True)[:most])
     return Q(Holds(F("pk"), wanted)) | Q(pk__in=pks) | named
 
 
@@ -228,15 +235,15 @@ def _trait(name: str, value: str) -> tuple[QuerySet[SessionTrait], Callable[[fou
     return rows.filter(value=short), lambda trait: trait == (name, short)
 
 
-def _with_trait(name: str, value: str, seen: _Tail) -> Q | set[int]:
+def _with_trait(name: str, value: str, seen: _Tail, most: int) -> Q | set[int]:
     rows, matches = _trait(name, value)
-    return _keys_or_condition(rows, {event.session_id for event in seen.with_trait(matches)})
+    return _keys_or_condition(rows, most, {event.session_id for event in seen.with_trait(matches)})
 
 
-def _keys_or_condition(rows: QuerySet[Any], tail: Iterable[int] = ()) -> Q | set[int]:
+def _keys_or_condition(rows: QuerySet[Any], most: int, tail: Iterable[int] = ()) -> Q | set[int]:
     """Return the sessions that rows point to, and those of the tail."""
-    pks = list(rows.values_list("session", flat=True)[: FEW + 1])
-    if len(pks) <= FEW:
+    pks = list(rows.values_list("session", flat=True)[: most + 1])
+    if len(pks) <= most:
         return {*pks, *tail}
     return Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=set(tail))
 
@@ -350,19 +357,18 @@ def _written(name: str) -> StateTerm:
     return StateTerm(scope, key, when=When.EVER)
 
 
-def _with_state(term: StateTerm, seen: _Tail) -> Q | set[int]:
+def _with_state(term: StateTerm, seen: _Tail, most: int) -> Q | set[int]:
     """Return the sessions whose state is or was as the term says. Missing and never are what is not, now or ever."""
     if term.when is When.MISSING:
         return ~_is_now(term)
-    if term.when is When.NEVER:
-        return ~_condition(_was_ever(term, seen))
     if term.when is When.EVER:
-        return _was_ever(term, seen)
-    return _keys_now(term, seen)
-
-
-def _condition(answer: Q | set[int]) -> Q:
-    return answer if isinstance(answer, Q) else _among(answer)
+        return _was_ever(term, seen, most)
+    if term.when is When.NOW:
+        return _keys_now(term, seen)
+    if not term.op:
+        return ~_is_now(term) & ~_is_in_ledger(term)  # what is there now spares a look at the ledger
+    was = _was_ever(term, seen, MANY)
+    return ~(was if isinstance(was, Q) else _among(was))
 
 
 def _is_now(term: StateTerm) -> Q:
@@ -376,42 +382,51 @@ def _is_now(term: StateTerm) -> Q:
 
 def _keys_now(term: StateTerm, seen: _Tail) -> Q | set[int]:
     """Answer by keys where the index of values knows few owners that ever had such a value."""
-    had = _owners_ever(term, seen)
+    had = _owners_ever(term, seen, FEW_TO_CHECK)
     if had is None:
         return _is_now(term)
     rows = _STATE_ROWS[term.scope].filter(key_id=state.key_id(term.key), owner__in=_list_of(had))
     owners = set(rows.filter(compared("value", term)).values_list("owner", flat=True))
-    return _sessions_of(term.scope, owners)
+    return _sessions_of(term.scope, owners, FEW)
 
 
-def _was_ever(term: StateTerm, seen: _Tail) -> Q | set[int]:
-    had = _owners_ever(term, seen)
-    if had is not None:
-        return _sessions_of(term.scope, had)
-    rows = StateChange.objects.filter(scope=term.scope, key_id=state.key_id(term.key), removed=False)
-    rows = rows.filter(compared("value", term), owner_id=OuterRef("pk"))
+def _was_ever(term: StateTerm, seen: _Tail, most: int) -> Q | set[int]:
+    had = _owners_ever(term, seen, most)
+    return _is_in_ledger(term) if had is None else _sessions_of(term.scope, had, most)
+
+
+def _is_in_ledger(term: StateTerm) -> Q:
+    """Return the condition that a value was written which is as the term says."""
+    rows = _written_values(term).filter(owner_id=OuterRef("pk"))
     if term.scope is Scope.SESSION:
         return Q(Exists(rows))
     owners = _OWNERS[term.scope].filter(_own_by_reference(term.scope))
     return Q(Exists(owners.filter(Exists(rows))))
 
 
-def _owners_ever(term: StateTerm, seen: _Tail) -> set[int] | None:
+def _written_values(term: StateTerm) -> QuerySet[StateChange]:
+    """Return the rows of the ledger that a term asks for; a key was written when it has any: no row itself is read."""
+    rows = StateChange.objects.filter(scope=term.scope, key_id=state.key_id(term.key))
+    return rows.filter(compared("value", term), removed=False) if term.op or term.path else rows
+
+
+def _owners_ever(term: StateTerm, seen: _Tail, most: int) -> set[int] | None:
     """Return the owners whose key ever had such a value, by the index of values; None: it cannot tell, or of too many.
 
     For what is now, that they may have had it is enough.
     """
     marks = marked(term)
-    if marks is None or not seen.has_all:
+    if not seen.has_all:
         return None
     rows = StateValue.objects.filter(marks, scope=term.scope, key_id=state.key_id(term.key))
-    found = list(rows.values_list("owner_id", flat=True)[: LOOKED_AT + 1])
+    found = list(rows.values_list("owner_id", flat=True)[: ENTRIES * most + 1])
     owners = set(found)
-    if len(found) > LOOKED_AT or len(owners) > FEW:
+    if len(found) > ENTRIES * most or len(owners) > most:
         return None
     if term.when is not When.NOW and not is_told_by_marks(term):
-        changes = StateChange.objects.filter(scope=term.scope, key_id=state.key_id(term.key), removed=False)
-        changes = changes.filter(compared("value", term), owner_id__in=_list_of(owners))
+        if len(owners) > FEW_TO_CHECK:
+            return None
+        changes = _written_values(term).filter(owner_id__in=_list_of(owners))
         owners = set(changes.values_list("owner_id", flat=True))
     return owners | seen.owners(term)
 
@@ -432,27 +447,27 @@ def _own_by_reference(scope: Scope) -> Q:
     return Q(**{name: OuterRef(name) for name in _IDENTITY[scope]})
 
 
-def _sessions_of(scope: Scope, owners: set[int]) -> Q | set[int]:
+def _sessions_of(scope: Scope, owners: set[int], most: int) -> Q | set[int]:
     """Return the sessions that read the state of these owners."""
     if scope is Scope.SESSION or not owners:
         return owners
     rows = _OWNERS[scope].filter(pk__in=_list_of(owners))
-    found = _joined(scope, owners)
-    if len(found) <= FEW:
+    found = _joined(scope, owners, most)
+    if len(found) <= most:
         return set(found)
     return Q(Exists(rows.filter(_own_by_reference(scope))))
 
 
-def _joined(scope: Scope, owners: set[int]) -> list[int]:
-    """Return sessions of owners, at most one more than `FEW`. Sessions name their owners and do not point to them."""
+def _joined(scope: Scope, owners: set[int], most: int) -> list[int]:
+    """Return sessions of owners, at most one more than so many. Sessions name their owners, they do not point there."""
     table, session = (model._meta.db_table for model in (_OWNERS[scope].model, AgentSession))
     same = " AND ".join(f"s.{name} = o.{name}" for name in _IDENTITY[scope])
     listed, given = _listed(owners)
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT s.id FROM {table} o CROSS JOIN {session} s WHERE o.id IN ({listed}) AND {same}"  # noqa: S608
-            f" LIMIT {FEW + 1}",
-            [given],
+            " LIMIT %s",
+            [given, most + 1],
         )
         return [pk for (pk,) in cursor.fetchall()]
 

@@ -34,7 +34,7 @@ class Piece:
     session_pk: int
     start: int
     end: int
-    words: list[tuple[int, list[str]]] = field(default_factory=list)
+    words: list[event_index.Entry] = field(default_factory=list)
     traits: dict[found_by.Trait, int] = field(default_factory=dict)
     values: list[StateValue] = field(default_factory=list)
 
@@ -126,8 +126,12 @@ def _piece(pk: int, start: int, last: int, room: int) -> Piece:
     columns = rows.values_list("seq", "kind", "author", "summary", "data")
     events = list(columns[:room])
     piece = Piece(pk, start, events[-1][0] if len(events) == room else last)
+    seen: set[str] = set()
     for seq, kind, author, summary, data in events:
-        piece.words.append((event_index.place(pk, seq), search.tokens(found_by.text_of(data))))
+        words = search.tokens(found_by.text_of(data))
+        fresh = set(words) - seen
+        seen |= fresh
+        piece.words.append(event_index.Entry(event_index.place(pk, seq), words, fresh))
         piece.traits.update(dict.fromkeys(found_by.traits_of(kind, author, summary), seq))
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=piece.end, removed=False)
     wanted = changes.only("scope", "key_id", "owner_id", "value")

@@ -9,7 +9,7 @@ token, a longer one a phrase of tokens side by side.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, groupby, islice, pairwise
@@ -127,18 +127,28 @@ def fts5(wanted: Iterable[Term], *, every: bool = True) -> str:
     return (" AND " if every else " OR ").join(phrases)
 
 
-def tsquery(wanted: Iterable[Term], *, every: bool = True) -> str:
-    """Return PostgreSQL's tsquery for every term, or for any of them. Tokens hold no quotes."""
-    return (" & " if every else " | ").join(f"({_ts_phrase(term)})" for term in wanted)
+def tsquery(wanted: Iterable[Term], *, every: bool = True, label: str = "") -> str:
+    """Return PostgreSQL's tsquery for every term, or for any of them; only for words of a label, if one is given.
+
+    Tokens hold no quotes.
+    """
+    return (" & " if every else " | ").join(f"({_ts_phrase(term, label)})" for term in wanted)
 
 
-def tsvector(words: Iterable[str]) -> str:
-    """Return PostgreSQL's tsvector of a text's tokens, in the `simple` configuration: as they are."""
-    return " ".join(f"'{word}':{position}" for position, word in enumerate(words, 1))
+def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
+    """Return PostgreSQL's tsvector of a text's tokens, in the `simple` configuration: as they are.
+
+    Args:
+        words: the tokens.
+        labelled: those of them that get the label A.
+    """
+    marks = dict.fromkeys(labelled, "A")
+    return " ".join(f"'{word}':{position}{marks.get(word, '')}" for position, word in enumerate(words, 1))
 
 
-def _ts_phrase(term: Term) -> str:
-    return " <-> ".join(f"'{token}'" for token in term.tokens) + (":*" if term.prefix else "")
+def _ts_phrase(term: Term, label: str) -> str:
+    mark = f":{'*' if term.prefix else ''}{label}" if term.prefix or label else ""
+    return " <-> ".join(f"'{token}'" for token in term.tokens) + mark
 
 
 def _is_at(words: Sequence[str], start: int, wanted: Term) -> bool:
