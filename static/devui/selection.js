@@ -238,7 +238,11 @@ document.addEventListener("submit", (event) => {
 slider.addEventListener("input", () => pass(Number(slider.value)));
 slider.form.addEventListener("submit", (event) => event.preventDefault());
 
-addEventListener("popstate", ({ state }) => select(state?.event ?? seqOfAddress(), { push: false }));
+addEventListener("popstate", ({ state }) => {
+  clearTimeout(resting);
+  resting = 0; // the address is another one already
+  select(state?.event ?? seqOfAddress(), { push: false });
+});
 
 document.addEventListener("change", (event) => {
   if (!event.target.matches("input[name=tab], input[name=scope]")) return;
