@@ -54,7 +54,7 @@ def compared(column: str, term: StateTerm) -> Q:
 def marked(term: StateTerm) -> Q:
     """Return the condition on the marks of all values that a term may ask for."""
     if term.path:
-        return Q(mark__startswith=OTHER)
+        return _of_kind(OTHER)
     if term.op == "=":
         return Q(mark=_mark(term.value))
     if term.op in _NUMERIC:
@@ -98,12 +98,14 @@ def _in_order(value: Any, op: str, wanted: Any) -> Q:
     return {">": above & ~equal, ">=": above, "<": below, "<=": below | equal}[op]
 
 
+def _of_kind(kind: str) -> Q:
+    """Return the range of a type's marks: what follows its letter ends it."""
+    return Q(mark__gte=kind, mark__lt=chr(ord(kind) + 1))
+
+
 def _marks_in_order(op: str, mark: str) -> Q:
-    """Return a range of marks of one type: what follows a type's letter ends it."""
-    kind = mark[0]
-    if op in (">", ">="):
-        return Q(**{"mark__gt" if op == ">" else "mark__gte": mark, "mark__lt": chr(ord(kind) + 1)})
-    return Q(**{"mark__lt" if op == "<" else "mark__lte": mark, "mark__gte": kind})
+    lookup = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}[op]
+    return _of_kind(mark[0]) & Q(**{f"mark__{lookup}": mark})
 
 
 def _mark(value: Any) -> str:

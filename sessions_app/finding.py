@@ -49,6 +49,9 @@ FEW_TO_CHECK = 1_000
 MANY = 200_000
 """Sessions by whose keys a term is answered that asks for the others, which may be far between."""
 
+SAMPLE = 250
+"""Newest sessions that tell whether a condition is common."""
+
 ENTRIES = 3
 """Entries of an index, for each of these, that are read to learn which sessions they are."""
 
@@ -89,13 +92,25 @@ def narrowed(rows: QuerySet[AgentSession], wanted: Query) -> QuerySet[AgentSessi
 
 def in_session(session: AgentSession, wanted: Query) -> QuerySet[Event]:
     """Return the events of a session that a query's terms about events ask for, oldest first. Others are left out."""
-    rows = Event.objects.filter(session=session)
-    seen = _Tail(session)
-    for term in wanted.terms:
-        condition = _of_event(term, session, seen)
-        if condition is not None:
-            rows = rows.exclude(condition) if term.negated else rows.filter(condition)
-    return rows.order_by("seq")
+    return InSession(session, wanted).between(1, session.last_seq)
+
+
+class InSession:
+    """A query within a session. A stretch of it is cheaper than the whole where a word is in most of its events."""
+
+    def __init__(self, session: AgentSession, wanted: Query) -> None:
+        self.session = session
+        self.wanted = wanted
+        self._seen = _Tail(session)
+
+    def between(self, first: int, last: int) -> QuerySet[Event]:
+        """Return the events from a seq to another that match, oldest first."""
+        rows = Event.objects.filter(session=self.session, seq__gte=first, seq__lte=last)
+        for term in self.wanted.terms:
+            condition = _of_event(term, self.session, self._seen, first, last)
+            if condition is not None:
+                rows = rows.exclude(condition) if term.negated else rows.filter(condition)
+        return rows.order_by("seq")
 
 
 def not_of_events(wanted: Query) -> list[Term]:
@@ -213,11 +228,20 @@ def _with_word(text: str, seen: _Tail, most: int) -> Q | set[int]:
     wanted = search.phrase(text)
     if wanted is None:
         return named
-    found = event_index.sessions(wanted, ENTRIES * most)
+    holds = Q(Holds(F("pk"), wanted))
+    found = event_index.sessions(wanted, ENTRIES * FEW)
+    if not found.is_all and most > FEW and not _is_common(~holds):
+        found = event_index.sessions(wanted, ENTRIES * most)
     pks = {event.session_id for event in seen.with_words(wanted)}
     if found.is_all and len(found.pks) <= most:
         return found.pks | pks | set(titled.values_list("pk", flat=True)[:most])
-    return Q(Holds(F("pk"), wanted)) | Q(pk__in=pks) | named
+    return holds | Q(pk__in=pks) | named
+
+
+def _is_common(condition: Q) -> bool:
+    """Tell whether enough of the newest sessions are so that a list soon finds a page of them."""
+    newest = AgentSession.objects.filter(realm="").order_by("-updated_at", "-pk").values("pk")[:SAMPLE]
+    return AgentSession.objects.filter(condition, pk__in=newest).count() * 5 >= SAMPLE
 
 
 _TRAITS = frozenset({"kind", "author", "tool", "error"})
@@ -419,9 +443,10 @@ def _owners_ever(term: StateTerm, seen: _Tail, most: int) -> set[int] | None:
     if not seen.has_all:
         return None
     rows = StateValue.objects.filter(marks, scope=term.scope, key_id=state.key_id(term.key))
-    found = list(rows.values_list("owner_id", flat=True)[: ENTRIES * most + 1])
-    owners = set(found)
-    if len(found) > ENTRIES * most or len(owners) > most:
+    owners = _at_most(rows, FEW)
+    if owners is None and most > FEW and not _is_common(~_is_in_ledger(term)):
+        owners = _at_most(rows, most)
+    if owners is None or len(owners) > most:
         return None
     if term.when is not When.NOW and not is_told_by_marks(term):
         if len(owners) > FEW_TO_CHECK:
@@ -429,6 +454,11 @@ def _owners_ever(term: StateTerm, seen: _Tail, most: int) -> set[int] | None:
         changes = _written_values(term).filter(owner_id__in=_list_of(owners))
         owners = set(changes.values_list("owner_id", flat=True))
     return owners | seen.owners(term)
+
+
+def _at_most(rows: QuerySet[StateValue], most: int) -> set[int] | None:
+    found = list(rows.values_list("owner_id", flat=True)[: ENTRIES * most + 1])
+    return set(found) if len(found) <= ENTRIES * most else None
 
 
 _STATE_ROWS: dict[Scope, QuerySet[Any]] = {
@@ -495,10 +525,10 @@ def _is_of_events(term: Field) -> bool:
     return term.name in EVENT_FIELDS and (term.name != "is" or term.value == "error")
 
 
-def _of_event(term: Term, session: AgentSession, seen: _Tail) -> Q | None:
+def _of_event(term: Term, session: AgentSession, seen: _Tail, first: int, last: int) -> Q | None:
     """Return the condition on a session's events, without the term's negation; None: it says nothing about them."""
     if isinstance(term, Word):
-        return _events_with_word(term.text, session, seen)
+        return _events_with_word(term.text, session, seen, first, last)
     if isinstance(term, StateTerm):
         return _events_writing(session, term)
     if term.name == "key":
@@ -506,12 +536,12 @@ def _of_event(term: Term, session: AgentSession, seen: _Tail) -> Q | None:
     return _EVENTS[term.name](term.value) if _is_of_events(term) else None
 
 
-def _events_with_word(text: str, session: AgentSession, seen: _Tail) -> Q:
+def _events_with_word(text: str, session: AgentSession, seen: _Tail, first: int, last: int) -> Q:
     wanted = search.phrase(text)
     if wanted is None:
         return Q(pk__in=[])
     tail = [event.seq for event in seen.with_words(wanted)]
-    return Q(seq__in=event_index.seqs(session.pk, wanted)) | Q(seq__in=tail)
+    return Q(seq__in=event_index.seqs(session.pk, wanted, first, last)) | Q(seq__in=tail)
 
 
 def _events_writing(session: AgentSession, term: StateTerm) -> Q:
