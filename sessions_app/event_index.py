@@ -135,12 +135,12 @@ class Holds(Func):
         return sql, (expression, *params, *params)
 
 
-def seqs(session_pk: int, wanted: Term) -> RawSQL:
-    """Return the seqs of a session's events that hold a term, as a subquery."""
+def seqs(session_pk: int, wanted: Term, first: int = 0, last: int = MAX_SEQ) -> RawSQL:
+    """Return the seqs of a session's events that hold a term, from the first to the last, as a subquery."""
     table, key, match = _names()
     return RawSQL(  # noqa: S611 - names of our own
         f"SELECT {key} & {MAX_SEQ} FROM {table} WHERE {match} AND {key} BETWEEN %s AND %s",
-        [_expression([wanted]), *_range(session_pk)],
+        [_expression([wanted]), place(session_pk, first), place(session_pk, last)],
     )
 
 

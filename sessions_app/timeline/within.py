@@ -6,7 +6,10 @@ bound, and an index answers for words (see `finding`).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from django.db.models import QuerySet
 
@@ -25,6 +28,11 @@ NEWEST = 200
 """Events whose kinds, authors and tools are read from the events themselves, because no index has them yet."""
 
 MOST_KEYS = 300
+
+STRETCH = 10_000
+"""Events that are looked at first."""
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +102,97 @@ class Chip:
     is_on: bool
 
 
-def hits(session: AgentSession, query: Query) -> QuerySet[Event]:
-    """Return the events that a query finds, oldest first, without their bodies."""
-    return finding.in_session(session, query).defer("data", "private")
+class Search:
+    """A query within a session, answered stretch by stretch from where it is looked at: each is ten times the last.
+
+    So where most events match few of them are looked at, and where few do the whole is looked at hardly more than once.
+    """
+
+    def __init__(self, session: AgentSession, query: Query) -> None:
+        self._low, self._high = _reach(session, query)
+        self._events = finding.InSession(session, query)
+
+    def after(self, seq: int, most: int) -> list[Event]:
+        """Return the first hits behind `seq`, as rows of a timeline."""
+        return _taken((self._rows(*place) for place in self._upwards(seq)), most)
+
+    def before(self, seq: int, most: int) -> list[Event]:
+        """Return the last hits before `seq`, the latest first."""
+        return _taken((self._rows(*place).reverse() for place in self._downwards(seq)), most)
+
+    def seqs_after(self, seq: int, most: int) -> list[int]:
+        """Return the seqs of the first hits behind `seq`."""
+        return _taken((self.seqs_between(*place) for place in self._upwards(seq)), most)
+
+    def seqs_before(self, seq: int, most: int) -> list[int]:
+        """Return the seqs of the last hits before `seq`, the latest first."""
+        return _taken((self.seqs_between(*place).reverse() for place in self._downwards(seq)), most)
+
+    def seqs_between(self, first: int, last: int) -> QuerySet[Event, int]:
+        """Return the seqs of the hits from a seq to another."""
+        return self._rows(first, last).values_list("seq", flat=True)
+
+    def _rows(self, first: int, last: int) -> QuerySet[Event]:
+        return self._events.between(first, last).defer("data", "private")
+
+    def _upwards(self, seq: int) -> Iterator[tuple[int, int]]:
+        size, seq = STRETCH, max(seq, self._low - 1)
+        while seq < self._high:
+            end = min(seq + size, self._high)
+            yield seq + 1, end
+            seq, size = end, size * 10
+
+    def _downwards(self, seq: int) -> Iterator[tuple[int, int]]:
+        size, seq = STRETCH, min(seq, self._high + 1)
+        while seq > self._low:
+            start = max(self._low, seq - size)
+            yield start, seq - 1
+            seq, size = start, size * 10
+
+
+def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
+    """Return the seqs between which hits can stand, by what the index knows of the session's authors and tools.
+
+    It knows the newest event that has each. What it does not know can only be in what it has not read yet.
+    """
+    low, high = 1, session.last_seq
+    named = {
+        (term.name, found_by.cut(term.value))
+        for term in query.fields
+        if term.name in ("author", "tool") and not term.negated
+    }
+    if not named:
+        return low, high
+    traits = SessionTrait.objects.filter(session=session, name__in=("author", "tool"))
+    known = {
+        (name, value): seq
+        for name, value, seq in traits.filter(value__in=[value for _, value in named]).values_list(
+            "name", "value", "seq"
+        )
+    }
+    unread = session.indexed_seq < session.last_seq
+    for pair in named:
+        if pair not in known:
+            low = max(low, session.indexed_seq + 1)
+        elif not unread:
+            high = min(high, known[pair])
+    return low, high
+
+
+def _taken(pieces: Iterable[QuerySet[Event, Row]], most: int) -> list[Row]:
+    """Return what the first of the pieces that have something hold, at most so many."""
+    found: list[Row] = []
+    for piece in pieces:
+        found += piece[: most - len(found)]
+        if len(found) >= most:
+            break
+    return found
 
 
 def found(
     session: AgentSession, query: Query, *, selected: int = 0, at: int = 0, stretch: tuple[int, int] = (0, 0)
 ) -> Found:
-    """Return what a query finds in a session. Six queries.
+    """Return what a query finds in a session.
 
     Args:
         session: where it searches.
@@ -111,62 +201,63 @@ def found(
         at: seq of the event from which on the next hit is looked for when none is open.
         stretch: the seqs between which the hits are listed.
     """
-    rows = finding.in_session(session, query).values_list("seq", flat=True)
-    count = rows[: MOST_COUNTED + 1].count()
+    search = Search(session, query)
     first, last = stretch
+    seqs = search.seqs_after(0, MOST_COUNTED + 1)
+    beyond = selected or max(0, at - 1)
+    if len(seqs) > MOST_COUNTED:
+        previous = search.seqs_before(selected or at, 1) or search.seqs_before(session.last_seq + 1, 1)
+        following = search.seqs_after(beyond, 1) or seqs
+        among = list(search.seqs_between(first, last)) if last else []
+    else:
+        previous = seqs[: bisect_left(seqs, selected or at)][-1:] or seqs[-1:]
+        following = seqs[bisect_right(seqs, beyond) :] or seqs
+        among = seqs[bisect_left(seqs, first) : bisect_right(seqs, last)]
+    counted = seqs[:MOST_COUNTED]
     return Found(
         query=query,
-        count=min(count, MOST_COUNTED),
-        capped=count > MOST_COUNTED,
-        number=_number(rows, selected) if count and selected else 0,
-        previous=_nearest(rows.reverse(), rows.reverse().filter(seq__lt=selected or at)) if count else 0,
-        next=_nearest(rows, rows.filter(seq__gt=selected or at - 1)) if count else 0,
-        among=list(rows.filter(seq__gte=first, seq__lte=last)[:MOST_COUNTED]) if count and last else [],
+        count=len(counted),
+        capped=len(seqs) > MOST_COUNTED,
+        number=counted.index(selected) + 1 if selected in counted else 0,
+        previous=previous[0] if previous else 0,
+        next=following[0] if following else 0,
+        among=among,
     )
 
 
-def _number(rows: QuerySet[Event, int], at: int) -> int:
-    """Return which of the hits an event is, if it is one that is counted."""
-    if not rows.filter(seq=at).exists():
-        return 0
-    number = rows.filter(seq__lte=at)[: MOST_COUNTED + 1].count()
-    return number if number <= MOST_COUNTED else 0
-
-
-def _nearest(everything: QuerySet[Event, int], beyond: QuerySet[Event, int]) -> int:
-    seq = beyond.first()
-    return (everything.first() if seq is None else seq) or 0
-
-
-def newest(session: AgentSession, rows: QuerySet[Event]) -> Window:
+def newest(session: AgentSession, query: Query) -> Window:
     """Return the last hits."""
-    return before(session, rows, session.last_seq + 1)
+    return before(session, query, session.last_seq + 1)
 
 
-def before(session: AgentSession, rows: QuerySet[Event], seq: int) -> Window:
+def before(session: AgentSession, query: Query, seq: int) -> Window:
     """Return the hits just before `seq`."""
-    events = list(rows.filter(seq__lt=seq).order_by("-seq")[: WINDOW + 1])
+    events = Search(session, query).before(seq, WINDOW + 1)
     shown = events[:WINDOW][::-1]
     start = shown[0].seq if len(events) > WINDOW else 1
     return HitWindow(shown, session.last_seq, (start, max(0, min(seq - 1, session.last_seq))))
 
 
-def after(session: AgentSession, rows: QuerySet[Event], seq: int) -> Window:
+def after(session: AgentSession, query: Query, seq: int) -> Window:
     """Return the hits just after `seq`."""
-    events = list(rows.filter(seq__gt=seq).order_by("seq")[: WINDOW + 1])
+    events = Search(session, query).after(seq, WINDOW + 1)
     shown = events[:WINDOW]
     end = shown[-1].seq if len(events) > WINDOW else session.last_seq
     return HitWindow(shown, session.last_seq, (seq + 1, end))
 
 
-def around(session: AgentSession, rows: QuerySet[Event], seq: int) -> Window:
+def around(session: AgentSession, query: Query, seq: int) -> Window:
     """Return the hits before and after `seq`, and itself when it is one."""
-    earlier = list(rows.filter(seq__lt=seq).order_by("-seq")[: WINDOW // 2 + 1])
-    later = list(rows.filter(seq__gte=seq).order_by("seq")[: WINDOW // 2 + 1])
-    start = 1 if len(earlier) <= WINDOW // 2 else earlier[WINDOW // 2 - 1].seq
-    end = session.last_seq if len(later) <= WINDOW // 2 else later[WINDOW // 2 - 1].seq
-    shown = [*earlier[: WINDOW // 2][::-1], *later[: WINDOW // 2]]
-    return HitWindow(shown, session.last_seq, (start, end))
+    search, half = Search(session, query), WINDOW // 2
+    earlier, later = search.before(seq, half + 1), search.after(seq - 1, half + 1)
+    start = earlier[half - 1].seq if len(earlier) > half else 1
+    end = later[half - 1].seq if len(later) > half else session.last_seq
+    return HitWindow([*earlier[:half][::-1], *later[:half]], session.last_seq, (start, end))
+
+
+def marked(session: AgentSession, query: Query, seqs: Collection[int]) -> set[int]:
+    """Return which of some events, which stand close together, a query finds."""
+    return set(Search(session, query).seqs_between(min(seqs), max(seqs)))
 
 
 def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:

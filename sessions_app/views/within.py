@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -59,16 +58,16 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
 
 def window(session: AgentSession, asked: Context) -> Window | None:
     """Return the window that is asked for when only hits are shown, else None."""
-    rows = _only(session, asked)
+    query, _ = _read(asked["q"])
     selected: Event | None = asked["selected"]
-    if rows is None:
+    if query.is_empty or not asked["only"]:
         return None
     if asked["before"] is not None:
-        return within.before(session, rows, asked["before"])
+        return within.before(session, query, asked["before"])
     if asked["after"] is not None:
-        return within.after(session, rows, asked["after"])
+        return within.after(session, query, asked["after"])
     place = selected.seq if selected and asked["around"] is None else asked["around"]
-    return within.newest(session, rows) if place is None else within.around(session, rows, place)
+    return within.newest(session, query) if place is None else within.around(session, query, place)
 
 
 def marks(session: AgentSession, asked: Context, shown: Window) -> Context:
@@ -81,10 +80,7 @@ def marks(session: AgentSession, asked: Context, shown: Window) -> Context:
     seqs = {event.seq for event in shown.events}
     if isinstance(shown, within.HitWindow):
         return {**context, "hit_seqs": seqs}
-    return {
-        **context,
-        "hit_seqs": set(within.hits(session, query).filter(seq__in=seqs).values_list("seq", flat=True)),
-    }
+    return {**context, "hit_seqs": within.marked(session, query, seqs)}
 
 
 def bar(session: AgentSession, asked: Context) -> Context:
@@ -111,11 +107,6 @@ def found(session: AgentSession, asked: Context) -> Context:
         stretch=(asked["first"] or 0, asked["last"] or 0),
     )
     return {**context, "found": what}
-
-
-def _only(session: AgentSession, asked: Context) -> QuerySet[Event] | None:
-    query, _ = _read(asked["q"])
-    return within.hits(session, query) if asked["only"] and not query.is_empty else None
 
 
 def _read(text: str) -> tuple[Query, QueryProblem | None]:

@@ -40,7 +40,7 @@ def page_of(story: Story, query: str = "") -> str:
 
 
 def seqs(story: Story, text: str) -> list[int]:
-    return list(within.hits(story.session, parse(text)).values_list("seq", flat=True))
+    return within.Search(story.session, parse(text)).seqs_after(0, 100)
 
 
 def shown(tree: Element) -> list[int]:
@@ -140,12 +140,12 @@ def test_hits_come_page_by_page(story, get):
 def test_a_window_around_an_event_holds_the_hits_near_it(story):
     for number in range(4 * WINDOW):
         story.says("needle" if number % 2 else "hay")
-    rows = within.hits(story.session, parse("needle"))
-    middle = within.around(story.session, rows, 2 * WINDOW + 1)
+    needle = parse("needle")
+    middle = within.around(story.session, needle, 2 * WINDOW + 1)
     assert len(middle.events) == WINDOW
     assert (middle.has_older, middle.has_newer) == (True, True)
     assert middle.events[WINDOW // 2 - 1].seq < 2 * WINDOW + 1 <= middle.events[WINDOW // 2].seq
-    start = within.around(story.session, rows, 1)
+    start = within.around(story.session, needle, 1)
     assert (start.first_shown, start.has_older, start.has_newer) == (1, False, True)
 
 
@@ -223,3 +223,33 @@ def test_nothing_hides_in_the_search(story, client):
         assert_shown(answer.content.decode(), query)
     completions = client.get(reverse("session-completions", kwargs={"pk": story.pk}), {"q": "author:"})
     assert_shown(completions.content.decode(), "completions")
+
+
+def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django_assert_max_num_queries):
+    story.says("x", author="cook")
+    indexing.index_all()
+    known, unknown = parse("author:cook"), parse("author:waiter")
+    assert within.found(story.session, known).among == []
+    assert within.found(story.session, unknown).count == 0
+    story.says("y", author="waiter")
+    story.says("z", author="cook")
+    assert within.found(story.session, unknown, stretch=(1, 3)).among == [2]
+    assert within.found(story.session, known, stretch=(1, 3)).among == [1, 3]
+    session = story.session
+    indexing.index_all()
+    session.refresh_from_db()
+    with django_assert_max_num_queries(1):
+        assert within.found(session, parse("tool:nothing author:cook")).count == 0
+
+
+@pytest.mark.parametrize("stretch", [1, 2, 7])
+def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
+    monkeypatch.setattr(within, "STRETCH", stretch)
+    search = within.Search(told.session, parse("rome"))
+    assert search.seqs_after(0, 9) == [5, 6, 8]
+    assert search.seqs_after(5, 1) == [6]
+    assert search.seqs_before(9, 9) == [8, 6, 5]
+    assert search.seqs_before(8, 1) == [6]
+    assert [event.seq for event in search.before(99, 2)] == [8, 6]
+    assert search.seqs_before(1, 5) == []
+    assert search.seqs_after(8, 5) == []
