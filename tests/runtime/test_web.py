@@ -95,8 +95,10 @@ def file(tmp_path) -> Path:
 def serve(agents_dir, file) -> Iterator[Callable[..., Web]]:
     started: list[Web] = []
 
-    def start(*arguments: str, folder: Path = agents_dir) -> Web:
-        process = command(str(folder), "--port", "0", *arguments, store=file)
+    def start(
+        *arguments: str, folder: Path = agents_dir, popen: type[subprocess.Popen[str]] = subprocess.Popen
+    ) -> Web:
+        process = command(str(folder), "--port", "0", *arguments, store=file, popen=popen)
         lines: list[str] = []
         assert process.stdout is not None
         while not (found := re.search(r"on (http://\S+?)/ ", "".join(lines))):
@@ -187,7 +189,7 @@ def test_demo_sessions_are_made_once_by_running_the_agents(serve, tmp_path, file
 
 
 def test_a_store_in_memory_is_gone_with_the_server(serve, file):
-    web = serve("--session_service_uri", "memory://")
+    web = serve("--session_service_uri", "memory://", popen=warm.Popen)
     assert "removed when the server ends" in "".join(web.lines)
     web.post("/apps/talker/users/ann/sessions", json={})
     web.end()
@@ -195,7 +197,7 @@ def test_a_store_in_memory_is_gone_with_the_server(serve, file):
 
 
 def test_the_folder_of_one_agent_can_be_served(serve, agents_dir):
-    assert serve(folder=agents_dir / "talker").get("/list-apps").json() == ["talker"]
+    assert serve(folder=agents_dir / "talker", popen=warm.Popen).get("/list-apps").json() == ["talker"]
 
 
 def test_a_runtime_can_be_started_by_hand(agents_dir, file):
@@ -260,7 +262,7 @@ def test_a_store_that_cannot_be_written_is_refused(file, agents_dir):
 
 
 def test_a_store_of_a_newer_version_is_refused(serve, file, agents_dir):
-    serve().end()
+    serve(popen=warm.Popen).end()
     with sqlite3.connect(file) as store:
         store.execute(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('sessions_app', '9999_later', '2099-01-01')"
