@@ -14,6 +14,8 @@ from sessions_app.models import AgentSession, AppState, UserState
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 
+pytestmark = pytest.mark.anywhere
+
 
 def rows(run):
     return list(

@@ -20,6 +20,8 @@ from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.imports import Report, import_location
 from sessions_app.models import AgentSession, StateChange, UserState
 
+pytestmark = pytest.mark.anywhere
+
 
 def said(text: str, role: str = "model") -> types.Content:
     return types.Content(role=role, parts=[types.Part(text=text)])

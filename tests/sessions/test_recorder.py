@@ -32,6 +32,8 @@ from sessions_app.models import StateChange, TempWrite
 from tests.fakes import ScriptedModel, call
 from tests.sessions.build import APP, USER, create, get
 
+pytestmark = pytest.mark.anywhere
+
 
 async def run(
     agent: BaseAgent,
