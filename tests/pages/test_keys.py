@@ -17,7 +17,8 @@ LOOK = """() => JSON.stringify([
     document.activeElement.outerHTML.slice(0, 300),
     [...document.querySelectorAll("dialog[open], details.menu[open]")].map((open) => open.outerHTML.length),
     [...document.querySelectorAll("main input")].map((input) => input.checked),
-    [...document.querySelectorAll("main [class]")].map((one) => [one.getAttribute("class"), one.ariaPressed, one.hidden]),
+    [...document.querySelectorAll("main [class]")].map((one) =>
+        [one.getAttribute("class"), one.ariaPressed, one.hidden]),
     document.getElementById("timeline-scroll")?.scrollTop,
     document.querySelector("main").innerText,
 ])"""
