@@ -1,0 +1,38 @@
+"""A new title reaches every window: the page of the session, the list beside another one."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from sessions_app import db, deletion, labels
+from tests.live.conftest import watching
+from tests.timeline.story import Story
+
+
+async def test_a_page_hears_of_a_new_title_and_of_its_session_being_deleted(story):
+    await db.write(story.asks, "Weather?")
+    async with watching(story.pk) as page:
+        told = await page.until(lambda message: message["type"] == "title")
+        assert told["name"] == "Weather?"
+        await db.write(labels.rename, story.pk, "A rainy\u202e day")
+        told = await page.until(lambda message: message["type"] == "title")
+        assert told["name"] == "A rainy\\u202e day"
+        await db.write(deletion.delete, [story.pk])
+        await page.until(lambda message: message["type"] == "gone")
+
+
+@pytest.mark.browser
+@pytest.mark.usefixtures("store")
+def test_a_session_renamed_in_one_window_has_its_new_name_in_the_others(open_page, story):
+    story.asks("Weather?")
+    other = Story("s2")
+    here, there, beside = open_page(story), open_page(story), open_page(other)
+    here.get_by_role("link", name="Rename the session").click()
+    here.get_by_role("dialog").get_by_label("Title").fill("A rainy day")
+    here.keyboard.press("Enter")
+    for page in (here, there):
+        expect(page.locator("#session-name")).to_have_text("A rainy day")
+        expect(page).to_have_title("A rainy day · DevUI")
+    expect(beside.locator("#siblings")).to_contain_text("A rainy day")
+    expect(here.locator("#dialog")).to_be_hidden()
