@@ -33,7 +33,7 @@ async function showRaw(changes) {
 }
 
 function showHit() {
-  document.getElementById("json-hit")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  document.getElementById("json-hit")?.scrollIntoView({ block: "center", inline: "nearest" });
 }
 
 let typing = 0;
