@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import IntegrityError, transaction
 
@@ -105,6 +106,18 @@ def recent(now: float | None = None) -> list[Batch]:
             batch = batches.setdefault(row.batch, Batch(row.batch, row.deleted_at, []))
             batch.sessions.append(row.session)
     return list(batches.values())
+
+
+def batch_with(now: float | None = None, **columns: Any) -> Batch | None:
+    """Return what can come back that has a session of these columns, such as its `pk`; the newest of several."""
+    moment = time.time() if now is None else now
+    wanted = {f"session__{name}": value for name, value in columns.items()}
+    rows = DeletedSession.objects.filter(deleted_at__gte=moment - KEPT_S)
+    found = rows.filter(**wanted).order_by("-deleted_at").first()
+    if found is None:
+        return None
+    together = rows.filter(batch=found.batch).select_related("session").order_by("pk")
+    return Batch(found.batch, found.deleted_at, [row.session for row in together])
 
 
 def _set_aside(session: AgentSession, batch: Batch) -> None:

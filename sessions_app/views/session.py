@@ -14,12 +14,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from devui.http import wants_partial
-from sessions_app import expiry, lineage
+from sessions_app import deletion, expiry, lineage
 from sessions_app.errors import EventMissing, SessionMissing
 from sessions_app.forms import ManyTexts
 from sessions_app.keeping import mirror_of
 from sessions_app.models import AgentSession, Event
-from sessions_app.realms import in_own_realm, is_kept
+from sessions_app.realms import in_own_realm, is_kept, present
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.board import Seen, board
 from sessions_app.timeline.difference import differences
@@ -88,12 +88,14 @@ def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> 
 @require_safe
 def by_key(request: HttpRequest, pk: int) -> HttpResponse:
     """Show a session by its key: one of a realm, or one whose ids cannot stand in a path."""
-    session = expiry.with_ttl(AgentSession.objects.select_related("mirrored").filter(pk=pk)).first()
+    rows = present(AgentSession.objects.select_related("mirrored").filter(pk=pk))
+    session = expiry.with_ttl(rows).first()
     if session is None:
         context = {
             "message": f"There is no session {pk}.",
             "hint": "It may have been deleted.",
             "code": SessionMissing.code,
+            "deleted": deletion.batch_with(pk=pk),
         }
         return render(request, "devui/sessions/missing.html", context, status=404)
     return _show(request, session)
@@ -286,6 +288,7 @@ def _no_session(request: HttpRequest, app_name: str, user_id: str, session_id: s
         "hint": "It may have been deleted, or belong to another user; ids are compared letter by letter.",
         "code": SessionMissing.code,
         "near": _near(app_name, session_id),
+        "deleted": deletion.batch_with(app_name=app_name, user_id=user_id, session_id=session_id),
     }
     return render(request, "devui/sessions/missing.html", context, status=404)
 

@@ -231,3 +231,16 @@ def test_attempts_are_not_exported(client: Client):
 def test_a_row_shows_how_long_the_session_took(get: Get):
     Story("s1").asks("Hello")
     assert table(get("/sessions/"))[0]["Duration"] == "1.00 s"
+
+
+def test_the_address_of_a_deleted_session_offers_to_bring_it_back(client: Client, get: Get):
+    first, second = Story("s1"), Story("s2")
+    client.post(ACTS, {"act": "delete", "session": [first.pk, second.pk]})
+    for address in ("/sessions/weather/ann/s1/", f"/sessions/id/{first.pk}/"):
+        offer = get(address, status=404).one("form", css="notice")
+        assert "It was deleted with 1 more" in offer.text
+    sent = {"next": offer.one("input", name="next").attrs["value"]}
+    back = client.post(offer.attrs["action"], sent)
+    assert back["Location"] == f"/sessions/id/{first.pk}/"
+    assert get(back["Location"])
+    assert not get("/sessions/id/999/", status=404).all("form", css="notice")
