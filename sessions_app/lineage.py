@@ -51,6 +51,12 @@ def origin_of(session: AgentSession) -> Origin | None:
     return Origin(**json.loads(session.lineage)) if session.lineage else None
 
 
+def parent_of(session: AgentSession) -> AgentSession | None:
+    """Return the session that a fork was made from; None also once that was deleted."""
+    parent = session.forked_from
+    return None if parent is None or realms.is_gone(parent) else parent
+
+
 def ancestors(session: AgentSession) -> list[Ancestor]:
     """Return the sessions that a fork's first events come from, nearest first; those deleted end the list."""
     found: list[Ancestor] = []

@@ -122,8 +122,9 @@ def _turns(left: AgentSession, right: AgentSession, query: Context) -> Context:
 
 def _choices(left: AgentSession) -> list[AgentSession]:
     """Return the sessions to compare with: relatives first, then the newest of the app."""
-    parent = [left.forked_from] if left.forked_from else []
-    found = {each.pk: each for each in (*parent, *lineage.forks_of(left), *siblings(left))}
+    parent = lineage.parent_of(left)
+    above = [parent] if parent else []
+    found = {each.pk: each for each in (*above, *lineage.forks_of(left), *siblings(left))}
     found.pop(left.pk, None)
     return list(found.values())
 

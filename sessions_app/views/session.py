@@ -139,7 +139,7 @@ def _frame(session: AgentSession, query: Context) -> Context:
         "is_kept": is_kept(session),
         "mirror": mirror_of(session),
         "origin": lineage.origin_of(session),
-        "parent": session.forked_from,
+        "parent": lineage.parent_of(session),
         "find": query["find"],
         "errors": windows.error_seqs(session),
     }
@@ -215,7 +215,7 @@ def _raw(session: AgentSession, query: Context) -> Context:
 def _relatives(session: AgentSession) -> Context:
     return {
         "origin": lineage.origin_of(session),
-        "parent": session.forked_from,
+        "parent": lineage.parent_of(session),
         "forks": lineage.forks_of(session),
         "in_own_realm": in_own_realm(session),
     }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from django.test import Client
 
+from sessions_app import deletion, purge
 from sessions_app.branches.fork import Wanted, fork
 from sessions_app.models import AgentSession, Event, UserState
 from sessions_app.runs import rows
@@ -161,15 +164,20 @@ def test_deleting_a_fork_with_state_of_its_own_deletes_its_private_world(client:
     story.asks("one")
     new = fork(story.pk, Wanted(own_realm=True))
     offer = link(get(f"/sessions/id/{new.pk}/"), "delete")
-    assert "So is all of its private world" in get(offer.attrs["href"]).one("p", css="soft").text
+    assert "all of its private world with it" in get(offer.attrs["href"]).one("p", css="soft").text
     assert client.post(offer.attrs["href"]).status_code == 302
+    assert not get("/sessions/?realm=fork/").all("a", css="row-link")
+    purge.remove_deleted(time.time() + 1)
     assert not AgentSession.objects.filter(pk=new.pk).exists()
     assert [row.owner.realm for row in UserState.objects.select_related("owner")] == [""]
 
 
-def test_a_fork_of_a_session_that_is_gone_says_where_it_was(story: Story, get: Get):
+@pytest.mark.parametrize("gone", ["with a way back", "for good"])
+def test_a_fork_of_a_session_that_is_gone_says_where_it_was(story: Story, get: Get, gone: str):
     new = fork(story.pk, Wanted(seq=2, session_id="try"))
-    AgentSession.objects.filter(pk=story.pk).delete()
+    deletion.delete([story.pk])
+    if gone == "for good":
+        purge.remove_deleted(time.time() + 1)
     origin = get(f"/sessions/id/{new.pk}/").one("span", css="session-facts").one("span", css="origin-line")
     assert origin.text == "forked from s1, deleted, at event 2"
     assert not origin.all("a")

@@ -301,8 +301,8 @@ def test_any_key_can_be_edited_by_its_link_on_the_board(client: Client, get: Get
 def test_a_shared_key_can_be_edited_from_the_page_of_shared_state(client: Client, get: Get, story: Story):
     page = get("/state/?app=weather&user=ann")
     links = [a.attrs["href"] for a in page.all("a") if "state/edit" in a.attrs.get("href", "")]
-    assert links == [edit_url(story, "app%3Amotd"), edit_url(story, "user%3Atags")]
-    response = save(client, links[0], get, value="hello")
+    assert links == [edit_url(story, "user%3Atags"), edit_url(story, "app%3Amotd")]
+    response = save(client, links[1], get, value="hello")
     assert response["Location"] == "/sessions/weather/ann/s1/?seq=1"
     assert merged(story)["app:motd"] == "hello"
     writes.delete_session(story.key)
