@@ -235,6 +235,7 @@ new MutationObserver(() => {
   showMarked();
 }).observe(document.getElementById("detail"), { childList: true, subtree: true });
 
+for (const name of ["timeline:loaded", "timeline:replaced"]) document.addEventListener(name, showMarked);
 document.addEventListener("htmx:afterSwap", ({ detail }) => {
   if (detail.target.id === "raw") showHit();
 });

@@ -63,11 +63,18 @@ form.addEventListener("submit", async (event) => {
 document.addEventListener("click", (event) => {
   const chip = event.target.closest("a[data-query]");
   const hit = event.target.closest("a[data-hit]");
-  if ((!chip && !hit) || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const surroundings = event.target.closest("a[data-surroundings]");
+  if ((!chip && !hit && !surroundings) || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   if (hit) go(hit.dataset.hit);
-  else take(chip.dataset.query);
+  else if (chip) take(chip.dataset.query);
+  else showSurroundings();
 });
+
+function showSurroundings() {
+  only.checked = false;
+  ask();
+}
 
 /* What a chip asks for depends on what stands in the box by then. */
 form.querySelector(".menu")?.addEventListener("toggle", async ({ target }) => {
@@ -154,7 +161,11 @@ async function go(which) {
     if (event) timeline.reveal(event);
     return;
   }
+  const shown = document.querySelector("input[name=view]:checked");
   await selection.select(seq);
+  shown.checked = true; // on a narrow screen one goes from hit to hit in the timeline, not in the details
+  const event = timeline.eventOf(seq);
+  if (event) timeline.reveal(event);
   await refresh();
 }
 

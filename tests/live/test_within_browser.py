@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -54,6 +56,15 @@ def test_a_search_counts_marks_and_leads_from_hit_to_hit(open_page, told):
     expect(page.locator("#inspector-title")).to_contain_text("event 200")
 
 
+def test_on_a_narrow_screen_hits_are_gone_through_in_the_timeline(open_page, told):
+    page = open_page(told, "?q=needle", width=390)
+    expect(found(page)).to_have_text("4 hits")
+    page.get_by_role("link", name="Previous hit").click()
+    expect(found(page)).to_have_text(re.compile("[1-4] of 4 hits"))
+    page.get_by_role("link", name="Next hit").click()
+    expect(page.locator("#events [aria-current=true].is-hit")).to_be_in_viewport()
+
+
 def test_only_hits_are_shown_the_open_event_stays_and_back_leads_back(open_page, told):
     page = open_page(told, "?q=needle&seq=120")
     page.get_by_label("only hits").check()
@@ -61,8 +72,8 @@ def test_only_hits_are_shown_the_open_event_stays_and_back_leads_back(open_page,
     expect(page.locator("#inspector-title")).to_contain_text("event 120")
     page.wait_for_url("**only=1**")
     event(page, 100).locator(".event-seq").click()
-    expect(page.get_by_role("link", name="in its surroundings")).to_be_visible()
-    page.get_by_label("only hits").uncheck()
+    page.get_by_role("link", name="in its surroundings").click()
+    expect(page.get_by_label("only hits")).not_to_be_checked()
     expect(event(page, 101)).to_be_attached()
     expect(event(page, 100)).to_have_attribute("aria-current", "true")
     expect(event(page, 100)).to_be_in_viewport()

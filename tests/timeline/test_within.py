@@ -108,14 +108,14 @@ def test_only_hits_can_be_shown_and_the_open_event_stays_open(told, get):
     assert "event 7" in page.one("h2", id="inspector-title").text
     assert page.one("input", name="only").attrs["checked"] == ""
     [surroundings] = [link for link in page.all("a") if "data-surroundings" in link.attrs]
-    assert surroundings.attrs["href"] == "?event=e7&q=paris"
+    assert surroundings.attrs["href"] == "?q=paris&event=e7"
 
 
 def test_links_keep_the_search_without_scripts(told, get):
     page = get(page_of(told, "?q=paris&only=1&seq=4"))
     assert page.all("a", css="event-seq")[0].attrs["href"] == "?event=e1&q=paris&only=1"
     following = page.one("a", data_hit="next")
-    assert following.attrs["href"] == "?seq=1&q=paris&only=1"
+    assert following.attrs["href"] == "?q=paris&only=1&seq=1"
     assert page.one("form", id="within").one("input", name="event").attrs["value"] == "e4"
 
 
