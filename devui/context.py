@@ -31,9 +31,20 @@ PLACES = (
         "Sessions",
         "s",
         "sessions",
-        ("sessions", "session", "session-by-pk", "session-new", "session-compare"),
+        (
+            *("sessions", "session", "session-by-pk", "session-new", "session-compare", "session-rewind"),
+            *(
+                "session-fork",
+                "session-rename",
+                "session-delete",
+                "event-compare",
+                "query-help",
+                "saved-views",
+            ),
+            *("key-edit", "key-remove", "session-drift", "session-hints"),
+        ),
     ),
-    ("state", "State", "t", "state", ("state",)),
+    ("state", "State", "t", "state", ("state", "key-history")),
     ("runs", "Runs", "r", "runs", ("runs",)),
     ("evals", "Evals", "e", "evals", ("evals", "evalset", "eval-run")),
 )

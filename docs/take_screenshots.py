@@ -6,18 +6,74 @@ make screenshots               # in another
 
 from __future__ import annotations
 
+import io
+import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from PIL import Image
+from playwright.sync_api import Page, expect, sync_playwright
 
 FOLDER = Path(__file__).parent / "screenshots"
-PAGES = {
-    "session": "/sessions/weather/ben/tour/?seq=12",
-}
+SIZE = {"width": 1280, "height": 800}
+COLOURS = 128
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-SETTLE_MS = 1500
+SETTLE_MS = 800
+RUN_MS = 60_000
+
+
+def session(page: Page) -> None:
+    """Open a session at an event that writes state."""
+    page.goto("/sessions/weather/ben/tour/?seq=12")
+    expect(page.locator("[data-live=live]")).to_be_visible()
+
+
+def sessions(page: Page) -> None:
+    """Find sessions by a word that was said."""
+    page.goto("/sessions/?q=weather")
+
+
+def state(page: Page) -> None:
+    """Open the state of a user."""
+    page.goto("/state/?app=weather&user=ben")
+
+
+def compare(page: Page) -> None:
+    """Put two sessions of a user side by side."""
+    found = page.request.get("/api/v1/sessions?limit=200").json()["sessions"]
+    keys = {row["id"]: row["key"] for row in found}
+    page.goto(f"/sessions/compare/?left={keys['first-visit']}&right={keys['second-visit']}")
+
+
+def evals(page: Page) -> None:
+    """Open the newest run of an evalset in which a case fails; without one, run it."""
+    page.goto("/evals/weather/one_fails_on_purpose/")
+    runs = page.locator("main a[href*='/evals/runs/']")
+    if runs.count():
+        runs.first.click()
+    else:
+        page.get_by_role("button", name=re.compile("^Run")).first.click()
+    page.wait_for_url("**/evals/runs/**")
+    expect(page.locator("#summary")).to_contain_text("1 of 2 passed", timeout=RUN_MS)
+    page.locator("#cases tr", has_text="fail").first.get_by_role("link").first.click()
+    expect(page.locator("#attempt")).to_contain_text("Expected", ignore_case=True)
+
+
+PAGES: dict[str, Callable[[Page], None]] = {
+    "session": session,
+    "sessions": sessions,
+    "state": state,
+    "compare": compare,
+    "evals": evals,
+}
+
+
+def keep(picture: bytes, name: str) -> None:
+    """Store a picture with few colours, which a page of text does not miss."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    image.quantize(COLOURS, dither=Image.Dither.NONE).save(FOLDER / f"{name}.png", optimize=True)
 
 
 def main(address: str) -> None:
@@ -26,13 +82,14 @@ def main(address: str) -> None:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
         for theme in ("light", "dark"):
             window = chromium.new_context(
-                base_url=address, viewport={"width": 1280, "height": 800}, color_scheme=theme
+                base_url=address, viewport=SIZE, color_scheme=theme, reduced_motion="reduce"
             )
-            for name, path in PAGES.items():
+            for name, opened in PAGES.items():
                 page = window.new_page()
-                page.goto(path)
+                opened(page)
                 page.wait_for_timeout(SETTLE_MS)
-                page.screenshot(path=FOLDER / f"{name}-{theme}.png")
+                keep(page.screenshot(), f"{name}-{theme}")
+                page.close()
         chromium.close()
 
 
