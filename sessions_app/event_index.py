@@ -27,8 +27,11 @@ SEQ_BITS = 26
 
 MAX_SEQ = 2**SEQ_BITS - 1
 
-SKIPPED = 500
-"""Events of one session that are looked at before the next session is gone to."""
+FIRST, LARGEST = 500, 32_000
+"""Entries that are read at a time, twice as many each time; then the rest of the session they end in is skipped."""
+
+COMPARED = 1_000
+"""Newest entries of a session, for each of several terms, among which one that holds them all is looked for."""
 
 
 class Found(NamedTuple):
@@ -85,25 +88,26 @@ def forget(session_pk: int, limit: int) -> int:
 
 
 def sessions(wanted: Term, limit: int) -> Found:
-    """Return the sessions with an event that holds a term, looking at no more than `limit` entries.
+    """Return the sessions with an event that holds a term, looking at no more than about `limit` entries.
 
-    Newest sessions come first. Of a session that has many, the rest is skipped.
+    Newest sessions come first. Of a session that has many, the rest is skipped. A phrase takes ten times as long.
     """
+    limit = limit if len(wanted.tokens) == 1 else limit // 3
     table, key, match = _names()
     found: set[int] = set()
-    before, looked = 2**63 - 1, 0
+    before, looked, size = 2**63 - 1, 0, FIRST
     with connection.cursor() as cursor:
         while looked < limit:
             cursor.execute(
-                f"SELECT {key} FROM {table} WHERE {match} AND {key} < %s ORDER BY {key} DESC LIMIT {SKIPPED}",
-                [_fresh(wanted), before],
+                f"SELECT {key} FROM {table} WHERE {match} AND {key} < %s ORDER BY {key} DESC LIMIT %s",
+                [_fresh(wanted), before, size],
             )
             keys = [row[0] for row in cursor.fetchall()]
             found.update(place >> SEQ_BITS for place in keys)
-            looked += len(keys)
-            if len(keys) < SKIPPED:
+            if len(keys) < size:
                 return Found(found, is_all=True)
             before = keys[-1] >> SEQ_BITS << SEQ_BITS
+            looked, size = looked + size, min(2 * size, LARGEST)
     return Found(found, is_all=False)
 
 
@@ -145,23 +149,29 @@ def seqs(session_pk: int, wanted: Term, first: int = 0, last: int = MAX_SEQ) -> 
 
 
 def newest(session_pks: Collection[int], wanted: Sequence[Term], *, every: bool) -> dict[int, int]:
-    """Return for each session the seq of its newest event that holds every term, or any of them. One query."""
+    """Return for each session the seq of its newest event that holds every term, or any of them. One query.
+
+    Each term is looked for on its own: an index that looks for two at once leaves the session behind until it has them.
+    """
     if not session_pks or not wanted:
         return {}
     table, key, match = _names()
-    session = connection.ops.quote_name(AgentSession._meta.db_table)
+    in_session = f"{key} BETWEEN (s.id << {SEQ_BITS}) AND {_last('s.id')}"
+    one = f"SELECT {key} AS place FROM {table} WHERE {match} AND {in_session} ORDER BY {key} DESC LIMIT"
+    several = " INTERSECT " if every else " UNION "
+    found = several.join([f"SELECT place FROM ({one} {COMPARED if every else 1}) AS one"] * len(wanted))
     places = ", ".join(["%s"] * len(session_pks))
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT s.id, (SELECT {key} & {MAX_SEQ} FROM {table} WHERE {match}"
-            f" AND {key} BETWEEN (s.id << {SEQ_BITS}) AND {_last('s.id')}"
-            f" ORDER BY {key} DESC LIMIT 1) FROM {session} s WHERE s.id IN ({places})",
-            [_expression(wanted, every=every), *session_pks],
+            f"SELECT s.id, (SELECT max(place) & {MAX_SEQ} FROM ({found}) AS found)"
+            f" FROM {_SESSIONS} s WHERE s.id IN ({places})",
+            [*(_expression([term]) for term in wanted), *session_pks],
         )
         return {pk: seq for pk, seq in cursor.fetchall() if seq is not None}
 
 
 _TABLE = EventWords._meta.db_table
+_SESSIONS = AgentSession._meta.db_table
 
 
 def _names() -> tuple[str, str, str]:
@@ -171,10 +181,8 @@ def _names() -> tuple[str, str, str]:
     return _TABLE, "id", "words @@ %s::tsquery"
 
 
-def _expression(wanted: Sequence[Term], *, every: bool = True) -> str:
-    if connection.vendor == SQLITE:
-        return f"words : ({search.fts5(wanted, every=every)})"
-    return search.tsquery(wanted, every=every)
+def _expression(wanted: Sequence[Term]) -> str:
+    return f"words : ({search.fts5(wanted)})" if connection.vendor == SQLITE else search.tsquery(wanted)
 
 
 def _last(session_pk: str) -> str:

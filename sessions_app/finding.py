@@ -79,15 +79,34 @@ def narrowed(rows: QuerySet[AgentSession], wanted: Query) -> QuerySet[AgentSessi
     """Return those of the sessions that a query asks for. It asks the indexes at once, the rest when it is read."""
     seen = _Tail()
     keys: set[int] | None = None
+    conditions: list[tuple[Term, Q]] = []
     for term in wanted.terms:
-        answer = _answer(term, seen, MANY if term.negated else FEW)
+        answer = _answer(term, seen)
+        if isinstance(answer, Q):
+            conditions.append((term, answer))
+        else:
+            rows, keys = _with_keys(rows, keys, term, answer)
+    is_scattered = keys is not None and len(keys) > FEW_TO_CHECK
+    for term, condition in conditions:
+        answer = (
+            _with_word(term, seen, is_scattered=True)
+            if is_scattered and isinstance(term, Word)
+            else condition
+        )
         if isinstance(answer, Q):
             rows = rows.filter(~answer if term.negated else answer)
-        elif term.negated:
-            rows = rows.exclude(_among(answer)) if answer else rows
         else:
-            keys = answer if keys is None else keys & answer
+            rows, keys = _with_keys(rows, keys, term, answer)
     return rows if keys is None else rows.filter(_among(keys))
+
+
+def _with_keys(
+    rows: QuerySet[AgentSession], keys: set[int] | None, term: Term, answer: set[int]
+) -> tuple[QuerySet[AgentSession], set[int] | None]:
+    """Return what is left of the sessions, and of the keys that they must have, by a term that is answered by keys."""
+    if term.negated:
+        return (rows.exclude(_among(answer)) if answer else rows), keys
+    return rows, answer if keys is None else keys & answer
 
 
 def in_session(session: AgentSession, wanted: Query) -> QuerySet[Event]:
@@ -203,10 +222,11 @@ class _Tail:
 # Terms about sessions
 
 
-def _answer(term: Term, seen: _Tail, most: int) -> Q | set[int]:
-    """Return the sessions of a term, without its negation: their keys, at most so many, or else a condition."""
+def _answer(term: Term, seen: _Tail) -> Q | set[int]:
+    """Return the sessions of a term, without its negation: their keys where they are few, or else a condition."""
+    most = MANY if term.negated else FEW
     if isinstance(term, Word):
-        return _with_word(term.text, seen, most)
+        return _with_word(term, seen)
     if isinstance(term, StateTerm):
         return _with_state(term, seen, most)
     if term.name in _TRAITS:
@@ -221,20 +241,27 @@ def _answer(term: Term, seen: _Tail, most: int) -> Q | set[int]:
     return _COLUMNS[term.name](term)
 
 
-def _with_word(text: str, seen: _Tail, most: int) -> Q | set[int]:
-    """Find a word or phrase in the events, the title or the id."""
+def _with_word(term: Word, seen: _Tail, *, is_scattered: bool = False) -> Q | set[int]:
+    """Find a word or phrase in the events, the title or the id.
+
+    Testing a session for a word takes as long as twenty other tests: that is done only where a list soon finds a page.
+
+    Args:
+        is_scattered: other terms ask for sessions that may be far between, and too many to test a word on each.
+    """
+    text = term.text
     named = Q(session_id=text) | Q(title__icontains=text)
-    titled = AgentSession.objects.filter(Q(session_id=text) | ~Q(title="") & Q(title__icontains=text))
     wanted = search.phrase(text)
     if wanted is None:
         return named
     holds = Q(Holds(F("pk"), wanted))
     found = event_index.sessions(wanted, ENTRIES * FEW)
-    if not found.is_all and most > FEW and not _is_common(~holds):
-        found = event_index.sessions(wanted, ENTRIES * most)
+    if not found.is_all and (is_scattered or not _is_common(~holds if term.negated else holds)):
+        found = event_index.sessions(wanted, ENTRIES * MANY)
     pks = {event.session_id for event in seen.with_words(wanted)}
-    if found.is_all and len(found.pks) <= most:
-        return found.pks | pks | set(titled.values_list("pk", flat=True)[:most])
+    if found.is_all:
+        titled = AgentSession.objects.filter(Q(session_id=text) | ~Q(title="") & Q(title__icontains=text))
+        return found.pks | pks | set(titled.values_list("pk", flat=True)[:FEW])
     return holds | Q(pk__in=pks) | named
 
 
