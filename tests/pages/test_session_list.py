@@ -385,3 +385,16 @@ def test_the_help_names_every_term(get: Get):
     page = get("/sessions/query-help/")
     named = {term.text for term in page.all("dl")[1].all("dt")}
     assert {"tool", "tag", "is", "updated", "key"} <= named
+
+
+def test_looking_asks_no_index_while_nothing_came(client: Client, get: Get):
+    Story("s1").asks("tea")
+    Story("s2").asks("chess")
+    address = watch(get("/sessions/?q=tea"))
+    with CaptureQueriesContext(connection) as queries:
+        assert client.get(address).status_code == 204
+    assert len(queries) == 3
+    later = Story("s3")
+    later.asks("tea")
+    later.says("Green or black?")
+    assert get(address).one("div", id="watch").one("a").text == "1 new or changed"
