@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import CharField, Q, Subquery
-from django.db.models.functions import Substr
+from django.db.models import CharField, F, Q, Subquery, Window
+from django.db.models.functions import RowNumber, Substr
 
 from sessions_app import history, state
 from sessions_app.attribution import Writer
@@ -25,7 +25,10 @@ PREFIX = {str(scope): prefix for scope, prefix in state.PREFIX.items()} | {TEMP:
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """One key that an event wrote. Values are JSON; `old` is None for a new key, `new` for a removed one."""
+    """One key that an event wrote. Values are JSON; `old` is None for a new key, `new` for a removed one.
+
+    `pk` is the ledger's row, 0 for a ghost.
+    """
 
     scope: str
     key: str
@@ -34,6 +37,7 @@ class KeyChange:
     note: str
     cause: str
     writer: Writer
+    pk: int = 0
 
     @property
     def name(self) -> str:
@@ -47,18 +51,18 @@ class KeyChange:
 
 
 def changes_of(
-    session: AgentSession, events: list[Event], *, length: int = BRIEF
+    session: AgentSession, events: list[Event], *, length: int = BRIEF, each: int = 0
 ) -> dict[int, list[KeyChange]]:
     """Return what each event wrote, by its `seq`: stored keys first, then `temp:` ghosts. Two queries.
 
-    Values are cut to `length` characters; 0 leaves them whole. What a fork has taken over wrote its `user:` and
-    `app:` keys in the session it comes from: one more query a session.
+    Values are cut to `length` characters, and of an event's keys `each` are read; 0 means whole and all. What
+    a fork has taken over wrote its `user:` and `app:` keys in the session it comes from: one more query a session.
     """
     found: dict[int, list[KeyChange]] = defaultdict(list)
     if not events:
         return found
     seqs = {event.seq for event in events}
-    for row in _ledger(session, min(seqs), max(seqs), length):
+    for row in _ledger(session, min(seqs), max(seqs), length, each):
         if row["seq"] in seqs:
             found[row["seq"]].append(_change(row, length))
     for row in _ghosts(session, events, length):
@@ -67,14 +71,19 @@ def changes_of(
     return found
 
 
-def _ledger(session: AgentSession, first: int, last: int, length: int) -> Any:
+def _ledger(session: AgentSession, first: int, last: int, length: int, each: int) -> Any:
     earlier = history.before_each()
     shown = _shown(length)
+    rows = StateChange.objects.filter(_written_by(session, first), seq__gte=max(first, 1), seq__lte=last)
+    if each:
+        place = Window(RowNumber(), partition_by=F("seq"), order_by="id")
+        rows = StateChange.objects.filter(
+            pk__in=rows.annotate(place=place).filter(place__lte=each).values("pk")
+        )
     return (
-        StateChange.objects.filter(_written_by(session, first), seq__gte=max(first, 1), seq__lte=last)
-        .annotate(shown=shown, old=Subquery(earlier.annotate(shown=shown).values("shown")[:1]))
+        rows.annotate(shown=shown, old=Subquery(earlier.annotate(shown=shown).values("shown")[:1]))
         .order_by("seq", "id")
-        .values("seq", "scope", "key", "shown", "old", "note", "cause", "removed", "inferred", *_WRITER)
+        .values("id", "seq", "scope", "key", "shown", "old", "note", "cause", "removed", "inferred", *_WRITER)
     )
 
 
@@ -118,6 +127,7 @@ def _change(row: Mapping[str, Any], length: int) -> KeyChange:
         note=row["note"],
         cause=row["cause"],
         writer=writer_of(row),
+        pk=row["id"],
     )
 
 

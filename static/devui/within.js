@@ -1,13 +1,16 @@
 // The search within the session: it counts and marks what it finds, goes from hit to hit, or shows nothing else.
 
 import { asked, isFiltering } from "./asked.js";
-import { atMostEvery, fetchPart } from "./fragment.js";
+import { fetchPart } from "./fragment.js";
 import { declare } from "./keys.js";
 import "./query-box.js";
 import * as selection from "./selection.js";
 import * as timeline from "./timeline.js";
 
 const TYPING_PAUSE = 250;
+/** Milliseconds, and how many times as long as an answer took, before what is found is asked for again. */
+const SOON = 300;
+const RESTS = 4;
 const HIGHLIGHT = "found";
 const MOST_RANGES = 2000;
 
@@ -106,8 +109,19 @@ async function refresh() {
   mark();
 }
 
-const refreshSoon = atMostEvery(300, refresh);
-const refreshIfAsked = () => asked() && refreshSoon();
+let waiting = 0;
+let rest = SOON;
+
+/** Ask anew soon, and the less often the longer the server looked for the last answer. */
+function refreshIfAsked() {
+  if (!asked() || waiting) return;
+  waiting = setTimeout(async () => {
+    waiting = 0;
+    const start = performance.now();
+    await refresh();
+    rest = Math.max(SOON, RESTS * (performance.now() - start));
+  }, rest);
+}
 
 for (const name of ["timeline:heard", "timeline:loaded", "timeline:replaced"]) {
   document.addEventListener(name, refreshIfAsked);

@@ -117,6 +117,13 @@ def test_an_event_of_megabytes_is_searched_and_shown_in_bounds(story, get):
     assert bounded.one("p", css="raw-hits").text == "1 of 10,000+"
 
 
+def test_a_written_key_leads_to_its_history(story, get):
+    story.says("x", delta={"city": "Rome"})
+    delta = get(page_of(story, "?seq=1&tab=delta")).one("div", css="tab-delta")
+    [change] = story.session.changes.all()
+    assert delta.one("a").attrs["href"] == reverse("key-history", kwargs={"pk": change.pk})
+
+
 def test_megabytes_of_text_come_in_pieces(story, get, client):
     story.says("word " * 400_000)
     part = get(page_of(story, "?seq=1")).one("div", css="part")
