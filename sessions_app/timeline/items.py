@@ -7,23 +7,30 @@ event with the events that answer its calls. Every event stands in exactly one p
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
-from zlib import crc32
 
-from sessions_app import state
+from sessions_app import state, wire
 from sessions_app.models import AgentSession, Event, Kind, Run
 from sessions_app.timeline.changes import KeyChange
+from sessions_app.timeline.lanes import Lanes, Speaker, lanes
 from sessions_app.timeline.marks import Marks
 from sessions_app.timeline.questions import Question
 from sessions_app.timeline.runs import RunMark
 from sessions_app.timeline.window import Totals
 
-LANES = 6
-
 SHOWN_CHANGES = 8
 """Keys of an event that its row shows; the inspector shows all."""
+
+SHOWN_CALLS = 8
+"""Calls and results of an event, and arguments of a call, that its row shows."""
+
+SHOWN_MEDIA = 6
+
+IDLE_S = 600.0
+"""Seconds without an event that a timeline marks."""
 
 SIGNALS = {
     "transferToAgent": "transfer to",
@@ -66,6 +73,15 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A call, as it is named beside an answer that does not stand in its row."""
+
+    seq: int
+    name: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One event as it is shown.
 
@@ -79,6 +95,13 @@ class Item:
         run: the run that broke at this event.
         forks: sessions that were forked at it.
         ends_fork: it is the last event that this session, a fork, has taken over.
+        before: the event before it, of whatever invocation.
+        gap: seconds of silence before it, when they are worth a mark that its group does not have; else 0.
+        after_transfer: that event transfers to another agent.
+        asked: the calls it answers, as far as they stand elsewhere.
+        answered_in: seqs of the events after what is shown that answer its calls.
+        covers: seqs of the first and the last event that its compaction sums up.
+        lanes: who speaks when, in an invocation of several agents.
     """
 
     event: Event
@@ -91,6 +114,13 @@ class Item:
     run: Run | None = None
     forks: list[AgentSession] = field(default_factory=list)
     ends_fork: bool = False
+    before: Event | None = None
+    gap: float = 0.0
+    after_transfer: bool = False
+    asked: list[Asked] = field(default_factory=list)
+    answered_in: list[int] = field(default_factory=list)
+    covers: tuple[int, int] | None = None
+    lanes: Lanes | None = None
 
     @property
     def is_user(self) -> bool:
@@ -105,16 +135,44 @@ class Item:
     @property
     def css(self) -> str:
         """Return the classes of its row."""
-        lane = f"lane-{self.lane}" if self.lane else ""
+        lane = f"has-lanes lanes-{self.lanes.count} lane-{self.lanes.number}" if self.lanes else ""
         mark = "is-rewound" if self.rewound_by else "is-compacted" if self.compacted_by else ""
         return " ".join(filter(None, ("event", f"kind-{self.event.kind}", lane, mark)))
 
     @property
     def calls(self) -> list[dict[str, Any]]:
         """Return the calls it makes. One that asks for a confirmation says its arguments in its question."""
-        calls = self.summary.get("calls", [])
+        calls = self.summary.get("calls", [])[:SHOWN_CALLS]
         asked = {question.call_id for question in self.questions if question.is_confirmation}
-        return [{**call, "args": {}} if call["id"] in asked else call for call in calls]
+        return [{**call, **_some({} if call["id"] in asked else call["args"])} for call in calls]
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """Return the results it holds that fit into a row."""
+        found: list[dict[str, Any]] = self.summary.get("results", [])
+        return found[:SHOWN_CALLS]
+
+    @property
+    def media(self) -> list[dict[str, Any]]:
+        """Return the media it holds that fit into a row."""
+        found: list[dict[str, Any]] = self.summary.get("media", [])
+        return found[:SHOWN_MEDIA]
+
+    @property
+    def more_parts(self) -> int:
+        """Return how many calls, results and media do not fit."""
+        shown = (("calls", SHOWN_CALLS), ("results", SHOWN_CALLS), ("media", SHOWN_MEDIA))
+        return sum(max(0, len(self.summary.get(name, [])) - most) for name, most in shown)
+
+    @property
+    def is_chunk(self) -> bool:
+        """Tell whether it is a piece of an event that was stored as it streamed."""
+        return "partial" in self.summary.get("flags", ())
+
+    @property
+    def flags(self) -> list[str]:
+        """Return what else it says of itself; `turnComplete` says nothing of a turn that is."""
+        return [flag for flag in self.summary.get("flags", ()) if flag != "turnComplete"]
 
     @property
     def signals(self) -> list[Signal]:
@@ -131,13 +189,13 @@ class Item:
 
     @property
     def more_changes(self) -> int:
-        """Return how many changes do not."""
-        return len(self.changes) - len(self.shown_changes)
+        """Return how many changes do not, as far as they are known."""
+        return max(len(self.changes), len(self.summary.get("delta", []))) - len(self.shown_changes)
 
     @property
-    def lane(self) -> int:
-        """Return 1 … `LANES` for a sub-agent's branch, always the same for a branch; 0 for the trunk."""
-        return crc32(self.event.branch.encode()) % LANES + 1 if self.event.branch else 0
+    def has_many_changes(self) -> bool:
+        """Tell whether there may be more of them than are known."""
+        return len(self.summary.get("delta", [])) >= wire.LIST_LIMIT
 
     @property
     def call_ids(self) -> list[str]:
@@ -167,10 +225,16 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An event and, beside it, the events that answer its calls."""
+    """An event, beside it the events that answer its calls, and folded into it the pieces it streamed in."""
 
     head: Item
     answers: list[Item] = field(default_factory=list)
+    chunks: list[Item] = field(default_factory=list)
+
+    @property
+    def items(self) -> list[Item]:
+        """Return its events as they are shown."""
+        return [self.head, *self.answers, *self.chunks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +243,7 @@ class Group:
 
     Attributes:
         continued: the invocation began before what is shown.
+        gap: seconds of silence before it, when they are worth a mark; else 0.
         runs: its runs, unless they simply succeeded.
         behind: runs that ended after these events and left none of their own.
     """
@@ -187,13 +252,14 @@ class Group:
     rows: list[Row]
     totals: Totals | None
     continued: bool = False
+    gap: float = 0.0
     runs: list[RunMark] = field(default_factory=list)
     behind: list[RunMark] = field(default_factory=list)
 
     @property
     def items(self) -> list[Item]:
         """Return its events as they are shown."""
-        return [item for row in self.rows for item in (row.head, *row.answers)]
+        return [item for row in self.rows for item in row.items]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +273,17 @@ class Notes:
     broken_runs: dict[str, Run]
     forks: dict[int, list[AgentSession]] = field(default_factory=dict)
     taken_over: int = 0
+    asked: dict[str, Asked] = field(default_factory=dict)
+    answered: dict[str, int] = field(default_factory=dict)
+    covers: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 def items(events: Sequence[Event], notes: Notes, before: Event | None = None) -> list[Item]:
     """Return what to show of each event. `before`, the event before the first, gives its elapsed time."""
     shown: list[Item] = []
     called_at: dict[str, float] = {}
-    previous = before
+    asked = dict(notes.asked)
+    previous, transfers = before, before is not None and _transfers(json.loads(before.summary))
     for event in events:
         summary = json.loads(event.summary)
         item = Item(
@@ -227,11 +297,30 @@ def items(events: Sequence[Event], notes: Notes, before: Event | None = None) ->
             run=notes.broken_runs.get(event.invocation_id) if event.kind == Kind.ERROR else None,
             forks=notes.forks.get(event.seq, []),
             ends_fork=event.seq == notes.taken_over,
+            before=previous,
+            gap=_gap(event, previous),
+            after_transfer=transfers,
+            covers=notes.covers.get(event.seq),
+        )
+        item = replace(
+            item,
+            asked=[asked[call_id] for call_id in item.answer_ids if call_id in asked],
+            answered_in=sorted({notes.answered[name] for name in item.call_ids if name in notes.answered}),
         )
         called_at.update(dict.fromkeys(item.call_ids, event.timestamp))
+        asked.update(calls_of(event, summary))
         shown.append(item)
-        previous = event
+        previous, transfers = event, _transfers(summary)
     return shown
+
+
+def calls_of(event: Event, summary: Mapping[str, Any]) -> dict[str, Asked]:
+    """Return the calls that an event makes, by their ids."""
+    return {
+        call["id"]: Asked(event.seq, call["name"], _some(call["args"])["args"])
+        for call in summary.get("calls", [])
+        if call["id"]
+    }
 
 
 def groups(shown: Iterable[Item], totals: dict[str, Totals]) -> list[Group]:
@@ -242,21 +331,42 @@ def groups(shown: Iterable[Item], totals: dict[str, Totals]) -> list[Group]:
     """
     found: list[Group] = []
     caller: dict[str, Row] = {}
+    chunks: dict[tuple[str, str], list[Row]] = {}
     for item in shown:
         name = item.event.invocation_id
+        whole = totals.get(name)
+        speakers = whole.speakers if whole else ()
         if not found or found[-1].invocation_id != name:
-            whole = totals.get(name)
             continued = whole is not None and whole.first_seq < item.event.seq
-            found.append(Group(name, [], whole, continued))
-            caller = {}
-        row = _row_answered(item, caller)
-        if row:
-            row.answers.append(item)
+            found.append(Group(name, [], whole, continued, gap=0.0 if continued else item.gap))
+            item = item if continued else replace(item, gap=0.0)
+            caller, chunks = {}, {}
+        answered = _row_answered(item, caller)
+        if answered:
+            item = replace(_in_lanes(item, speakers, at=answered.head.event.seq), asked=[])
+            answered.answers.append(item)
             continue
-        row = Row(item)
-        found[-1].rows.append(row)
+        row = Row(_in_lanes(item, speakers))
+        _fold(row, found[-1], chunks)
         caller.update(dict.fromkeys(item.call_ids, row))
     return found
+
+
+def _fold(row: Row, group: Group, chunks: dict[tuple[str, str], list[Row]]) -> None:
+    """Put a row into its group, and into the row the pieces that its agent streamed in the same branch."""
+    speaker = (row.head.event.author, row.head.event.branch)
+    if row.head.is_chunk:
+        chunks.setdefault(speaker, []).append(row)
+    else:
+        for piece in chunks.pop(speaker, []):
+            group.rows.remove(piece)
+            row.chunks.append(piece.head)
+    group.rows.append(row)
+
+
+def _in_lanes(item: Item, speakers: Sequence[Speaker], at: int = 0) -> Item:
+    drawn = lanes(item.event, speakers, item.before, transfers=item.after_transfer, at=at)
+    return replace(item, lanes=drawn) if drawn else item
 
 
 def _row_answered(item: Item, caller: dict[str, Row]) -> Row | None:
@@ -264,6 +374,19 @@ def _row_answered(item: Item, caller: dict[str, Row]) -> Row | None:
         return None
     rows = [caller.get(call_id) for call_id in item.answer_ids]
     return rows[0] if all(row is not None and row is rows[0] for row in rows) else None
+
+
+def _some(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {"args": dict(islice(args.items(), SHOWN_CALLS)), "more": max(0, len(args) - SHOWN_CALLS)}
+
+
+def _gap(event: Event, before: Event | None) -> float:
+    silence = event.timestamp - before.timestamp if before else 0.0
+    return silence if silence >= IDLE_S else 0.0
+
+
+def _transfers(summary: Mapping[str, Any]) -> bool:
+    return "transferToAgent" in summary.get("signals", {})
 
 
 def _elapsed(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sessions_app.lineage import forks_at
-from sessions_app.models import AgentSession, Event, Run
+from sessions_app.models import AgentSession, Event, Kind, Run
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.changes import changes_of
-from sessions_app.timeline.items import Group, Notes, groups, items
-from sessions_app.timeline.marks import marks_from
+from sessions_app.timeline.items import SHOWN_CHANGES, Asked, Group, Notes, calls_of, groups, items
+from sessions_app.timeline.marks import Compaction, covered, marks_from
 from sessions_app.timeline.questions import open_questions
 from sessions_app.timeline.runs import RunMark, is_told, place_of, runs_in
 from sessions_app.timeline.window import Window
@@ -30,7 +33,7 @@ def read(session: AgentSession, window: Window) -> Timeline:
     """Return what to show of a window.
 
     Queries: runs; then changes, ghosts, marks (and a seek a rewind), totals, forks; where needed answers and bodies of
-    waiting calls, and the event before the window.
+    waiting calls, the event before the window, calls before and answers after it, and two for a compaction in it.
     """
     events = window.events
     runs = runs_in(session, events)
@@ -39,13 +42,16 @@ def read(session: AgentSession, window: Window) -> Timeline:
         return Timeline(window, [], [_alone(run) for run in alone])
     totals = windows.totals(session, events)
     notes = Notes(
-        changes=changes_of(session, events),
+        changes=changes_of(session, events, each=SHOWN_CHANGES + 1),
         marks=marks_from(session, events[0].seq),
         questions=open_questions(session, events),
         totals=totals,
         broken_runs={run.invocation_id: run for run in runs if run.status in BROKEN and run.invocation_id},
         forks=forks_at(session, events),
         taken_over=session.forked_seq or 0,
+        asked=_calls_before(session, events),
+        answered=_answers_after(session, window),
+        covers=_covers(session, events),
     )
     found = groups(items(events, notes, _event_before(session, events[0])), totals)
     ahead = [_alone(run) for run in alone if place_of(run) < events[0].seq]
@@ -80,3 +86,57 @@ def _event_before(session: AgentSession, event: Event) -> Event | None:
     if event.seq <= 1:
         return None
     return windows.rows_of(session).filter(seq=event.seq - 1).first()
+
+
+def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, Asked]:
+    """Return the calls before a window that are answered in it. No query when there are none.
+
+    One event is read for itself, or has just come to a page that holds its call.
+    """
+    called: set[str] = set()
+    missing: set[str] = set()
+    for event in events:
+        summary = json.loads(event.summary)
+        missing |= _answer_ids(summary) - called
+        called |= calls_of(event, summary).keys()
+    found: dict[str, Asked] = {}
+    if not missing or events[0].seq <= 1 or len(events) == 1:
+        return found
+    for event in windows.near_tools(session, Kind.TOOL_CALL, before=events[0].seq):
+        calls = calls_of(event, json.loads(event.summary))
+        found |= {name: call for name, call in calls.items() if name in missing and name not in found}
+        if found.keys() >= missing:
+            break
+    return found
+
+
+def _answers_after(session: AgentSession, window: Window) -> dict[str, int]:
+    """Return the seqs of the events after a window that answer calls in it. No query when none can."""
+    open_calls: set[str] = set()
+    for event in window.events:
+        summary = json.loads(event.summary)
+        open_calls = (open_calls | calls_of(event, summary).keys()) - _answer_ids(summary)
+    found: dict[str, int] = {}
+    if not open_calls or not window.has_newer or len(window.events) == 1:
+        return found
+    for event in windows.near_tools(session, Kind.TOOL_RESULT, after=window.last_shown):
+        for name in _answer_ids(json.loads(event.summary)) & open_calls:
+            found.setdefault(name, event.seq)
+        if found.keys() >= open_calls:
+            break
+    return found
+
+
+def _answer_ids(summary: Mapping[str, Any]) -> set[str]:
+    return {result["id"] for result in summary.get("results", []) if result["id"]}
+
+
+def _covers(session: AgentSession, events: Sequence[Event]) -> dict[int, tuple[int, int]]:
+    found = {}
+    for event in events:
+        span = json.loads(event.summary).get("compaction") if '"compaction"' in event.summary else None
+        if isinstance(span, dict) and (
+            seqs := covered(session, Compaction(event.seq, span["start"], span["end"]))
+        ):
+            found[event.seq] = seqs
+    return found

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
-from sessions_app.models import AgentSession, Event
+from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.timeline.lanes import Speaker
 
-WINDOW = 100
+WINDOW = 40
 """Events on a page, and in one message of a socket."""
 
 TOTALS_REACH = 2000
 """How many events before and after a window its invocations are summed over."""
+
+
+PARTNERS_LOOKED_AT = 50
+"""Tool events before or after a window among which its calls and results are looked for."""
+
+
+ERRORS_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """An invocation as a whole. `cut` says that it reaches beyond what was summed."""
+    """An invocation as a whole. `cut` says that it reaches beyond what was summed.
+
+    `speakers` are its agents, in the order in which they first speak.
+    """
 
     first_seq: int
     last_seq: int
@@ -59,6 +73,7 @@ class Totals:
     events: int
     tokens: int
     cut: bool
+    speakers: tuple[Speaker, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -88,6 +103,7 @@ def after(session: AgentSession, seq: int, limit: int = WINDOW) -> Window:
 
 def around(session: AgentSession, seq: int, limit: int = WINDOW) -> Window:
     """Return a full window that holds `seq`, in its middle unless an end of the session is near."""
+    seq = min(max(seq, 1), session.last_seq)
     first = max(1, min(seq - limit // 2, session.last_seq - limit + 1))
     rows = rows_of(session).filter(seq__gte=first, seq__lt=first + limit)
     return _window(session, list(rows.order_by("seq")))
@@ -101,7 +117,7 @@ def totals(session: AgentSession, events: list[Event]) -> dict[str, Totals]:
     summed = (
         Event.objects.filter(session=session, invocation_id__in={event.invocation_id for event in events})
         .filter(seq__gte=low, seq__lte=high)
-        .values("invocation_id")
+        .values("invocation_id", "author")
         .annotate(
             first_seq=Min("seq"),
             last_seq=Max("seq"),
@@ -111,24 +127,47 @@ def totals(session: AgentSession, events: list[Event]) -> dict[str, Totals]:
             tokens=Sum("total_tokens"),
         )
     )
-    return {
-        row["invocation_id"]: Totals(
-            first_seq=row["first_seq"],
-            last_seq=row["last_seq"],
-            started_at=row["started_at"],
-            ended_at=row["ended_at"],
-            events=row["events"],
-            tokens=row["tokens"],
-            cut=row["first_seq"] == low or row["last_seq"] == high,
-        )
-        for row in summed
-    }
+    by_invocation: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in summed:
+        by_invocation[row["invocation_id"]].append(dict(row))
+    return {name: _total(rows, low, high) for name, rows in by_invocation.items()}
+
+
+def _total(rows: list[dict[str, Any]], low: int, high: int) -> Totals:
+    first, last = min(row["first_seq"] for row in rows), max(row["last_seq"] for row in rows)
+    agents = sorted(
+        (row["first_seq"], row["last_seq"], row["author"]) for row in rows if row["author"] != "user"
+    )
+    return Totals(
+        first_seq=first,
+        last_seq=last,
+        started_at=min(row["started_at"] for row in rows),
+        ended_at=max(row["ended_at"] for row in rows),
+        events=sum(row["events"] for row in rows),
+        tokens=sum(row["tokens"] for row in rows),
+        cut=first == low or last == high,
+        speakers=tuple(Speaker(author, start, end) for start, end, author in agents),
+    )
+
+
+def error_seqs(session: AgentSession) -> list[int]:
+    """Return the seqs of the newest errors, as many as a rail can show."""
+    errors = Event.objects.filter(session=session, kind=Kind.ERROR)
+    return list(errors.order_by("-seq").values_list("seq", flat=True)[:ERRORS_SHOWN])
+
+
+def near_tools(session: AgentSession, kind: str, *, before: int = 0, after: int = 0) -> Iterable[Event]:
+    """Return the tool events of a kind just before or just after a seq, nearest first."""
+    rows = rows_of(session).filter(kind=kind)
+    if before:
+        return rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_LOOKED_AT]
+    return rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_LOOKED_AT]
 
 
 def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event | None:
-    """Return one event with its body, by ADK's id or by `seq`."""
+    """Return one event, by ADK's id or by `seq`. Its body is read when it is asked for."""
     which = {"event_id": event_id} if event_id else {"seq": seq}
-    return Event.objects.filter(session=session, **which).defer("private").first()
+    return rows_of(session).filter(**which).first()
 
 
 def nearest_event(session: AgentSession, seq: int) -> Event | None:

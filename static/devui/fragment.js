@@ -4,11 +4,11 @@ import { errorOf, showError } from "./toasts.js";
 
 const running = new Map();
 
-/** Fetch the content of the element `target` at `url`; a newer request for it takes this one's place. */
-export async function fetchPart(url, target) {
-  running.get(target)?.abort();
+/** Fetch the content of the element `target` at `url`; a newer request for the same `purpose` takes this one's place. */
+export async function fetchPart(url, target, purpose = target) {
+  running.get(purpose)?.abort();
   const control = new AbortController();
-  running.set(target, control);
+  running.set(purpose, control);
   try {
     const headers = { "HX-Request": "true", "HX-Target": target };
     const response = await fetch(url, { headers, signal: control.signal });

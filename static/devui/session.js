@@ -1,16 +1,19 @@
 // The session page: what comes by the socket, and where it goes.
 
+import { isFiltering } from "./asked.js";
 import "./columns.js";
 import "./console.js";
 import { atMostEvery, fetchPart } from "./fragment.js";
-import { isShortcut } from "./keys.js";
+import "./inspector.js";
+import { declare } from "./keys.js";
 import { Live } from "./live.js";
+import * as rail from "./rail.js";
 import * as selection from "./selection.js";
 import * as timeline from "./timeline.js";
 import { showTimes } from "./times.js";
+import "./within.js";
 
 const FAR_BEHIND = 500;
-const MOST_UNREAD_ROWS = 600;
 /** A rewind or a compaction changes how the events before it are shown. */
 const TOUCHES_OTHERS = ".signal-rewindBeforeInvocationId, .signal-compaction";
 
@@ -22,16 +25,22 @@ const search = document.querySelector(".sibling-search");
 
 const WORDS = { connecting: "connecting", live: "live", offline: "offline", paused: "paused", refused: "not live" };
 
-const title = document.title;
+let title = document.title;
 
-let known = Number(timeline.list().dataset.cursor);
+let heard = timeline.lastKnown();
 let isPaused = false;
+let hasRows = timeline.showsTheEnd();
 
+/** Rows that come are put at the end of the timeline; of a search only the server knows which belong there. */
+const wantsRows = () => (timeline.isFollowing() || timeline.showsTheEnd()) && !isFiltering();
+
+/** Where to listen: from what the page knows on, and for rows only where they would be put. */
 function address() {
   const url = new URL(page.dataset.socket, location.href);
   url.protocol = url.protocol.replace("http", "ws");
-  url.searchParams.set("after", timeline.showsTheEnd() ? timeline.highestSeq() : known);
-  if (!timeline.showsTheEnd()) url.searchParams.set("rows", "0");
+  hasRows = wantsRows() && !isPaused;
+  url.searchParams.set("after", hasRows ? timeline.lastShown() : heard);
+  if (!hasRows) url.searchParams.set("rows", "0");
   return url.href;
 }
 
@@ -60,32 +69,44 @@ const HANDLERS = {
     if (mark !== page.dataset.listMark) refreshSiblings(mark);
     page.dataset.listMark = mark;
   },
+  title: ({ name }) => showName(name),
   reset: openEnd,
   gone: () => live.refuse("the session is gone"),
 };
 
+function showName(name) {
+  const heading = document.querySelector("#session-name bdi");
+  if (heading.textContent.trim() === name.trim()) return;
+  heading.textContent = name;
+  const isActive = document.title.startsWith("●");
+  title = `${name} · DevUI`;
+  document.title = isActive ? `● ${title}` : title;
+}
+
 let wantedBoard = "";
-let wasShownEnd = timeline.showsTheEnd();
 
 function takeEvents({ cursor, last, count, html, pending }) {
-  known = Math.max(known, last);
-  selection.setLast(known);
+  const wasFollowing = timeline.isFollowing();
+  const isNext = timeline.isNext({ cursor, count });
+  heard = Math.max(heard, last);
+  selection.setLast(heard);
   announce(count);
-  if (isPaused || !timeline.showsTheEnd()) {
+  document.dispatchEvent(new CustomEvent("timeline:heard"));
+  if (isPaused) {
     timeline.count(count);
     return;
   }
-  if (last - cursor > FAR_BEHIND && timeline.isFollowing()) {
-    openEnd();
+  timeline.hear(last);
+  if (!html || !isNext || (last - cursor > FAR_BEHIND && wasFollowing)) {
+    if (wasFollowing) openEnd();
+    else if (!isFiltering()) timeline.count(count);
     return;
   }
-  const added = timeline.append(html);
+  const added = timeline.take({ html, cursor, count });
   timeline.showPending(pending);
   selection.mark();
-  if (!timeline.isFollowing() && timeline.rowHeads().length > MOST_UNREAD_ROWS) {
-    timeline.offer("newer", timeline.highestSeq());
-    resume();
-  }
+  rail.noteErrors(added);
+  rail.show();
   if (added.some((row) => row.querySelector(TOUCHES_OTHERS)) && timeline.isFollowing()) openEnd();
 }
 
@@ -118,19 +139,15 @@ function announce(count) {
 
 /** Show the newest events, and follow. */
 async function openEnd() {
-  const html = await fetchPart(location.pathname, "window");
-  if (html === null) return;
-  timeline.replace(html);
-  known = Math.max(known, Number(timeline.list().dataset.cursor));
-  selection.mark();
-  timeline.toEnd();
-  resume();
+  if (await timeline.openEnd()) settleIn();
 }
 
-/** Connect from where the page stands now. */
-function resume() {
-  wasShownEnd = timeline.showsTheEnd();
-  live.connect();
+/** The page stands elsewhere in the session now. */
+function settleIn() {
+  heard = Math.max(heard, timeline.lastKnown());
+  selection.mark();
+  rail.show();
+  if (wantsRows() !== hasRows) live.connect();
 }
 
 function goToEnd() {
@@ -139,15 +156,17 @@ function goToEnd() {
   else openEnd();
 }
 
-function togglePause() {
+async function togglePause() {
   isPaused = !isPaused;
   pause.setAttribute("aria-pressed", String(isPaused));
   pause.title = isPaused ? "Go on" : "Pause live updates";
-  if (isPaused) showState("live", "");
-  else {
-    resume();
-    refreshBoard();
+  if (isPaused) {
+    showState("live", "");
+    return;
   }
+  await timeline.catchUp(heard);
+  live.connect();
+  refreshBoard();
 }
 
 const live = new Live(address, (message) => HANDLERS[message.type]?.(message), showState);
@@ -159,39 +178,41 @@ document.getElementById("to-end").addEventListener("click", (event) => {
   event.preventDefault();
   goToEnd();
 });
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "G" || !isShortcut(event)) return;
+document.getElementById("to-start").addEventListener("click", (event) => {
   event.preventDefault();
-  goToEnd();
+  goToStart();
 });
+declare("In this session", [{ keys: ["G"], does: "Go to the end and follow", work: goToEnd }]);
 document.addEventListener("timeline:renewed", ({ detail }) => detail === selection.selectedSeq() && selection.refresh());
-document.addEventListener("timeline:replaced", () => {
-  known = Math.max(known, Number(timeline.list().dataset.cursor));
-  resume();
+document.addEventListener("timeline:replaced", settleIn);
+document.addEventListener("timeline:loaded", settleIn);
+document.addEventListener("timeline:wanted", goToEnd);
+
+/* The whole session by keys, and an event by its number. */
+const goToStart = () => timeline.goTo(1);
+declare("In this session", [
+  { keys: ["Home"], does: "Go to the first event", work: goToStart },
+  { keys: ["End"], does: "Go to the end and follow", work: goToEnd },
+  { keys: ["PageUp"], does: "A screen up", when: isScreenKey, work: () => timeline.scrollScreens(-0.9) },
+  { keys: ["PageDown"], does: "A screen down", when: isScreenKey, work: () => timeline.scrollScreens(0.9) },
+]);
+/** Keys that scroll are left to what has the focus, unless nothing has. */
+function isScreenKey() {
+  return document.activeElement === document.body;
+}
+document.getElementById("go-to").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const field = event.target.elements.seq;
+  const seq = Math.min(timeline.lastKnown(), Math.max(1, Math.round(Number(field.value)) || 1));
+  field.blur();
+  selection.select(seq);
 });
 
-/* Older rows go above what is read, newer ones below; the last of them make the page live again. */
-document.addEventListener("htmx:beforeSwap", (event) => {
-  const { target } = event.detail;
-  if (target.id !== "older") return;
-  event.detail.shouldSwap = false;
-  const html = event.detail.xhr.responseText;
-  timeline.holdStill(() => {
-    target.insertAdjacentHTML("afterend", html);
-    target.remove();
-    timeline.joinLoaded();
-    window.htmx.process(document.getElementById("older"));
-  });
-  selection.mark();
-});
-document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target.id !== "newer") return;
-  timeline.joinLoaded();
-  selection.mark();
-  if (timeline.showsTheEnd() && !wasShownEnd) resume();
-});
-
+const wantedPlace = new URLSearchParams(location.search);
 const opened = selection.selectedSeq() && timeline.eventOf(selection.selectedSeq());
 if (opened) timeline.reveal(opened, "center");
-else timeline.toEnd();
+else if (wantedPlace.has("around")) timeline.goTo(Number(wantedPlace.get("around")));
+else if (!wantedPlace.has("after")) timeline.toEnd();
+rail.show();
+timeline.fill();
 live.connect();

@@ -1,69 +1,114 @@
-// The rows of the timeline: put in by what they are, never twice, without moving what is being read.
+// The part of a session that is on the page: it grows where it is read and shrinks elsewhere, and never moves what is read.
 
+import { asked } from "./asked.js";
+import { fetchPart } from "./fragment.js";
+import * as rows from "./rows.js";
+import { markRuns as putMarks } from "./runmarks.js";
 import { showTimes } from "./times.js";
 
+export { eventOf, events, list, rowHeads } from "./rows.js";
+
+/** Pixels from the end within which the page follows. */
 const NEAR_END = 40;
-const MOST_ROWS = 400;
-const ROWS_KEPT = 200;
+/** Screens above and below what is read that are kept ready. */
+const AHEAD = 0.6;
+/** Events on the page, unless a large screen needs more. */
+const MOST_EVENTS = 60;
 
 const scroller = document.getElementById("timeline-scroll");
 const unseenButton = document.getElementById("unseen");
 
-let following = true;
+let following = false;
 let unseen = 0;
+let known = Number(rows.list().dataset.cursor);
+let loading = "";
 
-export const list = () => document.getElementById("events");
-export const eventOf = (seq) => list().querySelector(`[data-seq="${Number(seq)}"]`);
-export const events = () => [...list().querySelectorAll("[data-seq]")];
-export const rowHeads = () => [...list().querySelectorAll(".row > .event:first-child")];
 export const isFollowing = () => following;
+/** The seq of the session's last event, as far as this page has heard. */
+export const lastKnown = () => known;
+/** The seq up to which its events are on the page. */
+export const lastShown = () => rows.last();
+/** Whether the session's last event is on the page. */
+export const showsTheEnd = () => rows.last() >= known;
 
-/** Return the highest seq on the page, 0 when there is none. */
-export function highestSeq() {
-  return events().reduce((highest, event) => Math.max(highest, Number(event.dataset.seq)), 0);
+/** Take note of how long the session is. */
+export function hear(last) {
+  known = Math.max(known, last);
+  offer();
 }
 
-/** Tell whether the newest event that was known when the page was made is on it. */
-export function showsTheEnd() {
-  return !document.querySelector("#newer > a");
-}
+/** Tell whether events that came live follow on what is on the page. */
+export const isNext = ({ cursor, count }) => cursor - count <= rows.last();
 
-/** Put new groups of rows at the end and return the new rows. Events that are there already are left out. */
-export function append(html) {
-  const fresh = parse(html);
-  for (const event of fresh.querySelectorAll("[data-seq]")) {
-    if (eventOf(event.dataset.seq)) drop(event);
+/** Take events that follow. Return the rows that were added: a reader further up gets them on the way down. */
+export function take({ html, cursor, count }) {
+  const wasFollowing = following;
+  if (!wasFollowing && rows.events().length >= MOST_EVENTS) {
+    setUnseen(unseen + count);
+    fill();
+    return [];
   }
-  const added = [...fresh.querySelectorAll(".row")];
-  const newer = document.getElementById("newer");
-  for (const group of fresh.querySelectorAll(".invocation")) {
-    if (!group.querySelector(".event")) continue;
-    const last = newer.previousElementSibling;
-    if (isSameInvocation(last, group)) join(last, group);
-    else newer.before(group);
-  }
-  document.getElementById("no-events")?.remove();
-  settle(added);
+  const added = holdStill(() => rows.addBelow(rows.parse(html), cursor));
   for (const row of added) row.classList.add("is-new");
-  arrived(added.length);
+  if (wasFollowing) {
+    following = true;
+    toEnd();
+    trimLater();
+  } else {
+    setUnseen(unseen + count);
+  }
+  offer();
   return added;
 }
 
-/** After rows were loaded before or behind others: join what belongs together. */
-export function joinLoaded() {
-  for (const group of list().querySelectorAll(".invocation")) {
-    while (isSameInvocation(group, group.nextElementSibling)) join(group, group.nextElementSibling);
+/** Show what came while the page was paused; one that stood at the end follows again. */
+export async function catchUp(last) {
+  const wasAtEnd = isAtEnd();
+  hear(last);
+  if (wasAtEnd && known - rows.last() > MOST_EVENTS) {
+    await openEnd();
+    return;
   }
-  settle([...list().querySelectorAll(".row")]);
+  while (wasAtEnd && !showsTheEnd() && (await load("newer")));
+  if (wasAtEnd) toEnd();
 }
 
-/** Replace the whole window of events. */
+/** Count events that came and are not shown. */
+export function count(number) {
+  setUnseen(unseen + number);
+}
+
+/** Replace everything by what the server rendered around another place. */
 export function replace(html) {
   const place = document.getElementById("window");
   place.innerHTML = html;
   window.htmx.process(place);
   showTimes(place);
+  known = Math.max(known, Number(rows.list().dataset.cursor));
+  following = false;
+  setLoading("");
   setUnseen(0);
+}
+
+/** Show the events around a seq; `block` is where it goes on the screen. */
+export async function goTo(seq, block = "start") {
+  if (!rows.eventOf(seq)) {
+    const html = await fetchPart(`${location.pathname}?around=${seq}${asked()}`, "window");
+    if (html === null) return;
+    replace(html);
+  }
+  const event = rows.eventOf(seq);
+  if (event) reveal(event, block);
+  fill();
+}
+
+/** Load the newest events, and follow. Return whether they could be loaded. */
+export async function openEnd() {
+  const html = await fetchPart(`${location.pathname}?${asked().slice(1)}`, "window");
+  if (html === null) return false;
+  replace(html);
+  toEnd();
+  return true;
 }
 
 /** Show what streams at the moment. */
@@ -74,183 +119,188 @@ export function showPending(html) {
   if (following) toEnd();
 }
 
-/** Go to the end, and stay there as more comes. */
+/** Go to the end of what is on the page, and stay there as more comes. */
 export function toEnd() {
-  following = true;
+  following ||= showsTheEnd();
+  movedAt = performance.now();
   scroller.scrollTop = scroller.scrollHeight;
-  setUnseen(0);
-}
-
-/** Count events that came and are not on the screen. */
-export function count(number) {
-  setUnseen(unseen + number);
+  if (following) setUnseen(0);
 }
 
 /** Bring an event into view. */
 export function reveal(event, block = "nearest") {
+  const folded = event.closest("details:not([open])");
+  if (folded) folded.open = true;
   event.scrollIntoView({ block });
   noteScroll();
 }
 
-/** Keep what is on the screen where it is while `change` puts something above it. */
-export function holdStill(change) {
-  const before = scroller.scrollHeight - scroller.scrollTop;
-  change();
-  scroller.scrollTop = scroller.scrollHeight - before;
-}
-
-/** Say by a link that there is more on one side than is on the page. */
-export function offer(side, seq) {
-  const name = side === "older" ? "before" : "after";
-  const link = document.getElementById(`${side}-template`).content.firstElementChild.cloneNode(true);
-  for (const attribute of ["href", "hx-get"]) link.setAttribute(attribute, `?${name}=${seq}`);
-  const place = document.getElementById(side);
-  place.replaceChildren(link);
-  window.htmx.process(place);
-}
-
-function parse(html) {
-  const template = document.createElement("template");
-  template.innerHTML = html;
-  return template.content;
-}
-
-function drop(event) {
-  const row = event.closest(".row");
-  event.remove();
-  if (!row.querySelector(".event")) row.remove();
-}
-
-function isSameInvocation(one, other) {
-  return Boolean(one?.matches(".invocation") && other?.matches(".invocation")) &&
-    one.dataset.invocation === other.dataset.invocation;
-}
-
-function join(group, next) {
-  group.querySelector(".run-states").replaceWith(next.querySelector(".run-states"));
-  group.querySelector(".rows").append(...next.querySelectorAll(".row"));
-  if (!group.querySelector(".invocation-head > .faint:first-child")) {
-    next.querySelector(".invocation-head > .faint:first-child")?.remove();
-  }
-  group.querySelector(".invocation-head").replaceWith(next.querySelector(".invocation-head"));
-  next.remove();
-}
-
-/** Show how runs went: beside their invocations, or by themselves where they left no event. */
+/** Show how runs went, and events at which they broke. */
 export function markRuns(html, errors) {
-  renew(errors);
-  for (const news of parse(html).querySelectorAll("template")) {
-    const { run, invocation, after } = news.dataset;
-    for (const shown of list().querySelectorAll(`[data-run="${CSS.escape(run)}"]`)) {
-      (shown.closest(".run-alone") ?? shown).remove();
-    }
-    if (news.content.querySelector(".run-alone")) putAlone(news.content, Number(after));
-    else putBeside(news.content, invocation);
+  for (const seq of rows.renew(errors)) {
+    document.dispatchEvent(new CustomEvent("timeline:renewed", { detail: seq }));
   }
-  showTimes(list());
+  if (putMarks(html, showsTheEnd()) && following) toEnd();
 }
 
-/** Show events anew that say more than they did. */
-function renew(html) {
-  for (const event of parse(html).querySelectorAll("[data-seq]")) {
-    const shown = eventOf(event.dataset.seq);
-    if (!shown || shown.querySelector(".event-error details")) continue;
-    if (shown.hasAttribute("aria-current")) event.setAttribute("aria-current", "true");
-    shown.replaceWith(event);
-    window.htmx.process(event);
-    document.dispatchEvent(new CustomEvent("timeline:renewed", { detail: Number(event.dataset.seq) }));
-  }
-}
-
-function putBeside(mark, invocation) {
-  if (!invocation || !mark.firstElementChild) return;
-  for (const group of list().querySelectorAll(`[data-invocation="${CSS.escape(invocation)}"]`)) {
-    const isAnswered = mark.querySelector('[data-status="waiting"]') && !group.querySelector("[data-question]");
-    if (!isAnswered) group.querySelector(".run-states").append(mark.cloneNode(true));
-  }
-}
-
-/** A run stands behind the event that was the last when it began; one that belongs to other pages is left out. */
-function putAlone(mark, after) {
-  const groups = [...list().querySelectorAll(".invocation")];
-  const before = groups.filter((group) => Number(group.querySelector("[data-seq]").dataset.seq) <= after);
-  if (!before.length && (after || document.querySelector("#older > a"))) return;
-  if (after > highestSeq() && !showsTheEnd()) return;
-  let place = before.at(-1) ?? document.getElementById("older");
-  while (place.nextElementSibling?.matches(".run-alone")) place = place.nextElementSibling;
-  place.after(mark);
-  document.getElementById("no-events")?.remove();
-  if (following) toEnd();
-}
-
-/** Bring results to the rows of their calls, and take away the questions that were answered. */
-function settle(rows) {
-  for (const row of rows) {
-    const event = row.querySelector(".event");
-    if (event?.dataset.answers) {
-      const ids = JSON.parse(event.dataset.answers);
-      if ("byUser" in event.dataset) closeQuestions(ids);
-      else if (!event.dataset.calls && event === row.firstElementChild) moveToCall(event, ids, row);
-    }
-    window.htmx.process(row);
-  }
-  showTimes(list());
-}
-
-function moveToCall(event, ids, row) {
-  const calls = [...row.closest(".rows").querySelectorAll("[data-calls]")];
-  const call = calls.find((candidate) => {
-    const made = JSON.parse(candidate.dataset.calls);
-    return ids.every((id) => made.includes(id));
+/** Tell which events are on the screen: the seqs of the first and the last, 0 when there are none. */
+export function onScreen() {
+  const { top, bottom } = scroller.getBoundingClientRect();
+  const seen = rows.rowHeads().filter((event) => {
+    const place = event.getBoundingClientRect();
+    return place.bottom > top + 24 && place.top < bottom - 8;
   });
-  if (!call || call.closest(".row") === row) return;
-  call.closest(".row").append(event);
-  if (!row.querySelector(".event")) row.remove();
+  return seen.length ? [rows.seqOf(seen[0]), rows.seqOf(seen.at(-1).parentElement.lastElementChild)] : [0, 0];
 }
 
-function closeQuestions(ids) {
-  for (const form of list().querySelectorAll("[data-question]")) {
-    if (!ids.includes(form.dataset.question)) continue;
-    const group = form.closest(".invocation");
-    form.remove();
-    if (!group?.querySelector("[data-question]")) group?.querySelector('[data-status="waiting"][data-run]')?.remove();
-  }
+/** Move by a share of the screen. */
+export function scrollScreens(share) {
+  scroller.scrollBy({ top: share * scroller.clientHeight });
 }
 
-function arrived(number) {
-  if (!following) {
-    count(number);
-    return;
-  }
-  trim();
-  toEnd();
+/** Load more on the sides that are nearly reached. */
+export async function fill() {
+  if (loading) return;
+  const ready = AHEAD * scroller.clientHeight;
+  const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
+  if (rows.first() > 1 && scroller.scrollTop < ready) await load("older");
+  else if (!showsTheEnd() && !following && below < ready) await load("newer");
 }
 
-/** A page that stays open all day keeps a bounded number of rows. */
-function trim() {
-  const rows = [...list().querySelectorAll(".row")];
-  if (rows.length <= MOST_ROWS) return;
-  for (const row of rows.slice(0, rows.length - ROWS_KEPT)) row.remove();
-  for (const group of list().querySelectorAll(".invocation")) {
-    if (!group.querySelector(".row")) group.remove();
+async function load(side) {
+  const isOlder = side === "older";
+  const list = rows.list();
+  setLoading(side);
+  const query = isOlder ? `before=${rows.first()}` : `after=${rows.last()}`;
+  const html = await fetchPart(`${location.pathname}?${query}${asked()}`, "window", "more");
+  if (html !== null && isOlder) await stillFrame();
+  if (rows.list() !== list) return false;
+  setLoading("");
+  if (html === null) return false;
+  const fresh = rows.parse(html);
+  const { first, last, cursor } = fresh.querySelector("#events").dataset;
+  if (!Number(first)) return false;
+  holdStill(() => (isOlder ? rows.addAbove(fresh, first) : rows.addBelow(fresh, last)));
+  trim(isOlder ? "bottom" : "top");
+  known = Math.max(known, Number(cursor));
+  offer();
+  document.dispatchEvent(new CustomEvent("timeline:loaded"));
+  noteScroll();
+  await fill();
+  return true;
+}
+
+function setLoading(side) {
+  loading = side;
+  scroller.setAttribute("aria-busy", String(Boolean(side)));
+}
+
+/** Keep what is on the screen where it is while `change` puts something above it or takes something away. */
+function holdStill(change) {
+  const top = scroller.getBoundingClientRect().top;
+  const anchor = rows.events().find((event) => event.getBoundingClientRect().bottom > top + 24);
+  const before = anchor?.getBoundingClientRect().top;
+  const result = change();
+  if (anchor?.isConnected) {
+    const moved = anchor.getBoundingClientRect().top - before;
+    if (moved) scroller.scrollTop += moved;
   }
-  offer("older", Math.min(...events().map((event) => Number(event.dataset.seq))));
+  return result;
+}
+
+/** Take rows away that are far from what is read. */
+function trim(side) {
+  const { top, bottom, height } = scroller.getBoundingClientRect();
+  const margin = (AHEAD + 0.4) * height;
+  const isNear = (row) => {
+    const place = row.getBoundingClientRect();
+    return place.bottom > top - margin && place.top < bottom + margin;
+  };
+  const doomed = rows.spare(side, MOST_EVENTS, isNear);
+  if (!doomed.length) return;
+  holdStill(() => (side === "top" ? rows.dropAbove(doomed) : rows.dropBelow(doomed)));
+}
+
+let movedAt = 0;
+
+/** Wait for a frame in which this page does not scroll by itself: what is put above it then moves nothing for anybody. */
+function stillFrame() {
+  if (document.hidden) return Promise.resolve();
+  return new Promise((resolve) => {
+    let since = 0;
+    const look = (now) => {
+      if (movedAt < since) resolve();
+      else requestAnimationFrame(look);
+      since = now;
+    };
+    requestAnimationFrame(look);
+  });
+}
+
+let isTrimming = false;
+
+async function trimLater() {
+  if (isTrimming) return;
+  isTrimming = true;
+  await stillFrame();
+  isTrimming = false;
+  if (following) trim("top");
+  offer();
+}
+
+/** Say by links that there is more than is on the page. */
+function offer() {
+  offerOne("older", rows.first() > 1, `?before=${rows.first()}`);
+  offerOne("newer", !showsTheEnd() && !following, `?after=${rows.last()}`);
+}
+
+function offerOne(side, isThere, address) {
+  const place = document.getElementById(side);
+  place.hidden = !isThere;
+  place.querySelector("a").setAttribute("href", address);
 }
 
 function setUnseen(number) {
   unseen = number;
   unseenButton.hidden = !unseen;
-  unseenButton.querySelector("[data-unseen]").textContent = `${unseen} new`;
+  unseenButton.querySelector("[data-unseen]").textContent = `${unseen.toLocaleString("en")} new`;
 }
 
 function isAtEnd() {
   return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
 }
 
-function noteScroll() {
-  following = isAtEnd();
-  if (following && showsTheEnd()) setUnseen(0);
+/** Following ends with scrolling up, and begins at the end of the session. */
+function noteFollowing() {
+  following = isAtEnd() && (following || showsTheEnd());
+  if (following) setUnseen(0);
 }
 
-scroller.addEventListener("scroll", noteScroll, { passive: true });
-new ResizeObserver(() => following && toEnd()).observe(scroller);
+function noteScroll() {
+  noteFollowing();
+  document.dispatchEvent(new CustomEvent("timeline:scrolled"));
+}
+
+let ticking = false;
+scroller.addEventListener("scroll", () => {
+  noteFollowing();
+  if (ticking) return;
+  ticking = true;
+  requestAnimationFrame(() => {
+    ticking = false;
+    noteScroll();
+    fill();
+  });
+}, { passive: true });
+
+new ResizeObserver(() => {
+  if (following) toEnd();
+  fill();
+}).observe(scroller);
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("#older > a, #newer > a");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  if (!loading) load(link.parentElement.id);
+});

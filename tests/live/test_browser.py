@@ -33,8 +33,20 @@ def seqs(page: Page) -> list[int]:
     return sorted(found)
 
 
-def scroll_top(page: Page) -> float:
-    return page.evaluate("document.getElementById('timeline-scroll').scrollTop")
+def first_on_screen(page: Page) -> int:
+    """Return the first event that is wholly on the screen, once nothing is loaded any more."""
+    expect(page.locator("#timeline-scroll:not([aria-busy=true])")).to_be_attached()
+    return page.evaluate(
+        "() => { const { top } = document.getElementById('timeline-scroll').getBoundingClientRect();"
+        " return Number([...document.querySelectorAll('#events [data-seq]')]"
+        ".find(e => e.getBoundingClientRect().top > top + 40).dataset.seq) }"
+    )
+
+
+def top_of(page: Page, seq: int) -> float:
+    return page.evaluate(
+        "seq => document.querySelector(`#events [data-seq='${seq}']`).getBoundingClientRect().top", seq
+    )
 
 
 def is_at_end(page: Page) -> bool:
@@ -129,11 +141,12 @@ def test_the_page_follows_at_the_end_and_holds_still_above_it(open_page, long_st
     expect(event(page, 131)).to_be_in_viewport()
 
     scroll_up(page)
-    before = scroll_top(page)
+    read = first_on_screen(page)
+    before = top_of(page, read)
     for number in range(12):
         long_story.says(f"new {number}")
     expect(page.get_by_role("button", name="12 new")).to_be_visible()
-    assert scroll_top(page) == before
+    assert top_of(page, read) == before
     page.get_by_role("button", name="12 new").click()
     expect(event(page, 143)).to_be_in_viewport()
     expect(page.locator("#unseen")).to_be_hidden()
@@ -249,25 +262,12 @@ def test_no_key_fires_while_somebody_writes_or_composes(open_page, story):
 
 def test_stepping_back_beyond_the_window_loads_what_is_there(open_page, long_story):
     page = open_page(long_story, "?seq=120")
-    assert seqs(page)[0] == 31
+    assert seqs(page)[0] > 2
     page.locator(".travel input[type=range]").fill("2")
     page.locator(".travel input[type=range]").dispatch_event("change")
     expect(event(page, 2)).to_have_attribute("aria-current", "true")
     assert seqs(page)[0] == 1
     expect(page.locator("#board-title")).to_have_text("State at event 2")
-
-
-def test_older_events_come_above_and_move_nothing(open_page, long_story):
-    page = open_page(long_story)
-    link = page.get_by_role("link", name="Older events")
-    link.scroll_into_view_if_needed()
-    top = event(page, 31).bounding_box()["y"]
-    link.click()
-    expect(event(page, 1)).to_be_attached()
-    assert abs(event(page, 31).bounding_box()["y"] - top) < 60
-    assert seqs(page) == list(range(1, 131))
-    assert page.locator(".invocation").count() == 1
-    expect(page.get_by_role("link", name="Older events")).to_have_count(0)
 
 
 def test_a_page_in_the_past_counts_what_is_new_and_goes_to_the_end(open_page, long_story):
@@ -279,28 +279,6 @@ def test_a_page_in_the_past_counts_what_is_new_and_goes_to_the_end(open_page, lo
     expect(event(page, 131)).to_be_in_viewport()
     long_story.says("and live again")
     expect(event(page, 132)).to_be_in_viewport()
-
-
-def test_newer_events_loaded_to_the_end_make_the_page_live(open_page, long_story):
-    page = open_page(long_story, "?before=60")
-    page.get_by_role("link", name="Newer events").click()
-    expect(event(page, 130)).to_be_attached()
-    assert seqs(page) == list(range(1, 131))
-    long_story.says("live")
-    expect(event(page, 131)).to_be_attached()
-
-
-@pytest.mark.soak
-def test_a_page_that_is_watched_all_day_keeps_a_bounded_number_of_rows(open_page, story):
-    page = open_page(story)
-    for number in range(450):
-        story.says(f"event {number}")
-    expect(event(page, 450)).to_be_in_viewport(timeout=20_000)
-    assert page.locator("#events .row").count() <= 400
-    first = seqs(page)[0]
-    page.get_by_role("link", name="Older events").click()
-    expect(event(page, first - 1)).to_be_attached()
-    assert seqs(page) == list(range(max(1, first - 100), 451))
 
 
 def test_text_streams_and_gives_way_to_its_event(open_page, story):
@@ -405,13 +383,19 @@ def test_sessions_of_the_app_stay_true_and_are_searched(open_page, story):
 def test_the_page_reads_without_scripts(open_window, server, long_story):
     page = open_window(server, java_script_enabled=False).new_page()
     page.goto(f"/sessions/id/{long_story.pk}/")
-    page.locator("[data-seq='60'] .event-seq").click()
-    expect(page.locator("#inspector-title")).to_contain_text("event 60")
+    page.locator("[data-seq='100'] .event-seq").click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 100")
     page.get_by_text("Raw JSON").click()
     page.get_by_role("link", name="Show the JSON").click()
     expect(page.locator("#raw .json")).to_be_visible()
-    page.get_by_role("link", name="Older events").click()
+    for _ in range(2):
+        page.get_by_role("link", name="Older events").click()
     expect(page.locator("[data-seq='1']")).to_be_attached()
+    expect(page.get_by_role("link", name="Older events")).to_be_hidden()
+    page.get_by_role("link", name="Newer events").click()
+    page.get_by_label("Go to event").fill("3")
+    page.get_by_label("Go to event").press("Enter")
+    expect(page.locator("#inspector-title")).to_contain_text("event 3")
     page.get_by_label("Message to weather").fill("hi")
     page.get_by_role("button", name="Run").click()
     page.wait_for_url("**/sessions/**")

@@ -1,0 +1,39 @@
+"""Filters of timeline rows: `{% load timeline_rows %}`."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode, urlsplit
+
+from django import template
+
+from sessions_app.presentation import brief, filetype
+
+register = template.Library()
+
+register.filter("marked", brief.marked)
+register.filter("spoken", brief.spoken)
+register.filter("uploaded", brief.uploaded)
+register.filter("later", brief.later)
+register.filter("family", filetype.family)
+
+
+@register.filter
+def web_address(uri: object) -> str:
+    """`{% if uri|web_address %}`: an address that a link may lead to; empty for all others, such as `javascript:`."""
+    text = str(uri)
+    try:
+        return text if urlsplit(text).scheme in {"http", "https"} else ""
+    except ValueError:
+        return ""
+
+
+@register.filter
+def pointer_query(pointer: str) -> str:
+    """`?{{ media.pointer|pointer_query }}`: the place of a part in its event."""
+    return urlencode({"pointer": pointer})
+
+
+@register.simple_tag
+def artifact_query(name: str, version: object = None) -> str:
+    """`?{% artifact_query name version %}`: an artifact of the session; without a version the newest."""
+    return urlencode({"name": name} | ({} if version is None else {"version": version}))

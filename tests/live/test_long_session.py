@@ -1,0 +1,253 @@
+"""A session of very many events in a real browser: a bounded page that goes anywhere and never moves what is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sessions_app import wire
+from sessions_app.models import AgentSession, Event
+from tests.live.test_browser import first_on_screen, is_at_end, seqs, top_of
+from tests.live.windows import Line, event
+from tests.timeline.story import START, Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+
+EVENTS = 3_000
+MOST_EVENTS = 120
+MOST_NODES = 4_000
+STEP = 300
+
+
+@pytest.fixture
+def endless(story: Story) -> Story:
+    """A session of very many events: invocations of a question, a call, its result and an answer."""
+    Event.objects.bulk_create(_row(story.pk, seq) for seq in range(1, EVENTS + 1))
+    AgentSession.objects.filter(pk=story.pk).update(last_seq=EVENTS, revision=EVENTS)
+    story.told = EVENTS
+    story.invocation = "now"
+    return story
+
+
+def _row(pk: int, seq: int) -> Event:
+    number, step = divmod(seq - 1, 4)
+    parts = (
+        {"text": f"Question {number}?"},
+        {"functionCall": {"id": f"c{number}", "name": "look_up", "args": {"number": number}}},
+        {"functionResponse": {"id": f"c{number}", "name": "look_up", "response": {"found": number}}},
+        {"text": f"Answer **{number}**. " * (1 + number % 7)},
+    )
+    record = wire.record(
+        {
+            "id": f"e{seq}",
+            "invocationId": f"i{number}",
+            "author": "agent" if step else "user",
+            "timestamp": START + seq,
+            "content": {"parts": [parts[step]]},
+        }
+    )
+    return Event(
+        session_id=pk,
+        seq=seq,
+        event_id=record.event_id,
+        invocation_id=record.invocation_id,
+        author=record.author,
+        kind=record.kind,
+        timestamp=record.timestamp,
+        is_final=record.is_final,
+        summary=record.summary,
+        data=record.data,
+    )
+
+
+def nodes(page: Page) -> int:
+    """Return the nodes of the page as Chromium counts them, those of icons and attributes included."""
+    protocol = page.context.new_cdp_session(page)
+    protocol.send("HeapProfiler.collectGarbage")
+    protocol.send("Performance.enable")
+    metrics = protocol.send("Performance.getMetrics")["metrics"]
+    return next(int(metric["value"]) for metric in metrics if metric["name"] == "Nodes")
+
+
+def assert_whole(page: Page) -> None:
+    """Hold the page to what it says of itself: every event between its bounds once, none twice, and not too many."""
+    shown = seqs(page)
+    first, last = page.evaluate(
+        "(({ first, last }) => [+first, +last])(document.getElementById('events').dataset)"
+    )
+    assert set(range(first, last + 1)) <= set(shown)
+    assert len(shown) == len(set(shown)) <= MOST_EVENTS
+    for row in page.evaluate(
+        "[...document.querySelectorAll('.row')]"
+        ".map(row => [...row.querySelectorAll('[data-seq]')].map(event => +event.dataset.seq))"
+    ):
+        assert row == list(range(row[0], row[-1] + 1)), row
+
+
+def wheel(page: Page, distance: int) -> None:
+    """Turn the wheel, and hold the page to moving what is on the screen by just that."""
+    page.locator("#timeline-scroll").hover()
+    seq = first_on_screen(page)
+    before = top_of(page, seq)
+    page.mouse.wheel(0, distance)
+    page.wait_for_function(
+        "([seq, top]) => Math.abs(document.querySelector(`#events [data-seq='${seq}']`).getBoundingClientRect().top"
+        " - top) < 2",
+        arg=[seq, before - distance],
+    )
+    first_on_screen(page)
+    assert abs(top_of(page, seq) - (before - distance)) < 2
+
+
+def test_scrolling_up_and_down_again_moves_only_by_the_wheel_and_the_page_stays_small(open_page, endless):
+    page = open_page(endless)
+    for _ in range(30):
+        wheel(page, -STEP)
+    assert_whole(page)
+    assert EVENTS not in seqs(page)
+    assert nodes(page) < MOST_NODES
+    for _ in range(20):
+        wheel(page, STEP)
+    assert_whole(page)
+    assert nodes(page) < MOST_NODES
+
+
+def test_home_and_end_go_to_the_ends_of_the_session(open_page, endless):
+    page = open_page(endless)
+    assert is_at_end(page)
+    page.keyboard.press("Home")
+    expect(event(page, 1)).to_be_in_viewport()
+    assert_whole(page)
+    page.keyboard.press("End")
+    expect(event(page, EVENTS)).to_be_in_viewport()
+    assert_whole(page)
+    endless.says("live again")
+    expect(event(page, EVENTS + 1)).to_be_in_viewport()
+
+
+def test_the_rail_tells_where_one_is_and_goes_anywhere(open_page, endless):
+    page = open_page(endless)
+    rail = page.get_by_role("scrollbar", name="Place in the session")
+    expect(rail).to_have_attribute("aria-valuenow", str(EVENTS))
+    place = rail.bounding_box()
+    page.mouse.click(place["x"] + 4, place["y"] + place["height"] / 2)
+    middle = EVENTS // 2
+    page.wait_for_function(
+        "middle => Math.abs(Number(document.getElementById('rail').getAttribute('aria-valuenow')) - middle) < 60",
+        arg=middle,
+    )
+    assert_whole(page)
+    expect(event(page, middle)).to_be_in_viewport()
+    rail.press("PageDown")
+    page.wait_for_function("was => document.querySelector('#go-to input').value > was", arg=str(middle))
+    page.mouse.click(place["x"] + 4, place["y"] + place["height"] - 1)
+    expect(event(page, EVENTS)).to_be_in_viewport()
+
+
+def test_an_event_is_gone_to_by_its_number_and_then_stands_in_the_address(open_page, endless):
+    page = open_page(endless)
+    page.get_by_label("Go to event").fill("777")
+    page.get_by_label("Go to event").press("Enter")
+    expect(event(page, 777)).to_be_in_viewport()
+    expect(event(page, 777)).to_have_attribute("aria-current", "true")
+    assert "777" in page.url
+    page.get_by_label("Go to event").fill("999999")
+    page.get_by_label("Go to event").press("Enter")
+    expect(event(page, EVENTS)).to_have_attribute("aria-current", "true")
+
+
+def test_a_call_and_its_result_of_two_windows_become_one_row(open_page, endless):
+    page = open_page(endless, "?before=1403")
+    expect(event(page, 1402)).to_be_attached()
+    expect(page.locator(".row:has([data-seq='1402']) [data-seq='1403']")).to_be_attached()
+    assert_whole(page)
+
+
+def test_a_page_far_from_the_end_counts_what_comes_and_loads_it_when_it_is_reached(open_page, endless):
+    page = open_page(endless, f"?around={EVENTS - 60}")
+    read = first_on_screen(page)
+    before = top_of(page, read)
+    for number in range(12):
+        endless.says(f"new {number}")
+    expect(page.get_by_role("button", name="12 new")).to_be_visible()
+    assert top_of(page, read) == before
+    page.get_by_role("button", name="12 new").click()
+    expect(event(page, EVENTS + 12)).to_be_in_viewport()
+    assert_whole(page)
+
+
+def test_a_page_that_is_watched_all_day_stays_small_and_the_day_can_be_read_again(open_page, endless):
+    page = open_page(endless)
+    for number in range(200):
+        endless.says(f"event {number}")
+    expect(event(page, EVENTS + 200)).to_be_in_viewport()
+    assert_whole(page)
+    for _ in range(4):
+        wheel(page, -STEP)
+    assert_whole(page)
+
+
+def test_what_came_while_the_page_was_paused_is_there_after_it_once_and_in_order(open_page, endless):
+    page = open_page(endless)
+    page.get_by_role("button", name="Pause").click()
+    for number in range(90):
+        endless.says(f"unseen {number}")
+    expect(page.locator("#unseen")).to_contain_text("90 new")
+    assert seqs(page)[-1] == EVENTS
+    page.get_by_role("button", name="Pause").click()
+    expect(event(page, EVENTS + 90)).to_be_in_viewport()
+    assert_whole(page)
+    expect(page.locator("#unseen")).to_be_hidden()
+
+
+def test_a_lost_line_in_a_storm_loses_and_doubles_nothing(open_page, endless):
+    line = Line()
+    page = open_page(endless, line=line)
+    for turn in range(3):
+        endless.says(f"before {turn}")
+        line.cut()
+        expect(page.locator("[data-connection]")).to_have_text("offline")
+        for number in range(15):
+            endless.says(f"meanwhile {number}")
+        line.mend()
+        expect(page.locator("[data-connection]")).to_have_text("live")
+    expect(event(page, EVENTS + 48)).to_be_in_viewport()
+    assert_whole(page)
+
+
+SHIFTS = """
+() => {
+  window.shifts = [];
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) {
+      const moved = entry.sources.map((s) => [s.node?.outerHTML?.slice(0, 90), s.previousRect.y, s.currentRect.y]);
+      window.shifts.push([entry.value, JSON.stringify(moved)]);
+    }
+  }).observe({ type: "layout-shift", buffered: true });
+}
+"""
+
+
+@pytest.mark.parametrize("reading", [False, True])
+def test_nothing_shifts_while_five_hundred_events_arrive(
+    open_page: Callable[..., Page], endless: Story, reading: bool
+) -> None:
+    page = open_page(endless)
+    other = open_page(Story("beside"))
+    if reading:
+        wheel(page, -2 * STEP)
+    for window in (page, other):
+        first_on_screen(page)
+        window.evaluate(SHIFTS)
+        window.evaluate("window.shifts.length = 0")
+    for number in range(250):
+        endless.calls("f", f"new{number}", text="x " * (number % 60))
+        endless.answers("f", f"new{number}")
+    if reading:
+        expect(page.get_by_role("button", name="500 new")).to_be_visible()
+    else:
+        expect(event(page, EVENTS + 500)).to_be_in_viewport()
+    for window in (page, other):
+        assert window.evaluate("window.shifts") == []

@@ -1,0 +1,220 @@
+"""What events say, in the rows of a timeline: each part as what it is, harmless and of a bounded size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sessions_app.adk import mapping
+from sessions_app.models import Event
+from sessions_app.presentation import brief
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.reading import read
+from tests.pages.page import Element
+from tests.sessions.full_event import full_event
+from tests.timeline.story import START, Story
+from tests.timeline.test_session_page import event, page_of
+
+MOST_ELEMENTS = 1_500
+"""Of one event in a timeline, whatever it holds."""
+
+
+@pytest.fixture
+def shown(story: Story, get: Any) -> Any:
+    """Adds an event and returns it as the page shows it."""
+
+    def add(*parts: dict[str, Any], **fields: Any) -> Element:
+        seq = story.add(*parts, **fields)
+        return event(get(page_of(story)), seq)
+
+    return add
+
+
+def blob(mime: str, name: str = "") -> dict[str, Any]:
+    return {"inlineData": {"mimeType": mime, "data": "QUJD", "displayName": name}}
+
+
+def test_an_event_with_every_field_shows_each_for_what_it_is(story, get):
+    body = mapping.to_wire(full_event())
+    known = {
+        name: body.pop(name) for name in ("id", "timestamp", "invocationId", "author", "actions", "content")
+    }
+    seq = story.add(*known["content"]["parts"], author=known["author"], actions=known["actions"], **body)
+    row = event(get(page_of(story)), seq)
+    for said in (
+        "heard in",
+        "spoken out",
+        "thoughthm",
+        "hello",
+        "a.png",
+        "gs://b/f",
+        "1+1",
+        "429 quota",
+        "1 source weather",
+        "what was said",
+        "report.txt v3",
+        "transfer to other",
+        "checkpoint",
+        "rewind to before i-0",
+        "interrupted",
+    ):
+        assert said in row.text, (said, row.text)
+
+
+def test_an_image_is_shown_from_an_address_of_its_own(shown, story):
+    row = shown({"text": "see"}, blob("image/png", "plot.png"))
+    image = row.one("img")
+    assert image.attrs["src"] == f"/sessions/id/{story.pk}/events/1/blob/?pointer=%2Fcontent%2Fparts%2F1"
+    assert (image.attrs["alt"], image.attrs["loading"]) == ("plot.png", "lazy")
+    assert "plot.png image/png · 3 B" in row.text
+
+
+@pytest.mark.parametrize("kind", ["audio", "video"])
+def test_sound_and_film_can_be_played_and_load_nothing_before(shown, kind):
+    player = shown(blob(f"{kind}/mp4")).one(kind)
+    assert "controls" in player.attrs
+    assert player.attrs["preload"] in {"none", "metadata"}
+
+
+def test_other_data_is_a_file_to_open(shown):
+    row = shown(blob("text/html", "page.html"))
+    assert row.one("figure").one("a").text == "page.html"
+    assert not row.all("iframe")
+    assert not row.all("img")
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_link"),
+    [
+        ("https://example.org/a.pdf", True),
+        ("gs://bucket/a.pdf", False),
+        ("javascript:alert(1)", False),
+        ("http://[broken", False),
+        ("data:text/html,<script>", False),
+    ],
+)
+def test_a_file_elsewhere_is_a_link_only_when_it_leads_to_the_web(shown, uri, is_link):
+    row = shown({"fileData": {"fileUri": uri, "mimeType": "application/pdf"}})
+    links = [a for a in row.one("p", "media").all("a") if a.attrs["href"] == uri]
+    assert bool(links) is is_link
+    assert uri in row.text
+    if links:
+        assert {"noopener", "noreferrer"} <= set(links[0].attrs["rel"].split())
+
+
+def test_sources_are_links_that_say_nothing_of_who_follows_them(shown):
+    web = [
+        {"web": {"uri": "https://example.org/a", "title": "A <b>"}},
+        {"web": {"uri": "javascript:alert(1)", "title": "B"}},
+    ]
+    row = shown({"text": "x"}, groundingMetadata={"groundingChunks": web, "webSearchQueries": ["tea"]})
+    sources = row.one("details", "sources")
+    assert "2 sources tea" in sources.text
+    [link] = sources.all("a")
+    assert (link.attrs["href"], link.text) == ("https://example.org/a", "A <b>")
+    assert "noreferrer" in link.attrs["rel"]
+
+
+def test_code_and_what_came_of_it_stand_together(shown):
+    code = {"executableCode": {"code": "print(1)\nprint(2)", "language": "PYTHON"}}
+    row = shown(code, {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n2"}})
+    first, second = row.all("pre")
+    assert first.attrs["data-language"] == "python"
+    assert (first.text, second.text) == ("print(1) print(2)", "1 2")
+
+
+def test_json_that_an_agent_says_is_shown_as_code(shown):
+    assert shown({"text": '{"a": [1, 2]}'}).one("pre").text == '{ "a": [ 1, 2 ] }'
+
+
+@pytest.mark.parametrize("text", ["{not json}", "[link](https://example.org)", "{", ""])
+def test_text_that_only_begins_like_json_is_prose(text):
+    assert not brief.spoken(text).startswith("<pre")
+
+
+def test_a_placeholder_of_an_uploaded_file_leads_to_the_file(shown, story):
+    row = shown({"text": '[Uploaded Artifact: "plan & co.pdf"]'}, author="user")
+    [link] = row.all("a", "badge")
+    assert link.attrs["href"] == f"/sessions/id/{story.pk}/artifact/?name=plan+%26+co.pdf"
+    assert link.text == "plan & co.pdf"
+
+
+def test_a_saved_artifact_leads_to_the_version_that_was_saved(shown, story):
+    row = shown(actions={"artifactDelta": {"user:plan.md": 2}})
+    [link] = row.all("a", "badge")
+    assert link.attrs["href"] == f"/sessions/id/{story.pk}/artifact/?name=user%3Aplan.md&version=2"
+
+
+def test_what_was_heard_and_spoken_is_shown(shown):
+    row = shown(inputTranscription={"text": "hello there"}, outputTranscription={"text": "hi"})
+    assert "heard hello there" in row.text
+    assert "spoken hi" in row.text
+
+
+def test_a_summary_says_which_events_it_stands_for(story, get):
+    story.says("one")
+    story.says("two")
+    content = {"parts": [{"text": "**one** and two"}]}
+    span = {"startTimestamp": START, "endTimestamp": START + 2, "compactedContent": content}
+    story.add(author="user", actions={"compaction": span})
+    page = get(page_of(story))
+    summary = event(page, 3).one("section", "summing-up")
+    assert "Summary of events 1 to 2" in summary.text
+    assert summary.all("strong")[1].text == "one"
+    assert "summed up in 3" in event(page, 1).text
+
+
+def test_silence_is_marked_in_the_words_of_a_person(story, get):
+    story.says("one")
+    story.invocation = "i2"
+    story.says("two")
+    Event.objects.filter(session=story.pk, seq=2).update(timestamp=START + 3 * 3600)
+    assert get(page_of(story)).one("p", "gap").text == "3 h later"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(600, "10 min"), (3599, "60 min"), (7200, "2 h"), (90000, "25 h"), (400000, "5 days")],
+)
+def test_the_longer_the_silence_the_rounder_its_words(seconds, said):
+    assert brief.later(seconds) == said
+
+
+HOSTILE = {
+    "megabytes": "lorem ipsum " * 400_000,
+    "emphasis": "*a* " * 5_000,
+    "links": "[x](https://example.org) " * 3_000,
+    "quotes": "> " * 3_000 + "x",
+    "lists": "- " * 2_000 + "x",
+    "unseen": "\u202e\u200b" * 5_000,
+    "table": "|a" * 900 + "|\n" + "|-" * 900 + "|\n" + "|b" * 900 + "|",
+    "html": "<script>alert(1)</script><img src=x onerror=alert(1)>" * 200,
+    "json": "[" + "[1]," * 20_000 + "1]",
+    "deep json": "[" * 3_000 + "]" * 3_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("author", ["agent", "user"])
+def test_no_text_makes_a_page_slow_or_does_anything(shown, name, author):
+    row = shown({"text": HOSTILE[name]}, {"text": HOSTILE[name], "thought": True}, author=author)
+    assert len(list(row)) < MOST_ELEMENTS
+    assert not row.all("script")
+    assert not row.all("img")
+
+
+def test_a_call_and_an_answer_of_a_hundred_thousand_keys_are_a_row_like_any_other(shown):
+    many = {f"key {number}": {"deep": [number]} for number in range(100_000)}
+    row = shown({"functionCall": {"id": "c", "name": "f", "args": many}})
+    assert "42 more arguments" in row.text
+    assert len(list(row)) < 100
+
+
+def test_a_delta_of_very_many_keys_reads_only_what_is_shown(story, get, django_assert_max_num_queries):
+    seq = story.add(delta={f"k{number}": number for number in range(3_000)})
+    session = story.session
+    with django_assert_max_num_queries(10):
+        [group] = read(session, windows.newest(session)).groups
+    assert len(group.items[0].changes) == 9
+    assert "42 more keys at least" in event(get(page_of(story)), seq).text

@@ -1,0 +1,107 @@
+"""Who speaks when: a lane for each agent of an invocation."""
+
+from __future__ import annotations
+
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.items import Item
+from sessions_app.timeline.lanes import DOT, MOST_LANES, Lanes
+from sessions_app.timeline.reading import read
+from tests.timeline.story import Story
+
+
+def drawn(story: Story, first: int = 1) -> dict[int, Lanes | None]:
+    session = story.session
+    found: list[Item] = [
+        item for group in read(session, windows.after(session, first - 1)).groups for item in group.items
+    ]
+    return {item.event.seq: item.lanes for item in found}
+
+
+def numbers(lanes: Lanes | None) -> list[int]:
+    """Return the lanes with a line beside an event."""
+    assert lanes
+    return [line.number for line in lanes.lines]
+
+
+def test_one_agent_needs_no_lane(story):
+    story.asks("go")
+    story.says("one")
+    story.says("two")
+    assert set(drawn(story).values()) == {None}
+
+
+def test_agents_have_lanes_in_the_order_in_which_they_speak(story):
+    story.asks("go")
+    story.says("a", author="planner")
+    story.says("b", author="writer")
+    story.says("c", author="planner")
+    lanes = drawn(story)
+    assert {seq: found.number for seq, found in lanes.items() if found} == {1: 0, 2: 1, 3: 2, 4: 1}
+    assert {found.count for found in lanes.values() if found} == {2}
+
+
+def test_a_line_runs_from_the_first_event_of_an_agent_to_its_last(story):
+    story.says("a", author="left")
+    story.says("b", author="right")
+    story.says("c", author="left")
+    story.says("d", author="right")
+    lanes = drawn(story)
+    assert [numbers(lanes[seq]) for seq in (1, 2, 3, 4)] == [[1], [1, 2], [2, 1], [2]]
+    own = {seq: found.lines[-1] for seq, found in lanes.items() if found}
+    assert [(line.from_dot, line.until_dot) for line in own.values()] == [
+        (True, False),
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+    assert (own[1].y1, own[1].y2, own[4].y1, own[4].y2) == (str(DOT), "100%", "0", str(DOT))
+
+
+def test_a_window_draws_agents_where_the_whole_invocation_has_them(story):
+    for author in ("one", "two", "three", "one"):
+        story.says("x", author=author)
+    assert drawn(story)[4].number == drawn(story, 4)[4].number == 1
+    assert drawn(story, 3)[3].number == 3
+
+
+def test_a_transfer_is_an_arrow_and_what_simply_follows_is_none(story):
+    story.says("a", author="root")
+    story.says("b", author="first")
+    story.add({"text": "c"}, author="first", actions={"transferToAgent": "root"})
+    story.says("d", author="root")
+    lanes = drawn(story)
+    assert [bool(lanes[seq].link) for seq in (1, 2, 3, 4)] == [False, True, False, True]
+    assert [lanes[seq].is_transfer for seq in (2, 4)] == [False, True]
+    assert lanes[4].arrow
+
+
+def test_an_arrow_comes_also_from_before_the_window(story):
+    story.add({"text": "c"}, author="first", actions={"transferToAgent": "root"})
+    story.says("d", author="root")
+    assert drawn(story, 2)[2].is_transfer
+
+
+def test_nobody_hands_over_from_one_invocation_to_the_next(story):
+    story.says("a", author="left")
+    story.says("b", author="right")
+    story.invocation = "i2"
+    story.says("c", author="left")
+    story.says("d", author="right")
+    lanes = drawn(story)
+    assert [bool(lanes[seq].link) for seq in (1, 2, 3, 4)] == [False, True, False, True]
+
+
+def test_a_result_is_drawn_where_its_call_stands(story):
+    story.add({"functionCall": {"id": "c1", "name": "f", "args": {}}}, author="left")
+    story.says("meanwhile", author="right")
+    story.answers("f", "c1", author="left")
+    story.says("later", author="right")
+    assert numbers(drawn(story)[3]) == [1]
+
+
+def test_many_agents_share_the_last_lane(story):
+    for number in range(MOST_LANES + 4):
+        story.says("x", author=f"agent {number}")
+    lanes = drawn(story)
+    assert lanes[MOST_LANES + 4].number == lanes[MOST_LANES + 4].count == MOST_LANES
+    assert lanes[1].width == lanes[MOST_LANES + 4].width
