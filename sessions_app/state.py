@@ -107,11 +107,15 @@ def merged(session: Mapping[str, Any], user: Mapping[str, Any], app: Mapping[str
     return state
 
 
+HASHED = "\x1f"
+"""How the id of a key begins that is too long to be one itself."""
+
+
 def key_id(key: str) -> str:
     """Return what a key is indexed by: itself, or a hash when it is longer than a btree entry should be."""
     if len(key.encode()) <= KEY_ID_BYTES:
         return key
-    return "\x1f" + sha256(key.encode()).hexdigest()
+    return HASHED + sha256(key.encode()).hexdigest()
 
 
 def canonical_key(key: Any) -> str:

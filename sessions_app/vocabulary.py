@@ -32,7 +32,8 @@ _KEYS = _NAMES.format(table="sessions_app_statevalue", column="key_id", fixed="s
 
 def known() -> Vocabulary:
     """Return the names that the store knows, as far as it is indexed. Eight queries."""
-    keys = [state.PREFIX[scope] + key for scope in Scope for key in _names(_KEYS, str(scope))]
+    ids = [(scope, key_id) for scope in Scope for key_id in _names(_KEYS, str(scope))]
+    keys = [state.PREFIX[scope] + key for scope, key in ids if not key.startswith(state.HASHED)]
     return Vocabulary(
         apps=listing.apps_with_sessions(),
         users=_users(),
