@@ -41,12 +41,27 @@ async function load() {
   while (shown !== wanted) {
     const aim = wanted;
     const live = isLive;
-    const html = await fetchPart(asked(address), "board");
+    const html = await answer(asked(address));
     shown = aim;
     isLacking = false;
     if (html !== null) put(html, live);
     if (isLacking) wanted += 1;
   }
+}
+
+let ahead = { url: "", html: null };
+
+/** Ask for the board of an address that is likely to be wished for next. */
+export function prepare(url) {
+  if (work) return;
+  const asking = asked(url);
+  ahead = { url: asking, html: fetchPart(asking, "board") };
+}
+
+async function answer(url) {
+  const prepared = url === ahead.url ? await ahead.html : null;
+  ahead = { url: "", html: null };
+  return prepared ?? fetchPart(url, "board");
 }
 
 /** Return the address with what the page has already. */

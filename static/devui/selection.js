@@ -50,33 +50,51 @@ export async function select(seq, { push = true } = {}) {
   await Promise.all([board.show(address), inspect(address), seq && !timeline.eventOf(seq) ? loadAround(address) : null]);
 }
 
+/** Steps follow one another: the address and what stands around the board are behind. */
+let isPassing = false;
 let resting = 0;
+let direction = 0;
 
 /** Open an event that others may follow at once: its board now, the rest when there is a rest. */
 function pass(seq) {
   if (seq === selected) return;
   const address = addressOf(seq);
-  if (!resting) history.pushState({ event: seq }, "", address);
+  if (!isPassing) history.pushState({ event: seq }, "", address);
+  isPassing = true;
+  direction = seq - selected;
   clearTimeout(resting);
-  resting = setTimeout(rest, REST);
-  inspection.setAttribute("aria-busy", "true");
   turnTo(seq);
-  board.show(address);
+  board.show(address).then(() => {
+    clearTimeout(resting);
+    if (isPassing) resting = setTimeout(rest, REST);
+  });
 }
 
 function rest() {
   settle();
-  inspect(location.href);
+  inspection.setAttribute("aria-busy", "true");
   if (selected && !timeline.eventOf(selected)) loadAround(location.href);
+  inspect(location.href).then(prepareNext);
   tell();
+}
+
+/** Who steps goes on the same way, as a rule. */
+function prepareNext() {
+  const next = selected + direction;
+  const isStep = Math.abs(direction) === 1 && next >= 1 && next <= Number(travel.dataset.last);
+  if (isStep && !isPassing) board.prepare(addressOf(next));
 }
 
 /** The address follows the steps that were made. */
 function settle() {
-  if (!resting) return;
-  clearTimeout(resting);
-  resting = 0;
+  if (!isPassing) return;
+  stopPassing();
   history.replaceState({ event: selected }, "", addressOf(selected));
+}
+
+function stopPassing() {
+  isPassing = false;
+  clearTimeout(resting);
 }
 
 function turnTo(seq) {
@@ -90,7 +108,7 @@ function turnTo(seq) {
 
 /** Something has changed: load the inspector and the board anew. */
 export async function refresh() {
-  await Promise.all([board.renew({ live: true }), resting ? null : inspect(location.href)]);
+  await Promise.all([board.renew({ live: true }), isPassing ? null : inspect(location.href)]);
 }
 
 /** The state has changed: load the board anew; the event above it stays as it is. */
@@ -239,8 +257,7 @@ slider.addEventListener("input", () => pass(Number(slider.value)));
 slider.form.addEventListener("submit", (event) => event.preventDefault());
 
 addEventListener("popstate", ({ state }) => {
-  clearTimeout(resting);
-  resting = 0; // the address is another one already
+  stopPassing(); // the address is another one already
   select(state?.event ?? seqOfAddress(), { push: false });
 });
 
