@@ -34,6 +34,8 @@ def page(open_window: OpenWindow, server: str) -> Page:
 @pytest.fixture
 def story(store: None) -> Story:
     """A session of a few screens."""
+    for number in range(2, 10):
+        Story(f"s{number}")
     told = Story("s1")
     for number in range(40):
         told.says(f"event {number}", delta={"n": number})
@@ -67,6 +69,7 @@ def press(page: Page, keys: str) -> None:
 def open_session(page: Page, story: Story) -> None:
     page.goto(f"/sessions/id/{story.pk}/?seq=20")
     expect(page.locator("[data-live=live]")).to_be_visible()
+    expect(page.locator("#inspector-title")).to_contain_text("event 20")
 
 
 def open_list(page: Page, story: Story) -> None:
@@ -75,7 +78,13 @@ def open_list(page: Page, story: Story) -> None:
     expect(page.locator(".app-switcher .menu-list")).to_contain_text("writer")
 
 
-@pytest.mark.parametrize(("place", "least"), [(open_session, 12), (open_list, 8)])
+def open_sessions(page: Page, story: Story) -> None:
+    page.goto("/sessions/")
+    page.locator("main .pick input").nth(2).check()
+    page.locator("main .row-link").nth(1).focus()
+
+
+@pytest.mark.parametrize(("place", "least"), [(open_session, 12), (open_list, 8), (open_sessions, 14)])
 def test_every_key_of_the_help_does_something(
     page: Page, story: Story, place: Callable[[Page, Story], None], least: int
 ):
@@ -84,6 +93,7 @@ def test_every_key_of_the_help_does_something(
     assert len(shortcuts) >= least
     for does, alternatives in shortcuts.items():
         for keys in alternatives:
+            page.evaluate("localStorage.clear(); sessionStorage.clear()")
             place(page, story)
             before = page.evaluate(LOOK)
             press(page, keys)
