@@ -101,6 +101,7 @@ class Item:
         asked: the calls it answers, as far as they stand elsewhere.
         answered_in: seqs of the events after what is shown that answer its calls.
         covers: seqs of the first and the last event that its compaction sums up.
+        takes_back: seqs of the first and the last event that its rewind takes back.
         lanes: who speaks when, in an invocation of several agents.
     """
 
@@ -120,6 +121,7 @@ class Item:
     asked: list[Asked] = field(default_factory=list)
     answered_in: list[int] = field(default_factory=list)
     covers: tuple[int, int] | None = None
+    takes_back: tuple[int, int] | None = None
     lanes: Lanes | None = None
 
     @property
@@ -301,6 +303,7 @@ def items(events: Sequence[Event], notes: Notes, before: Event | None = None) ->
             gap=_gap(event, previous),
             after_transfer=transfers,
             covers=notes.covers.get(event.seq),
+            takes_back=notes.marks.taken_back_by(event.seq),
         )
         item = replace(
             item,

@@ -44,6 +44,11 @@ class Marks:
         """Return the seq of the rewind that took an event back, 0 when none did."""
         return next((mark.seq for mark in self.rewinds if mark.first <= event.seq <= mark.seq), 0)
 
+    def taken_back_by(self, seq: int) -> tuple[int, int] | None:
+        """Return the seqs of the first and the last event that the rewind at `seq` took back, None for none."""
+        mark = next((mark for mark in self.rewinds if mark.seq == seq and mark.first < seq), None)
+        return (mark.first, seq - 1) if mark else None
+
     def compacted_by(self, event: Event) -> int:
         """Return the seq of the newest compaction that covers an event, 0 when none does."""
         covering = (

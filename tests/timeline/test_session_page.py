@@ -218,6 +218,8 @@ def test_rewound_and_compacted_events_say_so(story, get):
     assert "summed up in 4" in event(page, 1).text
     assert "rewound by 3" in event(page, 2).text
     assert "rewind to before i2" in event(page, 3).text
+    assert "takes back events 2 to 2" in event(page, 3).text
+    assert "rewound by" not in event(page, 3).text
 
 
 def test_the_error_of_a_run_stands_where_it_happened_with_its_traceback(story, get):
