@@ -9,6 +9,7 @@ opens a tree along the way to one of its hits.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -42,7 +43,7 @@ PREVIEW_LIMIT = 80
 
 PREVIEW_ENTRIES = 8
 
-ALL_BUDGET = 1_500
+ALL_BUDGET = 1_000
 """Most values of a tree that was asked to show all it can."""
 
 ALL_DEPTH = 24
@@ -159,7 +160,7 @@ class _Tree:
         self.depth = depth
         self.pattern = pattern
         self.left = budget
-        self.long_from = OPEN_ENTRIES if budget == BUDGET else PAGE
+        self.longest_open = OPEN_ENTRIES if budget == BUDGET else sys.maxsize
         self.current = current
 
     def value(self, value: Any, pointer: str, label: SafeString) -> SafeString:
@@ -265,7 +266,7 @@ class _Tree:
     def _branch(self, branch: Any, pointer: str, label: SafeString) -> SafeString:
         summary = self._summary(branch, label)
         level = pointer.count("/")
-        if level < self.depth and (level == 0 or (len(branch) <= self.long_from and self.left > 0)):
+        if level < self.depth and (level == 0 or (len(branch) <= self.longest_open and self.left > 0)):
             return _details(summary, self.entries(branch, pointer), branch, is_open=True)
         if self.url:
             return self._fetched(summary, pointer, branch)

@@ -85,14 +85,14 @@ def marks(session: AgentSession, asked: Context, shown: Window) -> Context:
 
 def bar(session: AgentSession, asked: Context) -> Context:
     """Return what stands in the bar above the timeline, whatever was found."""
-    return {"chips": within.chips(session, asked["q"]), "only": asked["only"]}
+    return {"chips": within.chips(session, asked["q"]), "hits_only": asked["only"]}
 
 
 def found(session: AgentSession, asked: Context) -> Context:
     """Return what the search finds, or where its query is wrong and what was probably meant."""
     text: str = asked["q"]
     query, problem = _read(text)
-    context: Context = {"asked": text, "only": asked["only"], "found": None, "problem": problem}
+    context: Context = {"asked": text, "hits_only": asked["only"], "found": None, "problem": problem}
     if problem is not None:
         start, end = problem.start, problem.end
         return {**context, "before": text[:start], "wrong": text[start:end] or " ", "after": text[end:]}

@@ -119,6 +119,9 @@ def test_everything_opens_at_once_as_far_as_the_bounds_go():
     assert all(
         "open" in branch.attrs for branch in parse(jsontree.render_all(value, url="/e/")).all("details")
     )
+    long = parse(jsontree.render_all({"rows": [{"n": n} for n in range(5000)]}, url="/e/"))
+    assert len(long.all("span", css="json-number")) == jsontree.PAGE
+    assert [button.text for button in long.all("button")] == ["4,900 more"]
     wide = {f"k{n}": {f"j{m}": [m] * 90 for m in range(90)} for n in range(90)}
     opened = parse(jsontree.render_all(wide, url="/e/"))
     assert any("hx-get" in branch.attrs for branch in opened.all("details"))
