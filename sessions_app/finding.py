@@ -181,7 +181,7 @@ class _Tail:
         if not self.sessions:
             return []
         rows = Event.objects.filter(session__in=self.sessions, seq__gt=F("session__indexed_seq"))
-        columns = ("session_id", "seq", "kind", "author", "summary", "data")
+        columns = ("session_id", "seq", "kind", "author", "branch", "summary", "data")
         return list(rows.only(*columns).order_by("-session", "-seq")[:TAIL_EVENTS])
 
     def with_words(self, wanted: search.Term) -> list[Event]:
@@ -216,7 +216,7 @@ class _Tail:
         return self._texts[place]
 
     def _traits(self, event: Event) -> list[found_by.Trait]:
-        return found_by.traits_of(event.kind, event.author, event.summary)
+        return found_by.traits_of(event.kind, event.author, event.branch, event.summary)
 
 
 # Terms about sessions
@@ -271,7 +271,7 @@ def _is_common(condition: Q) -> bool:
     return AgentSession.objects.filter(condition, pk__in=newest).count() * 5 >= SAMPLE
 
 
-_TRAITS = frozenset({"kind", "author", "tool", "error"})
+_TRAITS = frozenset({"kind", "author", "tool", "error", "branch"})
 
 
 def _trait(name: str, value: str) -> tuple[QuerySet[SessionTrait], Callable[[found_by.Trait], bool]]:
@@ -345,8 +345,7 @@ _COLUMNS: dict[str, Callable[[Field], Q]] = {
     "session": lambda term: Q(session_id__startswith=term.value),
     "title": lambda term: Q(title__icontains=term.value) | Q(title="", first_text__icontains=term.value),
     "origin": lambda term: _of_origin(term.value),
-    "invocation": lambda term: _with_event(invocation_id=term.value),
-    "branch": lambda term: _with_event(branch=term.value),
+    "invocation": lambda term: _with_invocation(term.value),
     "events": _measured("last_seq"),
     "tokens": _measured("total_tokens"),
     "errors": _measured("error_count"),
@@ -358,8 +357,8 @@ _COLUMNS: dict[str, Callable[[Field], Q]] = {
 }
 
 
-def _with_event(**columns: str) -> Q:
-    return Q(Exists(Event.objects.filter(session=OuterRef("pk"), **columns)))
+def _with_invocation(invocation_id: str) -> Q:
+    return Q(Exists(Event.objects.filter(session=OuterRef("pk"), invocation_id=invocation_id)))
 
 
 def _of_origin(origin: str) -> Q:
@@ -411,13 +410,15 @@ def _written(name: str) -> StateTerm:
 def _with_state(term: StateTerm, seen: _Tail, most: int) -> Q | set[int]:
     """Return the sessions whose state is or was as the term says. Missing and never are what is not, now or ever."""
     if term.when is When.MISSING:
-        return ~_is_now(term)
+        return _without(term, ~_is_now(term))
     if term.when is When.EVER:
         return _was_ever(term, seen, most)
     if term.when is When.NOW:
         return _keys_now(term, seen)
     if not term.op:
-        return ~_is_now(term) & ~_is_in_ledger(term)  # what is there now spares a look at the ledger
+        return _without(
+            term, ~_is_now(term) & ~_is_in_ledger(term)
+        )  # what is there spares a look at the ledger
     was = _was_ever(term, seen, MANY)
     return ~(was if isinstance(was, Q) else _among(was))
 
@@ -429,6 +430,18 @@ def _is_now(term: StateTerm) -> Q:
         return Q(Exists(rows.filter(owner=OuterRef("pk"))))
     owners = _OWNERS[term.scope].filter(_own_by_reference(term.scope))
     return Q(Exists(owners.filter(Exists(rows.filter(owner=OuterRef("pk"))))))
+
+
+def _without(term: StateTerm, condition: Q) -> Q:
+    """Test a condition on one session of each user or app, where real life has few of them, not on every session."""
+    if term.scope is Scope.SESSION:
+        return condition
+    one_each = _one_of_each(term.scope)
+    if len(one_each) > FEW:
+        return condition
+    lacking = AgentSession.objects.filter(condition, pk__in=_list_of(one_each)).values_list("pk", flat=True)
+    found = _beside(term.scope, list(lacking))
+    return _among(found) | ~Q(realm="") & condition if len(found) <= FEW else condition
 
 
 def _keys_now(term: StateTerm, seen: _Tail) -> Q | set[int]:
@@ -488,6 +501,7 @@ def _at_most(rows: QuerySet[StateValue], most: int) -> set[int] | None:
     return set(found) if len(found) <= ENTRIES * most else None
 
 
+_SESSIONS = AgentSession._meta.db_table
 _STATE_ROWS: dict[Scope, QuerySet[Any]] = {
     Scope.SESSION: SessionState.objects.all(),
     Scope.USER: UserState.objects.all(),
@@ -517,15 +531,51 @@ def _sessions_of(scope: Scope, owners: set[int], most: int) -> Q | set[int]:
 
 def _joined(scope: Scope, owners: set[int], most: int) -> list[int]:
     """Return sessions of owners, at most one more than so many. Sessions name their owners, they do not point there."""
-    table, session = (model._meta.db_table for model in (_OWNERS[scope].model, AgentSession))
-    same = " AND ".join(f"s.{name} = o.{name}" for name in _IDENTITY[scope])
-    listed, given = _listed(owners)
+    return _sessions_like(_OWNERS[scope].model._meta.db_table, _IDENTITY[scope], owners, most)
+
+
+def _beside(scope: Scope, pks: Iterable[int]) -> list[int]:
+    """Return the sessions that share a user or an app with these ones, at most one more than `FEW`."""
+    return _sessions_like(_SESSIONS, _IDENTITY[scope], pks, FEW)
+
+
+def _sessions_like(table: str, identity: tuple[str, ...], pks: Iterable[int], most: int) -> list[int]:
+    same = " AND ".join(f"s.{name} = o.{name}" for name in identity)
+    listed, given = _listed(pks)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT s.id FROM {table} o CROSS JOIN {session} s WHERE o.id IN ({listed}) AND {same}"  # noqa: S608
+            f"SELECT s.id FROM {table} o CROSS JOIN {_SESSIONS} s WHERE o.id IN ({listed}) AND {same}"  # noqa: S608
             " LIMIT %s",
             [given, most + 1],
         )
+        return [pk for (pk,) in cursor.fetchall()]
+
+
+_ONE_OF_EACH = """
+WITH RECURSIVE each(id, number) AS (
+    SELECT (SELECT id FROM {table} WHERE realm = '' ORDER BY app_name, user_id LIMIT 1), 1
+    UNION ALL
+    SELECT coalesce({next}), number + 1 FROM each JOIN {table} o ON o.id = each.id WHERE number <= {most}
+)
+SELECT id FROM each WHERE id IS NOT NULL
+"""
+_NEXT_USER = """
+(SELECT id FROM {table} WHERE realm = '' AND app_name = o.app_name AND user_id > o.user_id ORDER BY user_id LIMIT 1)
+"""
+_NEXT_APP = """
+(SELECT id FROM {table} WHERE realm = '' AND app_name > o.app_name ORDER BY app_name, user_id LIMIT 1)
+"""
+_NEXT = {Scope.USER: f"{_NEXT_USER}, {_NEXT_APP}", Scope.APP: f"{_NEXT_APP}, NULL"}
+
+
+def _one_of_each(scope: Scope) -> list[int]:
+    """Return a session of real life for each user or app, at most one more than `FEW`.
+
+    By skipping along the index of what names sessions: one or two seeks each, however many sessions they have.
+    """
+    step = _NEXT[scope].format(table=_SESSIONS)
+    with connection.cursor() as cursor:
+        cursor.execute(_ONE_OF_EACH.format(table=_SESSIONS, next=step, most=FEW))
         return [pk for (pk,) in cursor.fetchall()]
 
 

@@ -45,13 +45,14 @@ def summary_of(summary: str) -> str:
     return "\n".join(_texts([_read(summary)]))
 
 
-def traits_of(kind: str, author: str, summary: str) -> list[Trait]:
+def traits_of(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
     """Return what an event gives its session to be found by."""
     told = _read(summary)
-    found = [(SessionTrait.Name.KIND, kind), (SessionTrait.Name.AUTHOR, author)]
-    found += [(SessionTrait.Name.TOOL, item["name"]) for item in _uses(told)]
-    found += [(SessionTrait.Name.ERROR, error) for error in errors_of(told)]
-    return list(dict.fromkeys((str(name), cut(value)) for name, value in found if value))
+    name = SessionTrait.Name
+    found = [(name.KIND, kind), (name.AUTHOR, author), (name.BRANCH, branch)]
+    found += [(name.TOOL, item["name"]) for item in _uses(told)]
+    found += [(name.ERROR, error) for error in errors_of(told)]
+    return list(dict.fromkeys((str(kind), cut(value)) for kind, value in found if value))
 
 
 def errors_of(told: Mapping[str, Any]) -> list[str]:

@@ -123,16 +123,16 @@ def _waiting() -> list[tuple[int, int, int]]:
 def _piece(pk: int, start: int, last: int, room: int) -> Piece:
     """Read what a session's cursor passes next. Seqs have no holes, so a full batch says where the next one begins."""
     rows = Event.objects.filter(session=pk, seq__gt=start, seq__lte=last).order_by("seq")
-    columns = rows.values_list("seq", "kind", "author", "summary", "data")
+    columns = rows.values_list("seq", "kind", "author", "branch", "summary", "data")
     events = list(columns[:room])
     piece = Piece(pk, start, events[-1][0] if len(events) == room else last)
     seen: set[str] = set()
-    for seq, kind, author, summary, data in events:
+    for seq, kind, author, branch, summary, data in events:
         words = search.tokens(found_by.text_of(data))
         fresh = set(words) - seen
         seen |= fresh
         piece.words.append(event_index.Entry(event_index.place(pk, seq), words, fresh))
-        piece.traits.update(dict.fromkeys(found_by.traits_of(kind, author, summary), seq))
+        piece.traits.update(dict.fromkeys(found_by.traits_of(kind, author, branch, summary), seq))
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=piece.end, removed=False)
     wanted = changes.only("scope", "key_id", "owner_id", "value")
     piece.values = [value for change in wanted.iterator() if (value := _value(change))]

@@ -200,7 +200,7 @@ class EventWords(models.Model):
 
 
 class SessionTrait(models.Model):
-    """What a session has among its events, once each: a kind, an author, a tool, an error. See `indexing`."""
+    """What a session has among its events, once each: a kind, an author, a tool, an error, a branch."""
 
     class Name(models.TextChoices):
         """What is kept of a session's events."""
@@ -209,6 +209,7 @@ class SessionTrait(models.Model):
         AUTHOR = "author"
         TOOL = "tool"
         ERROR = "error"
+        BRANCH = "branch"
 
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traits", db_index=False)
     name = models.CharField(max_length=8, choices=Name)
