@@ -49,6 +49,9 @@ TABS = (
 )
 SCOPES = ("all", "merged", "session", "user", "app", "temp")
 
+KEYS_AT_MOST = 2_000
+"""Keys of a scope that the board shows to somebody who asks for all."""
+
 MOST_WATCHED = 50
 
 Context = dict[str, Any]
@@ -233,10 +236,11 @@ def _realm_name(session: AgentSession) -> str:
 
 
 def _board(session: AgentSession, query: Context) -> Context:
-    limit = 0 if query["keys"] == "all" else KEYS_SHOWN
+    limit = KEYS_AT_MOST if query["keys"] == "all" else KEYS_SHOWN
     selected: Event | None = query["selected"]
     shared = {
         "scope": query["scope"] or "all",
+        "shows_all": query["keys"] == "all",
         "can_edit": _may_change(session),
         "can_rewind": _can_rewind(session, selected),
     }

@@ -210,7 +210,7 @@ declare("In this session", [{ keys: ["b"], does: "Board as wide as the page, sco
 
 /** Load keys that are watched and beyond those that are shown. */
 function complete() {
-  if (!place.querySelector(".board-more a") || !watched.isAnyMissing()) return;
+  if (!place.querySelector(".board-more > *") || !watched.isAnyMissing()) return;
   isLacking = true;
   renew();
 }

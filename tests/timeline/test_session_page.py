@@ -331,6 +331,15 @@ def test_a_state_of_many_keys_is_bounded_and_all_of_it_one_click_away(story, get
     assert len(get(page_of(story, "?keys=all")).all("li", "entry")) == 100
 
 
+def test_the_board_of_very_many_keys_says_where_the_rest_is(story, get, monkeypatch):
+    monkeypatch.setattr("sessions_app.views.session.KEYS_AT_MOST", 70)
+    story.says("x", delta={f"k{number}": number for number in range(100)})
+    story.says("y")
+    board = get(page_of(story, "?keys=all")).one("section", "board")
+    assert len(board.all("li", "entry")) == 70
+    assert "30 more keys are left out" in board.text
+
+
 def test_sessions_of_the_same_app_stand_beside_it_and_can_be_searched(story, get):
     story.asks("about tea")
     Story("s2").asks("about coffee")
