@@ -29,6 +29,9 @@ NEWEST = 200
 
 MOST_KEYS = 300
 
+KNOWN = ("author", "tool", "branch")
+"""Terms whose every value in a session the index knows."""
+
 STRETCH = 10_000
 """Events that are looked at first."""
 
@@ -93,7 +96,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A kind, author or tool that the session has; `query` asks for it besides, or no longer when it `is_on`."""
+    """A kind, author, tool or branch of the session; `query` asks for it besides, or no longer when it `is_on`."""
 
     field: str
     value: str
@@ -151,7 +154,7 @@ class Search:
 
 
 def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
-    """Return the seqs between which hits can stand, by what the index knows of the session's authors and tools.
+    """Return the seqs between which hits can stand, by what the index knows of authors, tools and branches.
 
     It knows the newest event that has each. What it does not know can only be in what it has not read yet.
     """
@@ -159,11 +162,11 @@ def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
     named = {
         (term.name, found_by.cut(term.value))
         for term in query.fields
-        if term.name in ("author", "tool") and not term.negated
+        if term.name in KNOWN and not term.negated
     }
     if not named:
         return low, high
-    traits = SessionTrait.objects.filter(session=session, name__in=("author", "tool"))
+    traits = SessionTrait.objects.filter(session=session, name__in=KNOWN)
     known = {
         (name, value): seq
         for name, value, seq in traits.filter(value__in=[value for _, value in named]).values_list(
@@ -261,7 +264,7 @@ def marked(session: AgentSession, query: Query, seqs: Collection[int]) -> set[in
 
 
 def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
-    """Return (field, chips) for the kinds, authors and tools that a session has. Two queries.
+    """Return (field, chips) for the kinds, authors, tools and branches that a session has. Two queries.
 
     Args:
         session: whose they are.
@@ -275,7 +278,7 @@ def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
     labels = {str(kind): str(kind.label) for kind in Kind}
     return [
         (field, [_chip(query, field, value, labels) for value in names[field]])
-        for field in ("kind", "author", "tool")
+        for field in ("kind", "author", "tool", "branch")
         if names[field]
     ]
 
@@ -305,12 +308,12 @@ def vocabulary(session: AgentSession) -> Vocabulary:
 
 
 def _names(session: AgentSession) -> dict[str, list[str]]:
-    """Return the kinds, authors and tools of a session, from the index and from what it does not have yet."""
-    wanted = ("kind", "author", "tool")
+    """Return the kinds, authors, tools and branches of a session, from the index and from what it does not have yet."""
+    wanted = ("kind", "author", "tool", "branch")
     traits = SessionTrait.objects.filter(session=session, name__in=wanted).order_by("name", "value")
-    pairs = set(traits.values_list("name", "value")[: 3 * MOST_NAMES])
+    pairs = set(traits.values_list("name", "value")[: len(wanted) * MOST_NAMES])
     tail = Event.objects.filter(session=session, seq__gt=session.indexed_seq).order_by("-seq")
-    for kind, author, summary in tail.values_list("kind", "author", "summary")[:NEWEST]:
-        pairs.update(found_by.traits_of(kind, author, summary))
+    for told in tail.values_list("kind", "author", "branch", "summary")[:NEWEST]:
+        pairs.update(found_by.traits_of(*told))
     found = {name: sorted(value for kind, value in pairs if kind == name)[:MOST_NAMES] for name in wanted}
     return {**found, "kind": [kind for kind in Kind.values if kind in found["kind"]]}

@@ -173,6 +173,7 @@ def test_chips_offer_what_the_session_has_and_take_each_others_place(told):
     assert [chip.value for chip in groups["kind"]] == ["user", "agent", "tool_call", "tool_result"]
     assert [chip.value for chip in groups["author"]] == ["agent", "helper", "user"]
     assert [chip.value for chip in groups["tool"]] == ["find_city", "get_weather"]
+    assert [chip.value for chip in groups["branch"]] == ["root.helper"]
     assert [chip.label for chip in (groups["kind"][1], groups["author"][0])] == ["agent response", "agent"]
     on, other = groups["kind"][:2]
     assert (on.is_on, on.query) == (True, "paris")
@@ -239,7 +240,7 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
     indexing.index_all()
     session.refresh_from_db()
     with django_assert_max_num_queries(1):
-        assert within.found(session, parse("tool:nothing author:cook")).count == 0
+        assert within.found(session, parse("tool:nothing branch:none author:cook")).count == 0
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
