@@ -7,7 +7,7 @@ commit out of order do not matter: a session's seqs have no holes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -69,17 +69,14 @@ def store(pieces: Iterable[Piece]) -> None:
         _store(piece)
 
 
-def index_some() -> int:
-    """Index what comes next; return how many cursors moved on. None: everything is indexed."""
-    pieces = gather()
-    store(pieces)
-    return len(pieces)
-
-
-def index_all() -> None:
-    """Index everything that waits."""
-    while index_some():
-        pass
+def index_all(progress: Callable[[int], None] = lambda events: None) -> int:
+    """Index everything that waits. Return how many events that were; `progress` is told it batch by batch."""
+    events = 0
+    while pieces := gather():
+        store(pieces)
+        events += sum(len(piece.words) for piece in pieces)
+        progress(events)
+    return events
 
 
 def forget_session(session_pk: int) -> None:

@@ -64,7 +64,7 @@ def test_a_long_session_is_indexed_in_pieces():
     story = Story()
     for number in range(indexing.BATCH + 3):
         story.add({"text": f"word{number}"}, delta={"n": number})
-    indexing.index_some()
+    indexing.store(indexing.gather())
     assert story.session.indexed_seq == indexing.BATCH
     assert found(f"word{indexing.BATCH + 2}") == found("word0") == found("n = 66 ever") == ["s1"]
     indexing.index_all()
@@ -133,15 +133,24 @@ def test_credentials_enter_no_index():
     assert not [row for row in StateValue.objects.all() if "s3cr3t" in row.mark]
 
 
-def test_the_command_indexes_what_waits_and_begins_anew_when_told():
+def index_events(*options: str) -> str:
+    """Run the command and return what it says."""
+    out = io.StringIO()
+    call_command("index_events", *options, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command_indexes_what_waits_says_how_much_and_begins_anew_when_told():
     story = Story()
     story.says("sunny")
-    call_command("index_events", stdout=io.StringIO())
+    story.says("rainy")
+    assert index_events() == "2 event(s) indexed.\n"
     assert indexed("sunny") == {story.pk}
+    assert index_events() == "0 event(s) indexed.\n"
     SessionTrait.objects.all().delete()
-    call_command("index_events", "--rebuild", stdout=io.StringIO())
+    assert index_events("--rebuild") == "2 event(s) indexed.\n"
     assert found("kind:agent") == ["s1"]
-    assert story.session.indexed_seq == 1
+    assert story.session.indexed_seq == 2
 
 
 def test_with_nothing_to_index_a_worker_asks_one_question(

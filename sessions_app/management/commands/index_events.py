@@ -24,6 +24,7 @@ class Command(BaseCommand):
         "Safe while agents run, and may be stopped at any time."
     )
     requires_system_checks = []
+    _told = 0.0
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
@@ -42,19 +43,15 @@ class Command(BaseCommand):
                 ensure_schema()
                 if options["rebuild"]:
                     indexing.reset()
-                done = self._index()
+                events = indexing.index_all(self._tell)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=COULD_NOT) from error
         except KeyboardInterrupt:
             self.stderr.write("Stopped. What is indexed stays indexed; run the command again to go on.")
             sys.exit(130)
-        self.stdout.write(f"{done:,} event(s) indexed.")
+        self.stdout.write(f"{events:,} event(s) indexed.")
 
-    def _index(self) -> int:
-        done, told = 0, time.monotonic()
-        while count := indexing.index_some():
-            done += count
-            if self.stderr.isatty() and time.monotonic() - told > PROGRESS_S:
-                told = time.monotonic()
-                self.stderr.write(f"\r{done:,} events", ending="")
-        return done
+    def _tell(self, events: int) -> None:
+        if self.stderr.isatty() and time.monotonic() - self._told > PROGRESS_S:
+            self._told = time.monotonic()
+            self.stderr.write(f"\r{events:,} events", ending="")
