@@ -14,9 +14,11 @@ from functools import cached_property, reduce
 from typing import Any
 
 from django.db import connection
-from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BooleanField, Exists, F, Func, Max, OuterRef, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
+from django.db.models.sql.compiler import SQLCompiler
 
 from sessions_app import event_index, expiry, found_by, realms, search, state
 from sessions_app.comparing import compared, is_told_by_marks, marked
@@ -299,12 +301,32 @@ def _keys_or_condition(rows: QuerySet[Any], most: int, tail: Iterable[int] = ())
     return Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=set(tail))
 
 
+class Among(Func):
+    """Whether a session, named by its primary key, is one of these: one parameter, however many they are."""
+
+    output_field = BooleanField()
+    conditional = True
+
+    def __init__(self, session_pk: Any, pks: Iterable[int] = (), **extra: Any) -> None:
+        """Take the column and the keys."""
+        super().__init__(session_pk, **extra)
+        self.pks = list(pks)
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for SQLite. The plus keeps it from looking each of many sessions up, to sort them all."""
+        pk, params = compiler.compile(self.source_expressions[0])
+        plus = "+" if len(self.pks) > FEW_TO_CHECK else ""
+        sql = f"({plus}{pk} IN (SELECT value FROM json_each(%s)))"  # noqa: S608 - a column
+        return sql, (*params, str(self.pks))
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for PostgreSQL."""
+        pk, params = compiler.compile(self.source_expressions[0])
+        return f"({pk} = ANY(%s::bigint[]))", (*params, self.pks)
+
+
 def _among(pks: Iterable[int]) -> Q:
-    """Return the condition to be one of these sessions, with one parameter however many there are."""
-    listed = list(pks)
-    if connection.vendor == "sqlite":
-        return Q(pk__in=RawSQL("SELECT value FROM json_each(%s)", [str(listed)]))
-    return Q(pk__in=RawSQL("SELECT unnest(%s::bigint[])", [listed]))
+    return Q(Among(F("pk"), pks))
 
 
 _COMPARE: dict[str, Any] = {
