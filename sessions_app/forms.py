@@ -91,10 +91,20 @@ class Watch(QueryForm):
 
 
 class Completing(QueryForm):
-    """What stands in the search box, and where the caret is."""
+    """What stands in a search box, and where the caret is."""
 
     q = forms.CharField(required=False, strip=False, max_length=MAX_LENGTH)
     caret = forms.IntegerField(required=False, min_value=0)
+
+    def asked(self) -> tuple[str, int]:
+        """Return the text and the offset of the caret in it; without one, that of its end.
+
+        Raises:
+            BadInput: a parameter cannot be meant.
+        """
+        values = self.read()
+        text: str = values["q"]
+        return text, len(text) if values["caret"] is None else values["caret"]
 
 
 class SessionWatch(SessionQuery, Watch):

@@ -117,9 +117,7 @@ def _meant(request: HttpRequest, suggestion: str) -> str:
 @require_safe
 def completions(request: HttpRequest) -> HttpResponse:
     """Answer what may be written at the caret of the search box."""
-    asked = Completing(request.GET).read()
-    text = asked["q"]
-    caret = len(text) if asked["caret"] is None else asked["caret"]
+    text, caret = Completing(request.GET).asked()
     return render(request, COMPLETIONS, {"found": complete(text, caret, vocabulary.known())})
 
 

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from sessions_app.finding import EVENT_FIELDS
-from sessions_app.forms import QueryForm
+from sessions_app.forms import Completing, QueryForm
 from sessions_app.found import find_session
 from sessions_app.models import AgentSession, Event
 from sessions_app.query import MAX_LENGTH, Query, QueryProblem, complete, parse
@@ -34,13 +34,6 @@ class WithinQuery(QueryForm):
     last = forms.IntegerField(required=False, min_value=0)
 
 
-class CompletionQuery(QueryForm):
-    """The text in the box and where its caret stands."""
-
-    q = forms.CharField(required=False, strip=False, max_length=MAX_LENGTH)
-    caret = forms.IntegerField(required=False, min_value=0)
-
-
 @require_safe
 def completions(request: HttpRequest, pk: int) -> HttpResponse:
     """Answer what may be written at the caret, of terms about events.
@@ -49,9 +42,7 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     session = find_session(pk)
-    asked = CompletionQuery(request.GET).read()
-    text = asked["q"]
-    caret = len(text) if asked["caret"] is None else asked["caret"]
+    text, caret = Completing(request.GET).asked()
     found = complete(text, caret, within.vocabulary(session), EVENT_FIELDS)
     return render(request, "devui/sessions/completions.html", {"found": found})
 
