@@ -152,11 +152,6 @@ class RewindPlan:
         return self.first.invocation_id
 
     @property
-    def changes_nothing(self) -> bool:
-        """Tell whether neither state nor files change; what the model sees does."""
-        return not (self.keys or self.files)
-
-    @property
     def leaves_something(self) -> bool:
         """Tell whether anything that the rewound events did stays."""
         return bool(self.shared.count or self.user_files or self.memory.count or self.effects.count)
