@@ -52,24 +52,25 @@ document.addEventListener("submit", (event) => {
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.isComposing || !event.target.matches("[data-raw-form] input")) return;
   event.preventDefault();
-  goToHit(event.shiftKey ? 0 : 1);
+  goToHit(event.shiftKey ? -1 : 1);
 });
 
-/** Open the next hit, or with 0 the one before; before anything was found, search. */
-function goToHit(which) {
+/** Open the hit so many further on, counted from the one that was asked for last; before anything was found, search. */
+function goToHit(step) {
   clearTimeout(typing);
   const text = inspector()?.querySelector("input[name=raw]").value ?? "";
-  const wasFoundFor = new URLSearchParams(location.search).get("raw") ?? "";
-  const link = document.querySelectorAll("[data-raw-hit]")[which];
-  showRaw(text === wasFoundFor && link ? { raw: text, hit: link.dataset.rawHit } : { raw: text });
+  const query = new URLSearchParams(location.search);
+  const count = Number(document.querySelector(".raw-hits")?.dataset.count);
+  if (text !== (query.get("raw") ?? "") || !count) showRaw({ raw: text });
+  else showRaw({ raw: text, hit: (((Number(query.get("hit")) || 1) - 1 + step + count) % count) + 1 });
 }
 
 document.addEventListener("click", (event) => {
-  const hit = event.target.closest("[data-raw-hit]");
+  const hit = event.target.closest("[data-raw-step]");
   const opener = event.target.closest("[data-raw-open]");
   if (!hit && !opener) return;
   event.preventDefault();
-  if (hit) showRaw({ hit: hit.dataset.rawHit });
+  if (hit) goToHit(Number(hit.dataset.rawStep));
   else showRaw({ open: new URLSearchParams(opener.search).get("open") ?? "" });
 });
 
