@@ -26,7 +26,9 @@ from sessions_app.models import (
     TempWrite,
 )
 
-MOST_KEYS = 1_000
+MOST_KEYS = 300
+"""Keys of a scope that are looked at."""
+
 WRITES_READ = 20
 """Newest writes of a key that are looked at."""
 
@@ -135,7 +137,7 @@ class Evidence:
 
     Attributes:
         keys: sorted within each scope; session, user, app.
-        unread: keys beyond `MOST_KEYS`.
+        unread: keys beyond `MOST_KEYS` of their scope.
         elsewhere: the session's own keys as other recent sessions of the app have them.
         other_sessions: how many other recent sessions of the app the user has.
         invocations: the recent ones, in order.
@@ -187,9 +189,10 @@ class _Octets(Func):
 
 
 def _keys(session: AgentSession) -> tuple[list[Key], int]:
-    last = [write for write in history.writes_at([history.owners_at(session)]) if write.rows[0] is not None]
+    every = [write for write in history.writes_at([history.owners_at(session)]) if write.rows[0] is not None]
+    last = [write for scope in Scope for write in [each for each in every if each.scope == scope][:MOST_KEYS]]
     rows = (
-        StateChange.objects.filter(pk__in=[write.rows[0] for write in last[:MOST_KEYS]], removed=False)
+        StateChange.objects.filter(pk__in=[write.rows[0] for write in last], removed=False)
         .annotate(text=Substr("value", 1, TEXT_READ, output_field=CharField()), size=_Octets("value"))
         .values("pk", "scope", "owner_id", "key", "key_id", "note", "text", "size")
     )
@@ -207,7 +210,7 @@ def _keys(session: AgentSession) -> tuple[list[Key], int]:
         )
         for row in kept
     ]
-    return keys, max(0, len(last) - MOST_KEYS)
+    return keys, len(every) - len(last)
 
 
 _RECENT = """

@@ -28,6 +28,9 @@ GHOSTS_SHOWN = 200
 UNTRACKED_LIMIT = 50
 """Keys changed without an event that a board shows; the page of the drift has more."""
 
+WRITTEN_SHOWN = 200
+"""Keys of a scope that an event wrote and that are shown beyond the limit."""
+
 SCOPES = (Scope.SESSION, Scope.USER, Scope.APP)
 
 
@@ -320,11 +323,15 @@ def _shown(
 ) -> set[_Key]:
     """Return the keys that have a value at a moment or now, within the limit, or written or watched."""
     places: Counter[Scope] = Counter()
+    beyond: Counter[Scope] = Counter()
     found: set[_Key] = set()
     for key in keys:
         if at[key] is None and key.now is None:
             continue
-        if not limit or places[key.scope] < limit or at[key] in written or key.name in watched:
+        if not limit or places[key.scope] < limit or key.name in watched:
+            found.add(key)
+        elif at[key] in written and beyond[key.scope] < WRITTEN_SHOWN:
+            beyond[key.scope] += 1
             found.add(key)
         places[key.scope] += 1
     return found
