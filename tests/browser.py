@@ -65,9 +65,7 @@ def browser() -> Iterator[Browser]:
     It ends with its module: asynchronous tests of the next would meet that loop.
     """
     if not CHROMIUM:
-        missing(
-            f"no Chromium found ({NAMED or ', '.join(NAMES)}): install one, or name it in DEVUI_TEST_CHROMIUM"
-        )
+        missing(NO_CHROMIUM)
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)

@@ -152,7 +152,7 @@ def test_an_event_is_gone_to_by_its_number_and_then_stands_in_the_address(open_p
     page.get_by_label("Go to event").press("Enter")
     expect(event(page, 777)).to_be_in_viewport()
     expect(event(page, 777)).to_have_attribute("aria-current", "true")
-    assert "777" in page.url
+    page.wait_for_url("**777*")
     page.get_by_label("Go to event").fill("999999")
     page.get_by_label("Go to event").press("Enter")
     expect(event(page, EVENTS)).to_have_attribute("aria-current", "true")
@@ -225,7 +225,7 @@ SHIFTS = """
       const moved = entry.sources.map((s) => [s.node?.outerHTML?.slice(0, 90), s.previousRect.y, s.currentRect.y]);
       window.shifts.push([entry.value, JSON.stringify(moved)]);
     }
-  }).observe({ type: "layout-shift", buffered: true });
+  }).observe({ type: "layout-shift" });
 }
 """
 
@@ -241,7 +241,6 @@ def test_nothing_shifts_while_five_hundred_events_arrive(
     for window in (page, other):
         first_on_screen(page)
         window.evaluate(SHIFTS)
-        window.evaluate("window.shifts.length = 0")
     for number in range(250):
         endless.calls("f", f"new{number}", text="x " * (number % 60))
         endless.answers("f", f"new{number}")

@@ -188,7 +188,7 @@ def test_filtering_stands_in_the_address_and_back_undoes_it(page: Page):
     page.goto("/sessions/")
     page.locator("[data-search]").fill("東京")
     expect(page.locator("tbody tr")).to_have_count(1)
-    assert page.url.endswith("/sessions/?q=%E6%9D%B1%E4%BA%AC")
+    page.wait_for_url("**/sessions/?q=%E6%9D%B1%E4%BA%AC")
     page.go_back()
     expect(page.locator("tbody tr")).to_have_count(2)
     expect(page.locator("[data-search]")).to_have_value("")
