@@ -19,7 +19,7 @@ from tests.evals.builders import case, evalset, turn, write
 
 pytestmark = pytest.mark.anywhere
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 @pytest.fixture

@@ -279,7 +279,7 @@ async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, mo
     runs.register(blocked)
     response = await start(web, settle=False)
     await web.post(f"{response.url}cancel/")
-    await asyncio.wait_for(ended.wait(), 20)
+    await asyncio.wait_for(ended.wait(), 60)
     ((runtime_id, why),) = blocked.asked
     assert runtime_id == "r" * 32
     assert "did not react" in why

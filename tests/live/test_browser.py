@@ -17,7 +17,7 @@ from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 @pytest.fixture

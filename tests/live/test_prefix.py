@@ -18,7 +18,7 @@ async def shake(path):
              "headers": [(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1")], "subprotocols": []}
     socket = ApplicationCommunicator(devui.asgi.application, scope)
     await socket.send_input({"type": "websocket.connect"})
-    print((await socket.receive_output(timeout=20))["type"])
+    print((await socket.receive_output(timeout=60))["type"])
 
 for path in sys.argv[1:]:
     asyncio.run(shake(path))

@@ -91,7 +91,7 @@ async def test_fast_chunks_come_together(story, runtime):
             runtime.says(f"{number} ")
             await asyncio.sleep(0)
         await page.until(lambda message: is_pending(message) and "199" in message["html"])
-        assert len(page.of("pending")) < 40
+        assert len(page.of("pending")) < 100, "not one for each of two hundred"
 
 
 async def test_what_was_cut_off_disappears_at_the_end(story, runtime):

@@ -9,7 +9,7 @@ import pytest
 
 from devui.supervisor.sockets import SocketFolder
 
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 @pytest.fixture

@@ -28,16 +28,16 @@ def test_it_goes_on_when_the_last_of_several_threads_is_done():
 
     def read(leaves_first: bool) -> None:
         with collector_paused():
-            inside.wait(timeout=10)
+            inside.wait(timeout=60)
             if not leaves_first:
-                inside.wait(timeout=10)
+                inside.wait(timeout=60)
                 seen.append(gc.isenabled())
         if leaves_first:
-            inside.wait(timeout=10)
+            inside.wait(timeout=60)
 
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(read, first) for first in (True, False)]:
-            future.result(timeout=10)
+            future.result(timeout=60)
     assert seen == [False]
     assert gc.isenabled()
 

@@ -29,7 +29,7 @@ def together(tasks: Iterable[Callable[[], T]]) -> list[T | DevUIError]:
     start = Barrier(len(jobs))
 
     def run(task: Callable[[], T]) -> T | DevUIError:
-        start.wait(timeout=10)
+        start.wait(timeout=60)
         try:
             return task()
         except DevUIError as refusal:

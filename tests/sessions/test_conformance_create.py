@@ -52,7 +52,7 @@ def test_of_two_processes_that_create_one_id_exactly_one_wins(store):
     key, together = writes.SessionKey("", APP, USER, "s1"), Barrier(2)
 
     def attempt() -> str:
-        together.wait(timeout=10)
+        together.wait(timeout=60)
         try:
             writes.create_session(key, {"app:seen": 1})
         except AlreadyExists:

@@ -21,6 +21,8 @@ from tests.timeline.story import Story
 
 pytestmark = pytest.mark.anywhere
 
+PATIENCE_S = 60
+
 
 class Runtime:
     """Keeps what it was told; fails with `error` when there is one."""
@@ -79,12 +81,10 @@ async def runs() -> list[Run]:
 
 async def eventually(status: str) -> Run:
     """Return the newest run once it has a status."""
-    for _ in range(200):
-        run = (await runs())[-1]
-        if run.status == status:
-            return run
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"the run stays {run.status}")
+    async with asyncio.timeout(PATIENCE_S):
+        while (run := (await runs())[-1]).status != status:  # noqa: ASYNC110 - only the store knows
+            await asyncio.sleep(0.02)
+    return run
 
 
 def message(run: Run) -> dict[str, Any]:
@@ -95,7 +95,7 @@ async def test_a_message_in_a_realm_leads_back_to_its_own_session(story, runtime
     fork = await db.write(lambda: Story(realm="fork/1"))
     response = await send(fork, message="Weather?")
     assert response.headers["Location"] == f"/sessions/id/{fork.pk}/"
-    await asyncio.wait_for(runtime.heard.wait(), 60)
+    await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
 
 
 async def test_a_message_is_queued_and_handed_to_the_runtime(story, runtime):
@@ -106,7 +106,7 @@ async def test_a_message_is_queued_and_handed_to_the_runtime(story, runtime):
     assert message(run) == {"role": "user", "parts": [{"text": "  Weather?\n"}]}
     assert json.loads(run.request)["streaming"] is True
     assert run.source == "console"
-    await asyncio.wait_for(runtime.heard.wait(), 60)
+    await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
     assert runtime.told == [("start", run.pk)]
 
 
@@ -220,7 +220,7 @@ async def test_an_active_run_is_cancelled_by_its_runtime(story, runtime):
     run = await db.write(lambda: rows.create_run(story.pk, {}))
     response = await cancel(run.pk)
     assert response.status_code == 303
-    await asyncio.wait_for(runtime.heard.wait(), 60)
+    await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
     assert runtime.told == [("cancel", run.pk)]
     [stored] = await runs()
     assert stored.cancel_requested_at
