@@ -1,19 +1,23 @@
 """What views of every room share: the request as our middleware leaves it, pages that answer in part, JSON
-text.
+text, files to be saved.
 
 A leaf: it imports nothing of DevUI.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import IO, Any
 
 from django import http
 from django.shortcuts import render
 from django_htmx.middleware import HtmxDetails
 
-__all__ = ["HttpRequest", "json_text", "render_partial", "wants_partial"]
+__all__ = ["HttpRequest", "download", "json_text", "render_partial", "wants_partial"]
+
+CHUNK = 256 * 1024
+"""Bytes of a file that are sent at a time."""
 
 
 class HttpRequest(http.HttpRequest):
@@ -55,3 +59,16 @@ def render_partial(
 def json_text(text: str | bytes, status: int = 200) -> http.HttpResponse:
     """Return a response of JSON that is text already."""
     return http.HttpResponse(text, status=status, content_type="application/json")
+
+
+def download(file: IO[bytes], name: str, content_type: str) -> http.StreamingHttpResponse:
+    """Return a response that is saved as a file of this name. It closes the file when all is sent."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return http.StreamingHttpResponse(_chunks(file), content_type=content_type, headers=headers)
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """Yield a file piece by piece: of one that is not asynchronous Django would first hold all."""
+    with file:
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            yield chunk

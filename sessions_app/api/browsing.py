@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from typing import IO, Self
+from typing import Self
 
 from django.db import transaction
 from django.http import HttpRequest, StreamingHttpResponse
@@ -12,22 +10,18 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
+from devui.http import download
 from sessions_app import db, deletion, exports, labels, saved_views
 from sessions_app.api.schemas import Problem
 from sessions_app.errors import NotFound
+from sessions_app.forms import MOST_ACTED_ON
 from sessions_app.found import find_session
 from sessions_app.models import SavedView
-
-CHUNK = 256 * 1024
-"""Bytes of a file that are sent at a time."""
-
-MOST = 500
-"""Sessions to which something is done at once."""
 
 REFUSALS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
 router = Router()
 
-Keys = QueryEx[list[int], P(description="Keys of sessions.", min_length=1, max_length=MOST)]
+Keys = QueryEx[list[int], P(description="Keys of sessions.", min_length=1, max_length=MOST_ACTED_ON)]
 
 
 class SessionChange(Schema):
@@ -46,7 +40,7 @@ class Sessions(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    sessions: list[int] = Field(min_length=1, max_length=MOST)
+    sessions: list[int] = Field(min_length=1, max_length=MOST_ACTED_ON)
 
 
 class DeletionOut(Schema):
@@ -145,8 +139,7 @@ def change(key: int, wanted: SessionChange) -> None:
 async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
     """Return a ZIP file with a file a session, as `manage.py export_sessions` writes it, without credentials."""
     file = await db.read(exports.export_zip, exports.Wanted(pks=tuple(session)))
-    headers = {"Content-Disposition": 'attachment; filename="sessions.zip"'}
-    return StreamingHttpResponse(_chunks(file), content_type="application/zip", headers=headers)
+    return download(file, "sessions.zip", "application/zip")
 
 
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])
@@ -193,9 +186,3 @@ async def delete_view(request: HttpRequest, view: int) -> Status[None]:
     if not await db.write(saved_views.delete, view):
         raise NotFound(f"There is no view {view}.", hint="GET /api/v1/views lists them.")
     return Status(204, None)
-
-
-async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
-    with file:
-        while chunk := await asyncio.to_thread(file.read, CHUNK):
-            yield chunk

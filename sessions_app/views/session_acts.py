@@ -5,10 +5,8 @@ With scripts an act answers what changes on the page around the list; the list i
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from typing import IO, Any
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -17,7 +15,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST
 
-from devui.http import render_partial
+from devui.http import download, render_partial
 from sessions_app import deletion, exports, labels, realms, saved_views
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms import Acts, SessionTitle, ViewName
@@ -26,9 +24,6 @@ from sessions_app.found import find_session
 DELETED = "devui/sessions/deleted.html"
 RENAME = "devui/sessions/rename.html"
 VIEWS = "devui/sessions/saved_views.html"
-
-CHUNK = 256 * 1024
-"""Bytes of a file that are sent at a time."""
 
 
 @require_POST
@@ -138,16 +133,7 @@ def change_view(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _exported(pks: list[int]) -> StreamingHttpResponse:
-    file = exports.export_zip(exports.Wanted(pks=tuple(pks)))
-    headers = {"Content-Disposition": 'attachment; filename="sessions.zip"'}
-    return StreamingHttpResponse(_chunks(file), content_type="application/zip", headers=headers)
-
-
-async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
-    """Yield a file piece by piece: of one that is not asynchronous Django would first hold all."""
-    with file:
-        while chunk := await asyncio.to_thread(file.read, CHUNK):
-            yield chunk
+    return download(exports.export_zip(exports.Wanted(pks=tuple(pks))), "sessions.zip", "application/zip")
 
 
 def _deleted(request: HttpRequest, done: deletion.Deleted) -> HttpResponse:
