@@ -38,7 +38,7 @@ async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a unit of work that writes, in one transaction. A cancelled caller does not undo it.
 
     Raises:
-        StoreFull, StoreReadOnly, StoreUnavailable: see `faults`; also what `work` raises.
+        StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable: see `faults`; also what `work` raises.
     """
     unit = partial(work, *args, **kwargs)
     if connection.vendor == "sqlite":

@@ -140,3 +140,9 @@ class StoreUnavailable(StoreFault):
     """The store cannot be reached or read. An append that was under way may have been stored, or not."""
 
     code = "store_unavailable"
+
+
+class StoreBusy(StoreFault):
+    """Another process has been writing for longer than writes wait; nothing was written."""
+
+    code = "store_busy"

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
-from sessions_app.errors import StoreFault, StoreFull, StoreReadOnly, StoreUnavailable
+from sessions_app.errors import StoreBusy, StoreFault, StoreFull, StoreReadOnly, StoreUnavailable
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -25,6 +25,7 @@ _STATES = {
 """SQLSTATE of PostgreSQL -> what it means for who asked."""
 
 _SQLITE = {
+    "SQLITE_BUSY": StoreBusy,
     "SQLITE_FULL": StoreFull,
     "SQLITE_READONLY": StoreReadOnly,
     "SQLITE_CANTOPEN": StoreUnavailable,
@@ -35,11 +36,13 @@ _SQLITE = {
 """Start of SQLite's error name -> what it means for who asked."""
 
 _HINTS = {
+    StoreBusy: "Nothing was written. Do it again when the other process, an import for example, is done with it.",
     StoreFull: "Nothing was written. Make room on its disk, then do it again: nothing needs to be restarted.",
     StoreReadOnly: "Nothing was written. Let this process write there, or name another store by DATABASE_URL.",
     StoreUnavailable: "See that it is there and answers, then do it again: DevUI connects anew by itself.",
 }
 _RULES = {
+    StoreBusy: "is being written by another process for long",
     StoreFull: "has no room left",
     StoreReadOnly: "can be read but not written",
     StoreUnavailable: "cannot be reached",
@@ -59,7 +62,7 @@ def explained() -> Iterator[None]:
     """Raise what the database reports inside the block as what it means.
 
     Raises:
-        StoreFull, StoreReadOnly, StoreUnavailable: see `explain`.
+        StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable: see `explain`.
     """
     try:
         yield

@@ -1,14 +1,15 @@
-"""A store without room, or that may only be read: a clear refusal, nothing half there, and it goes on later."""
+"""A store without room, held by another process, or that may only be read: a clear refusal, nothing half there, and it goes on later."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from django.db.backends.signals import connection_created
 from django.test import Client
 
 from sessions_app import db, faults, writes
-from sessions_app.errors import AlreadyExists, StoreFault, StoreFull, StoreReadOnly, StoreUnavailable
+from sessions_app.errors import AlreadyExists, StoreBusy, StoreFault, StoreFull, StoreReadOnly, StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
 from tests import warm
@@ -111,6 +112,36 @@ async def test_a_store_that_may_only_be_read_refuses_writes_and_is_still_read(ou
         assert await get(ours) == session == before
     await append(session, ours, {"n": 3})
     assert await get(ours) == session
+
+
+@sqlite_only
+async def test_a_store_that_another_process_writes_for_long_refuses_in_words_and_goes_on_after_it(ours):
+    session = await create(ours)
+    with held_by_another():
+        with pytest.raises(StoreBusy, match="another process for long: database is locked") as refusal:
+            await append(session, ours, {"n": 1})
+        assert "Do it again" in refusal.value.hint
+    await append(session, ours, {"n": 2})
+    assert await get(ours) == session
+
+
+@contextmanager
+def held_by_another() -> Iterator[None]:
+    """Let another connection write inside the block, and our writes wait for a moment only."""
+
+    def wait_no_longer(sender: object, connection: Any, **kwargs: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA busy_timeout = 1")
+
+    db.close_pools()
+    connection_created.connect(wait_no_longer)
+    try:
+        with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            yield
+    finally:
+        connection_created.disconnect(wait_no_longer)
+        db.close_pools()
 
 
 @contextmanager
