@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app import state
+from sessions_app.presentation.jsonpointer import pointer_of
 
 MOST_HITS = 10_000
 """Hits that are counted."""
@@ -42,7 +43,7 @@ def find(value: Any, pattern: re.Pattern[str], number: int = 1) -> Found:
             return Found(count, True, hit)
         count += 1
         if count <= max(1, number):
-            hit = Hit(count, _pointer(path))
+            hit = Hit(count, pointer_of(*path))
     return Found(count, False, hit)
 
 
@@ -81,7 +82,3 @@ def _entries(branch: Any) -> Iterator[tuple[str, Any, bool]]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else state.dumps(value)
-
-
-def _pointer(path: list[str]) -> str:
-    return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in path)

@@ -22,6 +22,7 @@ from sessions_app import state
 from sessions_app.errors import NotFound
 from sessions_app.presentation import marking, visible
 from sessions_app.presentation.jsonfind import Hit
+from sessions_app.presentation.jsonpointer import escape, unescape
 
 BUDGET = 400
 """Most values in one answer."""
@@ -133,7 +134,7 @@ def resolve(value: Any, pointer: str) -> Any:
         NotFound: the value has nothing there.
     """
     for part in pointer.split("/")[1:]:
-        name = _unescape(part)
+        name = unescape(part)
         try:
             value = value[int(name)] if isinstance(value, list) else value[name]
         except (KeyError, IndexError, ValueError, TypeError) as error:
@@ -190,7 +191,7 @@ class _Tree:
         for name in names:
             steps.append((value, pointer))
             value, pointer = resolve(value, f"/{name}"), f"{pointer}/{name}"
-        label = self.label(_unescape(names[-1])) if names else SafeString()
+        label = self.label(unescape(names[-1])) if names else SafeString()
         shown = self.value(value, pointer, label)
         for branch, place in reversed(steps):
             inner = self._around(branch, place, pointer, shown)
@@ -237,7 +238,7 @@ class _Tree:
         return format_html('<bdi class="json-key">{}</bdi>', visible.name_html(name))
 
     def _label_at(self, pointer: str) -> SafeString:
-        return self.label(_unescape(pointer.rpartition("/")[2])) if pointer else SafeString()
+        return self.label(unescape(pointer.rpartition("/")[2])) if pointer else SafeString()
 
     def _entry(self, shown: SafeString, pointer: str) -> SafeString:
         if not self.url:
@@ -248,7 +249,7 @@ class _Tree:
 
     def _around(self, branch: Any, pointer: str, child: str, shown: SafeString) -> SafeString:
         """Return some of a branch's entries as list items, the one at the pointer `child` as it is `shown`."""
-        name = _unescape(child.rpartition("/")[2])
+        name = unescape(child.rpartition("/")[2])
         at = int(name) if isinstance(branch, list) else list(branch).index(name)
         start, end = max(0, at - AROUND), at + 1 + AROUND
         items = [
@@ -342,15 +343,7 @@ def _entries(branch: Any, pointer: str, start: int, end: int) -> Iterator[tuple[
     """Yield (name, pointer, value) of an object's or array's entries from `start` up to `end`."""
     items: Iterable[tuple[Any, Any]] = branch.items() if isinstance(branch, dict) else enumerate(branch)
     for name, value in islice(items, start, end):
-        yield str(name), f"{pointer}/{_escape(str(name))}", value
-
-
-def _escape(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _unescape(name: str) -> str:
-    return name.replace("~1", "/").replace("~0", "~")
+        yield str(name), f"{pointer}/{escape(str(name))}", value
 
 
 def _preview(branch: Any) -> SafeString:

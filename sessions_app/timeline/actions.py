@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sessions_app.presentation.jsonpointer import pointer_of
 from sessions_app.timeline.items import SIGNAL_ICONS
 from sessions_app.timeline.parts import Part, parts_of
 
@@ -77,7 +78,7 @@ def rewound_invocation(actions: Mapping[str, Any]) -> str:
 
 def _action(name: str, value: Any, actions: Mapping[str, Any]) -> Action:
     icon = SIGNAL_ICONS.get(name, "control")
-    pointer = "/actions/" + name.replace("~", "~0").replace("/", "~1")
+    pointer = pointer_of("actions", name)
     words = _WORDS.get(name)
     if words is None:
         return Action(name, icon, name, value, pointer, is_known=False)

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sessions_app import state
+from sessions_app.presentation.jsonpointer import pointer_of
 
 SHOWN_ELSEWHERE = frozenset(
     {"content", "actions", "id", "invocationId", "author", "timestamp", "branch", "errorCode", "errorMessage"}
@@ -361,8 +362,7 @@ def _trees(body: Mapping[str, Any]) -> list[Tree]:
     for name, value in body.items():
         if name in told or value in EMPTY or (name in WORDS and _is_short(value)):
             continue
-        pointer = "/" + name.replace("~", "~0").replace("/", "~1")
-        found.append(Tree(WORDS.get(name, name), value, pointer, is_known=name in WORDS))
+        found.append(Tree(WORDS.get(name, name), value, pointer_of(name), is_known=name in WORDS))
     wrong = [name for name in SPECIAL if name in body and not _is_readable(name, body[name])]
     return [*found, *(Tree(name, body[name], f"/{name}") for name in sorted(wrong))]
 
