@@ -1,4 +1,4 @@
-"""A store without room, held by another process, or that may only be read: a clear refusal, nothing half there, and it goes on later."""
+"""A store that is full, held by another process, or only read: a clear refusal, nothing half there, and it goes on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ from django.db.backends.signals import connection_created
 from django.test import Client
 
 from sessions_app import db, faults, writes
-from sessions_app.errors import AlreadyExists, StoreBusy, StoreFault, StoreFull, StoreReadOnly, StoreUnavailable
+from sessions_app.errors import (
+    AlreadyExists,
+    StoreBusy,
+    StoreFault,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
 from tests import warm
