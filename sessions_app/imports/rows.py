@@ -35,6 +35,8 @@ STATE_ROWS: dict[Scope, type[SessionState] | type[UserState] | type[AppState]] =
     Scope.USER: UserState,
     Scope.APP: AppState,
 }
+REMOVED = 1_000
+"""Keys that one statement removes: databases limit the values that a statement may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +210,13 @@ def _store_state(scope: Scope, writes: Sequence[Write]) -> None:
         unique_fields=["owner", "key_id"],
         update_fields=["value", "private", "note", "position"],
     )
+    removed: dict[int, list[str]] = {}
     for write in writes:
         if write.removed:
-            manager.filter(owner=write.owner.row, key_id=state.key_id(write.key)).delete()
+            removed.setdefault(write.owner.row.pk, []).append(state.key_id(write.key))
+    for owner_id, key_ids in removed.items():
+        for start in range(0, len(key_ids), REMOVED):
+            manager.filter(owner=owner_id, key_id__in=key_ids[start : start + REMOVED]).delete()
 
 
 def _change(write: Write) -> StateChange:

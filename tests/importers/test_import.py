@@ -8,6 +8,8 @@ from itertools import islice
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from sessions_app import history, writes
 from sessions_app.adk import DjangoSessionService
@@ -349,3 +351,24 @@ def test_agents_can_load_a_session_whose_values_have_types_that_adk_refuses(load
     assert aside["actions.artifactDelta.f.txt"] == "zz"
     assert aside["content.parts.0.text"] == 5
     assert aside["usageMetadata.totalTokenCount"] == "many"
+
+
+def test_keys_that_the_source_has_no_more_cost_the_same_statements_however_many_they_are(
+    load, read, tmp_path
+):
+    def statements(session: str, keys: int) -> int:
+        event = {
+            "id": "e1",
+            "author": "agent",
+            "timestamp": 1.0,
+            "actions": {"stateDelta": {f"key{number}": number for number in range(keys)}},
+        }
+        file = tmp_path / f"{session}.json"
+        document = {"id": session, "appName": "weather", "userId": "ann", "state": {}, "events": [event]}
+        file.write_text(json.dumps(document))
+        with CaptureQueriesContext(connection) as queries:
+            load(file)
+        assert read(session=session)["state"] == {}
+        return len(queries)
+
+    assert statements("s2", 15) == statements("s1", 3)
