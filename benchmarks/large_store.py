@@ -152,12 +152,10 @@ def _event(number: int, seq: int, moment: float, text: str, odd: str) -> None:
         summary,
         data,
     )
-    _words.append(
-        (
-            event_index.place(number, seq),
-            said.lower().replace("?", "").replace(",", "").replace(".", "").split(),
-        )
-    )
+    words = said.lower().replace("?", "").replace(",", "").replace(".", "").split()
+    fresh = set(words) - _seen.setdefault(number, set())
+    _seen[number] |= fresh
+    _words.append(event_index.Entry(event_index.place(number, seq), words, fresh))
 
 
 def _odd_word(number: int, sessions: int) -> str:

@@ -12,6 +12,9 @@ from benchmarks import figures
 from benchmarks.__main__ import ALL
 from benchmarks.figures import Figure, table
 from benchmarks.serving import NeverServed, server
+from sessions_app import finding, indexing
+from sessions_app.models import AgentSession
+from sessions_app.query import parse
 
 
 def test_a_time_is_met_from_the_budget_down_and_compared_with_the_peer():
@@ -56,3 +59,12 @@ def test_every_file_of_figures_is_known_and_every_known_one_is_a_file():
 def test_a_server_that_ends_at_once_is_named():
     with pytest.raises(NeverServed, match="has not served /"), server([sys.executable, "-c", "pass"]):
         pass
+
+
+def test_a_generated_store_is_indexed_and_found_in(db: None):
+    from benchmarks import large_store  # it looks at the store's schema
+
+    large_store.fill(4)
+    assert not indexing.backlog()
+    found = finding.narrowed(AgentSession.objects.order_by("pk"), parse("antique"))
+    assert list(found.values_list("session_id", flat=True)) == ["s1", "s2"]
