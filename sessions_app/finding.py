@@ -244,7 +244,7 @@ def _answer(term: Term, seen: _Tail) -> Q | set[int]:
 
 
 def _with_word(term: Word, seen: _Tail, *, is_scattered: bool = False) -> Q | set[int]:
-    """Find a word or phrase in the events, the title or the id.
+    """Find a word or phrase in the events or the title, or an id that begins so.
 
     Testing a session for a word takes as long as twenty other tests: that is done only where a list soon finds a page.
 
@@ -252,7 +252,7 @@ def _with_word(term: Word, seen: _Tail, *, is_scattered: bool = False) -> Q | se
         is_scattered: other terms ask for sessions that may be far between, and too many to test a word on each.
     """
     text = term.text
-    named = Q(session_id=text) | Q(title__icontains=text)
+    named = Q(session_id__startswith=text) | ~Q(title="") & Q(title__icontains=text)
     wanted = search.phrase(text)
     if wanted is None:
         return named
@@ -262,8 +262,8 @@ def _with_word(term: Word, seen: _Tail, *, is_scattered: bool = False) -> Q | se
         found = event_index.sessions(wanted, ENTRIES * MANY)
     pks = {event.session_id for event in seen.with_words(wanted)}
     if found.is_all:
-        titled = AgentSession.objects.filter(Q(session_id=text) | ~Q(title="") & Q(title__icontains=text))
-        return found.pks | pks | set(titled.values_list("pk", flat=True)[:FEW])
+        called = AgentSession.objects.filter(named)
+        return found.pks | pks | set(called.values_list("pk", flat=True)[:FEW])
     return holds | Q(pk__in=pks) | named
 
 

@@ -26,9 +26,7 @@ def made(session_id: str, hours: float, *, app: str = "weather", realm: str = ""
 def marks(get: Get, query: str = "") -> dict[str, str]:
     """Return the mark of each session of the list."""
     rows = get(f"/sessions/{query}").one("tbody").all("tr")
-    badges = {
-        row.one("td", css="id-cell").text: row.one("td", css="session-cell").all("span") for row in rows
-    }
+    badges = {row.one("td", css="id-cell").text: row.all("span", css="badge") for row in rows}
     return {name: found[0].text if found else "" for name, found in badges.items()}
 
 
