@@ -159,20 +159,23 @@ def main(connection: socket.socket) -> None:
 
 
 def _fork_twice() -> int:
-    """Fork a grandchild, which whoever asked adopts when the child ends. Return its pid, in itself 0."""
+    """Fork a grandchild, which whoever asked adopts when the child ends. Return its pid, in itself 0.
+
+    It begins when it is adopted: nothing is written to `orphaned`, which is closed here once the child has ended.
+    """
     reading, writing = os.pipe()
+    waiting, orphaned = os.pipe()
     if (child := os.fork()) == 0:
-        child = os.getpid()
         if grandchild := os.fork():
             os.write(writing, str(grandchild).encode())
             os._exit(0)
-        while os.getppid() == child:
-            os.sched_yield()
+        os.close(orphaned)
+        os.read(waiting, 1)
         return 0
     os.waitpid(child, 0)
     pid = int(os.read(reading, 64))
-    os.close(reading)
-    os.close(writing)
+    for fd in (reading, writing, waiting, orphaned):
+        os.close(fd)
     return pid
 
 

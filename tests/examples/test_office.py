@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from types import SimpleNamespace
 
 import pytest
 from google.genai import types
@@ -73,11 +75,23 @@ async def test_an_uploaded_file_becomes_an_artifact(chats: Chats) -> None:
     assert kept == ["figures.csv"]
 
 
-async def test_the_slow_tool_waits_and_can_be_cancelled(chats: Chats) -> None:
+async def test_the_slow_tool_waits_and_can_be_cancelled(
+    chats: Chats, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chat = await chats("office")
     assert texts(await chat.say("Take 0 seconds")) == ["I waited 0 s."]
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(chat.say("Take 600 seconds"), timeout=0.2)
+    waits: asyncio.Queue[float] = asyncio.Queue()
+
+    async def sleep(seconds: float) -> None:
+        waits.put_nowait(seconds)
+        await asyncio.sleep(seconds)
+
+    monkeypatch.setattr(sys.modules["office.agent"], "asyncio", SimpleNamespace(sleep=sleep))
+    said = asyncio.create_task(chat.say("Take 600 seconds"))
+    assert await asyncio.wait_for(waits.get(), timeout=60) == 600
+    said.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await said
 
 
 @pytest.mark.parametrize("asked", ["Break it", "Restart the printer"])

@@ -73,21 +73,30 @@ def nodes(page: Page) -> int:
 
 def assert_whole(page: Page) -> None:
     """Hold the page to what it says of itself: every event between its bounds once, none twice, and not too many."""
-    shown = seqs(page)
-    first, last = page.evaluate(
-        "(({ first, last }) => [+first, +last])(document.getElementById('events').dataset)"
+    shown, first, last, rows = page.evaluate(
+        "() => { const seqs = place => [...place.querySelectorAll('[data-seq]')].map(event => +event.dataset.seq);"
+        " const { first, last } = document.getElementById('events').dataset;"
+        " return [seqs(document), +first, +last, [...document.querySelectorAll('.row')].map(seqs)] }"
     )
     assert set(range(first, last + 1)) <= set(shown)
     assert len(shown) == len(set(shown)) <= MOST_EVENTS
-    for row in page.evaluate(
-        "[...document.querySelectorAll('.row')]"
-        ".map(row => [...row.querySelectorAll('[data-seq]')].map(event => +event.dataset.seq))"
-    ):
+    for row in rows:
         assert row == list(range(row[0], row[-1] + 1)), row
+
+
+def wait_for_room(page: Page, distance: int) -> None:
+    """Wait until as much is loaded as the wheel is to move: at the end of what is loaded it would stop short."""
+    page.wait_for_function(
+        "distance => { const e = document.getElementById('timeline-scroll');"
+        " const room = distance < 0 ? e.scrollTop : e.scrollHeight - e.scrollTop - e.clientHeight;"
+        " return e.getAttribute('aria-busy') !== 'true' && room >= Math.abs(distance) }",
+        arg=distance,
+    )
 
 
 def wheel(page: Page, distance: int) -> None:
     """Turn the wheel, and hold the page to moving what is on the screen by just that."""
+    wait_for_room(page, distance)
     page.locator("#timeline-scroll").hover()
     seq = first_on_screen(page)
     before = top_of(page, seq)

@@ -45,12 +45,18 @@ async def test_a_refused_write_fails_alone_while_its_group_is_stored():
 
 
 async def test_a_caller_that_gives_up_does_not_undo_its_write():
-    gate = threading.Event()
-    busy = [asyncio.ensure_future(db.write(gate.wait, 10)) for _ in range(db.WRITE_THREADS)]
-    waiting = asyncio.ensure_future(db.write(writes.create_session, key(1)))
-    await asyncio.sleep(0.01)
+    gate, asked = threading.Event(), asyncio.Event()
+
+    async def ask() -> None:
+        asked.set()
+        await db.write(writes.create_session, key(1))
+
+    busy = [asyncio.ensure_future(db.write(gate.wait, 60)) for _ in range(db.WRITE_THREADS)]
+    waiting = asyncio.ensure_future(ask())
+    await asked.wait()
     waiting.cancel()
-    await asyncio.sleep(0.01)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
     gate.set()
     await asyncio.gather(*busy)
     async with asyncio.timeout(60):

@@ -1,4 +1,7 @@
-"""Says a word every twentieth of a second, as long as it is let; fails or ends its process when asked."""
+"""Says a word every twentieth of a second, as long as it is let; fails or ends its process when asked.
+
+Told to `count FILE`, it makes the file when it has ended, however that came about.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.genai import types
 
-WORDS = 100
+WORDS = 1_000
 
 
 class Slow(BaseAgent):
@@ -20,6 +24,13 @@ class Slow(BaseAgent):
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         asked = ctx.user_content.parts[0].text if ctx.user_content and ctx.user_content.parts else ""
+        try:
+            async for event in self._say(ctx, asked):
+                yield event
+        finally:
+            _tell_the_end(asked)
+
+    async def _say(self, ctx: InvocationContext, asked: str) -> AsyncGenerator[Event, None]:
         for number in range(WORDS):
             if number == 2 and asked == "fail":
                 raise ValueError("kaput")
@@ -31,6 +42,11 @@ class Slow(BaseAgent):
             if asked == "short":
                 return
             await asyncio.sleep(0.05)
+
+
+def _tell_the_end(asked: str) -> None:
+    if asked.startswith("count "):
+        Path(asked.removeprefix("count ")).touch()
 
 
 root_agent = Slow(name="slow", description="Counts slowly.")
