@@ -24,6 +24,9 @@ from sessions_app.timeline.window import Totals
 VALUE_LIMIT = 20_000
 """Characters of an old or a new value in the delta; the whole value stands in the history of its key."""
 
+CHANGES_SHOWN = 200
+"""Keys of an event in the delta; all of them stand in its JSON."""
+
 PARTNERS_LOOKED_AT = 50
 """Tool events before or after an event among which its calls or results are looked for."""
 
@@ -97,6 +100,17 @@ class Inspection:
         return [Saved(name, version) for name, version in delta.items()] if isinstance(delta, dict) else []
 
     @property
+    def changes_count(self) -> int:
+        """How many keys of state the event wrote, shown or not."""
+        delta = self._actions.get("stateDelta")
+        return max(len(self.changes), len(delta) if isinstance(delta, dict) else 0)
+
+    @property
+    def hidden_changes(self) -> int:
+        """How many of them are not shown."""
+        return self.changes_count - len(self.changes)
+
+    @property
     def actions_count(self) -> int:
         """How many things the event does besides writing state."""
         return len(self.actions) + len(self.saved) + bool(self.compaction)
@@ -134,13 +148,13 @@ def inspect(session: AgentSession, event: Event) -> Inspection:
     [group] = read(session, windows.Window([event], session.last_seq)).groups
     [item] = group.items
     said = body.get("actions") or {}
-    written = changes_of(session, [event], length=VALUE_LIMIT).get(event.seq, [])
+    written = changes_of(session, [event], length=VALUE_LIMIT, each=CHANGES_SHOWN).get(event.seq, [])
     return Inspection(
         item=item,
         body=body,
         parts=parts.parts_of(body.get("content")),
         partners=_partners(session, item),
-        changes=[ShownChange(change, _lines(change)) for change in written],
+        changes=[ShownChange(change, _lines(change)) for change in written[:CHANGES_SHOWN]],
         details=details.details_of(body),
         totals=group.totals,
         compaction=actions.compaction_of(said),

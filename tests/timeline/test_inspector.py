@@ -57,6 +57,16 @@ def test_values_of_megabytes_show_how_they_begin(story, monkeypatch):
     assert len(change.change.new) == 500
 
 
+def test_an_event_that_wrote_very_many_keys_shows_some_and_counts_all(story, monkeypatch, get):
+    monkeypatch.setattr(inspector, "CHANGES_SHOWN", 3)
+    seq = story.says("a", delta={f"k{number}": number for number in range(10)})
+    found = opened(story, seq)
+    assert ([change.change.key for change in found.changes], found.changes_count) == (["k0", "k1", "k2"], 10)
+    page = get(f"/sessions/id/{story.session.pk}/?seq={seq}")
+    assert "7 more keys" in page.text
+    assert len(page.one("ul", css="delta-list").all("li")) == 3
+
+
 def test_a_compaction_names_the_events_it_stands_for(story):
     for number in range(4):
         story.says(f"n{number}")
