@@ -34,7 +34,7 @@ test: $(VENV)/.dev ## run the tests: everything on SQLite, then the store's on P
 	sh tests/run $(BIN)/python
 
 .PHONY: soak
-soak: $(VENV)/.dev ## run the tests that take long: kills, limits, many processes
+soak: $(VENV)/.dev ## run the tests that take long: kills, limits, every page in a browser
 	sh tests/run $(BIN)/python soak
 
 .PHONY: lint

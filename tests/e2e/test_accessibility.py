@@ -20,7 +20,7 @@ import sessions_app.urls
 from tests.browser import OpenWindow
 from tests.e2e.conftest import LIVE, Server, open_new_session, say
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("demo")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("demo")]
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
 RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}

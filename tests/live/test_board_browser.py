@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Request, expect
 
 from tests.timeline.story import Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 KEEP = "element => { element.isKept = true; }"
 IS_KEPT = "element => Boolean(element.isKept)"

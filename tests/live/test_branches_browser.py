@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from sessions_app.models import AgentSession
 from tests.timeline.story import Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 
 def tell(story: Story) -> None:

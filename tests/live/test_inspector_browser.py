@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.timeline.story import Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 
 @pytest.fixture

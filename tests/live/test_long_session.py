@@ -13,7 +13,7 @@ from tests.live.test_browser import first_on_screen, is_at_end, seqs, top_of
 from tests.live.windows import Line, event
 from tests.timeline.story import START, Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 EVENTS = 3_000
 MOST_EVENTS = 120

@@ -12,7 +12,7 @@ from sessions_app.models import Run
 from sessions_app.runs import rows
 from tests.timeline.story import Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 
 def entry(page: Page, name: str):

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.live.windows import event
 from tests.timeline.story import Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 
 @pytest.fixture

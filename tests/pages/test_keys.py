@@ -10,7 +10,7 @@ from playwright.sync_api import Page, TimeoutError, expect
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("agents_dir", "store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
 
 LOOK = """() => JSON.stringify([
     location.href,

@@ -11,7 +11,7 @@ from sessions_app import saved_views
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("agents_dir", "store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
 
 
 @pytest.fixture
