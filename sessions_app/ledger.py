@@ -5,17 +5,13 @@ Part of `sessions_app.writes`, which is the only door to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import cache
-from typing import Any, NamedTuple
-
-from django.db import connection
-from django.db.backends.utils import CursorWrapper
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from sessions_app import state
 from sessions_app.ids import SessionKey
 from sessions_app.models import Cause, Scope
+from sessions_app.statements import Statements
 from sessions_app.wire import KeyWrite, TempKey
 
 
@@ -55,51 +51,13 @@ _SEE_USER = (
 _SEE_APP = "SELECT id, version FROM sessions_app_appscope WHERE realm = %s AND app_name = %s"
 
 
-@contextmanager
-def pipelined() -> Iterator[None]:
-    """On PostgreSQL, send statements without waiting for answers until one is read, or the block ends.
-
-    A statement that fails raises there, and those sent after it are not carried out.
-    """
-    raw = connection.connection
-    if connection.vendor != "postgresql" or not _can_pipeline():
-        yield
-        return
-    with connection.wrap_database_errors, raw.pipeline():
-        yield
-
-
-def first_rows(cursor: CursorWrapper, *statements: tuple[str, Sequence[Any]]) -> list[Any]:
-    """Execute statements in order and return the first row of each, or None; in a pipeline, in one round trip."""
-    if connection.vendor != "postgresql":
-        rows = []
-        for sql, values in statements:
-            cursor.execute(sql, values)
-            rows.append(cursor.fetchone())
-        return rows
-    with ExitStack() as open_cursors:
-        cursors = [open_cursors.enter_context(connection.cursor()) for _ in statements]
-        for asking, (sql, values) in zip(cursors, statements, strict=True):
-            asking.execute(sql, values)
-        return [asking.fetchone() for asking in cursors]
-
-
-@cache
-def _can_pipeline() -> bool:
-    """Tell whether the client library is new enough (libpq 14)."""
-    from psycopg import Pipeline
-
-    return Pipeline.is_supported()
-
-
 def take_owners(
-    cursor: CursorWrapper, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
+    cursor: Statements, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
 ) -> Owners:
     """Take a version of each shared scope that is written (under its row's lock) and see that of the other."""
     written = {write.scope for write in writes}
     ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: position}
-    rows = first_rows(
-        cursor,
+    rows = cursor.first_rows(
         (_TAKE_USER if Scope.USER in written else _SEE_USER, key[:3]),
         (_TAKE_APP if Scope.APP in written else _SEE_APP, key[:2]),
     )
@@ -136,7 +94,7 @@ _INSERT_CHANGE = (
 
 
 def write_keys(
-    cursor: CursorWrapper, owners: Owners, writes: Iterable[KeyWrite], provenance: Provenance
+    cursor: Statements, owners: Owners, writes: Iterable[KeyWrite], provenance: Provenance
 ) -> None:
     """Write each key to its scope's state and to the ledger."""
     changes = []
@@ -187,7 +145,7 @@ def write_keys(
         cursor.executemany(_INSERT_CHANGE, changes)
 
 
-def insert_temp(cursor: CursorWrapper, temp: Iterable[TempKey], provenance: Provenance) -> None:
+def insert_temp(cursor: Statements, temp: Iterable[TempKey], provenance: Provenance) -> None:
     """Keep the `temp:` keys of an event beside it, as ghosts: they are part of no state and of no ledger."""
     rows = [
         (

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F
 
-from sessions_app import bell, state, writes
+from sessions_app import bell, state, statements, writes
 from sessions_app.errors import AlreadyExists, BadInput, DuplicateEvent
 from sessions_app.ids import SessionKey
 from sessions_app.ledger import Provenance, take_owners, write_keys
@@ -180,7 +180,7 @@ def _adopt(session: AgentSession, truth: Truth) -> None:
     """Write what differs, as keys that no event explains: somebody gave them to the truth in another way."""
     differences = _differences(session, truth)
     if differences:
-        with connection.cursor() as cursor:
+        with statements.opened() as cursor:
             owners = take_owners(cursor, truth.key, session.pk, differences, position=session.last_seq)
             provenance = Provenance(truth.key, session.pk, 0, truth.updated_at, Cause.IMPORT)
             write_keys(cursor, owners, differences, provenance)

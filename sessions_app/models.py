@@ -117,7 +117,7 @@ class AgentSession(models.Model):
 class SessionTag(models.Model):
     """A word that a person put on a session to find it by. No part of any agent's state."""
 
-    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="tags")
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="tags", db_index=False)
     name = models.CharField(max_length=64)
 
     class Meta:
@@ -152,7 +152,7 @@ class SavedView(models.Model):
 class Event(models.Model):
     """One event of a session. `seq` is 1, 2, 3 … without holes: the cursor, the order and the time axis."""
 
-    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="events")
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="events", db_index=False)
     seq = models.BigIntegerField()
     event_id = models.TextField()
     invocation_id = models.TextField()
@@ -267,7 +267,9 @@ class StateRow(models.Model):
 class SessionState(StateRow):
     """A key of a session."""
 
-    owner = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="state_rows")
+    owner = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="state_rows", db_index=False
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "key_id"], name="session_state_key")]
@@ -276,7 +278,7 @@ class SessionState(StateRow):
 class UserState(StateRow):
     """A key of a user in an app, stored without its `user:` prefix."""
 
-    owner = models.ForeignKey(UserScope, on_delete=models.CASCADE, related_name="state_rows")
+    owner = models.ForeignKey(UserScope, on_delete=models.CASCADE, related_name="state_rows", db_index=False)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "key_id"], name="user_state_key")]
@@ -285,7 +287,7 @@ class UserState(StateRow):
 class AppState(StateRow):
     """A key of an app, stored without its `app:` prefix."""
 
-    owner = models.ForeignKey(AppScope, on_delete=models.CASCADE, related_name="state_rows")
+    owner = models.ForeignKey(AppScope, on_delete=models.CASCADE, related_name="state_rows", db_index=False)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "key_id"], name="app_state_key")]
@@ -310,7 +312,9 @@ class StateChange(models.Model):
     removed = models.BooleanField(default=False, help_text="A tombstone: the key was removed.")
     cause = models.CharField(max_length=8, choices=Cause)
     timestamp = models.FloatField()
-    session = models.ForeignKey(AgentSession, null=True, on_delete=models.SET_NULL, related_name="changes")
+    session = models.ForeignKey(
+        AgentSession, null=True, on_delete=models.SET_NULL, related_name="changes", db_index=False
+    )
     from_user = models.TextField(help_text="User of the writing session.")
     from_session = models.TextField(help_text="ADK id of the writing session.")
     seq = models.BigIntegerField(help_text="seq of the writing event; 0 for a seed.")
@@ -349,7 +353,9 @@ class StateValue(models.Model):
 class TempWrite(models.Model):
     """A `temp:` key as the recorder saw it: shown while its invocation lasts, never part of any state."""
 
-    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="temp_writes")
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="temp_writes", db_index=False
+    )
     seq = models.BigIntegerField()
     invocation_id = models.TextField()
     key = models.TextField()
@@ -367,7 +373,9 @@ class TempWrite(models.Model):
 class UntrackedKey(models.Model):
     """A key that an agent changed in its own copy of the state, without an event: lost after the invocation."""
 
-    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="untracked_keys")
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="untracked_keys", db_index=False
+    )
     seq = models.BigIntegerField(help_text="seq of the session's last event when the invocation ended.")
     invocation_id = models.TextField()
     scope = models.CharField(max_length=8, choices=Scope)
@@ -442,7 +450,7 @@ class Run(models.Model):
     ACTIVE = (Status.QUEUED, Status.RUNNING)
 
     id = models.CharField(max_length=32, primary_key=True)
-    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="runs")
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="runs", db_index=False)
     runtime = models.ForeignKey(RuntimeProcess, null=True, on_delete=models.SET_NULL, related_name="runs")
     status = models.CharField(max_length=16, choices=Status, default=Status.QUEUED)
     request = models.TextField(

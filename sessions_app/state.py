@@ -34,6 +34,9 @@ MAX_DEPTH = 100
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_dumps_strictly = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -167,7 +170,7 @@ def jsonable(value: Any) -> Any:
 
 def dumps(data: Any) -> str:
     """Return compact JSON text of a canonical value."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return _dumps(data)
 
 
 def same_json(left: str, right: str) -> bool:
@@ -183,7 +186,7 @@ def storable(data: Any) -> str:
             integer of thousands of digits, a cycle.
         RecursionError: it is nested too deeply.
     """
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _dumps_strictly(data)
     if not text.isascii():
         text.encode()
     return text

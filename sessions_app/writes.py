@@ -15,22 +15,20 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.db import IntegrityError, connection, transaction
-from django.db.backends.utils import CursorWrapper
 
-from sessions_app import bell, indexing, state, wire
+from sessions_app import bell, indexing, state, statements, wire
 from sessions_app.attribution import Writer
 from sessions_app.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
 from sessions_app.ids import ID_BYTES, SessionKey, can_exist, check_event_ids, check_id, check_ids
 from sessions_app.ledger import (
     Owners,
     Provenance,
-    first_rows,
     insert_temp,
-    pipelined,
     take_owners,
     write_keys,
 )
 from sessions_app.models import AgentSession, Cause, Scope, StateChange, UntrackedKey
+from sessions_app.statements import Statements
 from sessions_app.wire import EventRecord, KeyWrite
 
 __all__ = [
@@ -124,7 +122,7 @@ def create_session(
                 f"Session already exists: {key.session_id}",
                 hint="Leave the id out to have one made, or delete the session first.",
             ) from error
-        with connection.cursor() as cursor:
+        with statements.opened() as cursor:
             provenance = Provenance(key, session.pk, 0, moment, cause)
             owners = take_owners(cursor, key, session.pk, writes, position=0)
             write_keys(cursor, owners, writes, provenance)
@@ -150,7 +148,7 @@ def append_event(
         BadInput: the event's or the invocation's id is longer than `ID_BYTES` or cannot be stored.
     """
     check_event_ids(record.event_id, record.invocation_id)
-    with transaction.atomic(), pipelined(), connection.cursor() as cursor:
+    with transaction.atomic(), statements.opened() as cursor:
         session_pk, revision, last_seq, twin = _lock_session(cursor, key, record.event_id)
         if duplicate := twin and _same(twin, record):
             return Appended(session_pk, duplicate, revision, duplicate=True)
@@ -278,14 +276,14 @@ class _Locked(NamedTuple):
     twin: tuple[int, str] | None
 
 
-def _lock_session(cursor: CursorWrapper, key: SessionKey, event_id: str) -> _Locked:
+def _lock_session(cursor: Statements, key: SessionKey, event_id: str) -> _Locked:
     """Lock a session and look for an event in it. On SQLite the transaction holds the write lock already.
 
     The second statement sees what was committed while the first waited for the lock.
     """
     row = twin = None
     if can_exist(*key):
-        row, twin = first_rows(cursor, (_LOCK_SESSION[connection.vendor], key), (_SEE_TWIN, (*key, event_id)))
+        row, twin = cursor.first_rows((_LOCK_SESSION[connection.vendor], key), (_SEE_TWIN, (*key, event_id)))
     if row is None:
         raise SessionMissing(
             f"Session not found: {key.session_id}",
@@ -310,7 +308,7 @@ def _same(twin: tuple[int, str], record: EventRecord) -> int:
 
 
 def _check_current(
-    cursor: CursorWrapper,
+    cursor: Statements,
     key: SessionKey,
     session_pk: int,
     revision: int,
@@ -335,7 +333,7 @@ def _check_current(
         )
 
 
-def _advance_session(cursor: CursorWrapper, session_pk: int, seq: int, record: EventRecord) -> None:
+def _advance_session(cursor: Statements, session_pk: int, seq: int, record: EventRecord) -> None:
     preview = " ".join(record.text.split())[:PREVIEW_LIMIT]
     from_user = preview if record.author == "user" else ""
     cursor.execute(
@@ -356,9 +354,7 @@ def _advance_session(cursor: CursorWrapper, session_pk: int, seq: int, record: E
     )
 
 
-def _insert_event(
-    cursor: CursorWrapper, session_pk: int, seq: int, record: EventRecord, owners: Owners
-) -> None:
+def _insert_event(cursor: Statements, session_pk: int, seq: int, record: EventRecord, owners: Owners) -> None:
     cursor.execute(
         "INSERT INTO sessions_app_event (session_id, seq, event_id, invocation_id, author, kind, timestamp, branch,"
         " app_version, user_version, is_final, total_tokens, summary, data, private)"
