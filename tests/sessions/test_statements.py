@@ -1,0 +1,71 @@
+"""The plain statements of the hot path behave as Django's own: what they store, what they refuse, what they undo."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from sessions_app import ledger, statements, writes
+from sessions_app.models import AgentSession, AppScope
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ADD = "INSERT INTO sessions_app_appscope (realm, app_name, version) VALUES (%s, %s, %s)"
+SEE = "SELECT version FROM sessions_app_appscope WHERE realm = %s AND app_name = %s"
+
+
+def test_values_are_data_whatever_placeholders_they_look_like():
+    name = "50 % of %s and ?"
+    with transaction.atomic(), statements.opened() as cursor:
+        cursor.execute(ADD, ["", name, 7])
+        found, missing = cursor.first_rows((SEE, ["", name]), (SEE, ["", "another"]))
+    assert tuple(found) == (7,)
+    assert missing is None
+    assert AppScope.objects.get(app_name=name).version == 7
+
+
+def test_a_row_for_each_set_of_values():
+    with transaction.atomic(), statements.opened() as cursor:
+        cursor.executemany(ADD, [("", f"app {number}", number) for number in range(3)])
+        cursor.execute("SELECT count(*) FROM sessions_app_appscope WHERE realm = %s", [""])
+        assert cursor.fetchone()[0] == 3
+
+
+def test_a_statement_that_fails_is_djangos_error_and_undoes_its_transaction():
+    def add_twice() -> None:
+        with transaction.atomic(), statements.opened() as cursor:
+            cursor.execute(ADD, ["", "app", 1])
+            cursor.execute(ADD, ["", "app", 2])
+
+    with pytest.raises(IntegrityError):
+        add_twice()
+    assert not AppScope.objects.exists()
+    writes.create_session(writes.SessionKey("", "app", "user", "s"))  # the connection goes on
+    assert AgentSession.objects.count() == 1
+
+
+def test_no_statement_of_the_hot_path_holds_a_percent_sign_of_its_own():
+    for module in (ledger, writes):
+        source = Path(module.__file__).read_text()
+        statement = re.findall(r'"(?:INSERT|SELECT|UPDATE|DELETE)[^"]*"', source)
+        assert statement
+        assert all("%" not in text.replace("%s", "") for text in statement)
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="the plan is SQLite's")
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("event", "session_id"),
+        ("statechange", "session_id"),
+        ("sessionstate", "owner_id"),
+        ("run", "session_id"),
+    ],
+)
+def test_rows_of_a_session_are_found_without_an_index_of_their_column_alone(table: str, column: str):
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN SELECT * FROM sessions_app_{table} WHERE {column} = 1")
+        assert "USING INDEX" in cursor.fetchone()[3]
