@@ -32,8 +32,8 @@ def spoken(text: str) -> SafeString:
     """Return what an agent says as an element: JSON as code, Markdown as prose, and what has too much of it as text."""
     if code := _as_json(text):
         return format_html('<pre class="code-block" tabindex="0">{}</pre>', marked(code))
-    html = prose.markdown(text)
-    if html.count("<") <= MOST_TAGS:
+    html = prose.rich(text)
+    if html is not None and html.count("<") <= MOST_TAGS:
         return format_html('<div class="prose">{}</div>', html)
     return format_html('<p class="said">{}</p>', marked(text))
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from sessions_app.presentation.prose import markdown
+import pytest
+from django.utils.html import escape
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.presentation import prose
+from sessions_app.presentation.brief import spoken
+from sessions_app.presentation.prose import markdown, rich
 from tests.pages.page import parse
 
 
@@ -59,3 +66,88 @@ def test_links_tell_the_other_side_nothing():
 
 def test_line_breaks_stay():
     assert len(parse(markdown("one\ntwo")).all("br")) == 1
+
+
+BOMBS = {
+    "openings": "[" * 50_000,
+    "images": "![" * 10_000,
+    "nested links": "[a](" * 5_000,
+    "closed brackets": "[" * 5_000 + "]" * 5_000,
+    "emphasis": "*a " * 7_000,
+    "mixed emphasis": "**a *b " * 3_000,
+    "underlines": "_a__" * 5_000,
+    "struck": "~~a~" * 5_000,
+    "entities": "&#1" * 6_000,
+    "angles": "<a:" * 6_000,
+    "headings": "# a\n" * 5_000,
+    "an open title": "[a]: b '" + "x\n" * 10_000,
+    "a wide table": "|a" * 500 + "|\n" + "|-" * 500 + "|\n" + "|\n" * 2_000,
+    "very long": "a" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
+def test_a_text_that_takes_more_work_than_prose_is_shown_as_it_is(bomb: str):
+    assert rich(bomb) is None
+    assert parse(markdown(bomb)).one("pre").text == parse(f"<pre>{escape(bomb)}</pre>").one("pre").text
+
+
+def test_an_address_that_many_references_repeat_does_not_multiply():
+    bomb = f"[a]: /{'x' * 10_000}\n\n" + "[a] " * 1_000
+    assert len(markdown(bomb)) < 2 * len(bomb)
+    assert len(parse(markdown("[a]: https://e.example/x\n\n" + "[a] " * 50)).all("a")) == 50
+
+
+PIECES = [
+    "[",
+    "]",
+    "(",
+    ")",
+    "!",
+    "*",
+    "_",
+    "`",
+    "~~",
+    "<",
+    ">",
+    "&",
+    "|",
+    "-",
+    "\n",
+    "\n\n",
+    "> ",
+    "- ",
+    "1. ",
+    "#",
+    "a",
+    " ",
+    "\\",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=8), st.integers(1, 4_000))
+def test_no_text_takes_more_steps_than_it_may(pieces: list[str], times: int):
+    text = "".join(pieces) * times
+    taken = 0
+
+    def counted(state: object, *_: object) -> bool:
+        nonlocal taken
+        taken += 1
+        return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        parser = prose._build()
+        parser.inline.ruler.before("text", "seen", counted)
+        patch.setattr(prose, "_parser", parser)
+        html = markdown(text)
+    assert taken <= prose.MOST_STEPS + 1
+    assert len(html) <= 40 * len(text) + 1_000
+
+
+def test_ordinary_documents_are_read_as_markdown():
+    for page in (Path(__file__).parents[2] / "docs").glob("*.md"):
+        assert rich(page.read_text(encoding="utf-8")) is not None, page.name
+
+
+def test_what_is_too_rich_for_a_row_is_said_plainly_there():
+    assert parse(spoken("[" * 4_000)).one("p", css="said").text == "[" * 4_000
