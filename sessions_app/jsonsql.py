@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import FloatField, Func, TextField
+from django.db.models import BooleanField, FloatField, Func, Q, TextField
 from django.db.models.sql.compiler import SQLCompiler
 
 START = 64
@@ -114,6 +114,37 @@ class At(Func):
         sql, params = compiler.compile(self.source_expressions[0])
         steps = [str(step) for step in self.path]
         return rf"(CAST(replace({sql}, '\u0000', '\ufffd') AS json) #> %s::text[])::text", (*params, steps)
+
+
+class TouchesOthers(Func):
+    """Whether an event, by its kind and its summary, changes how those before it are shown: it rewinds, or sums up.
+
+    Written without parameters, so that a database sees that its index answers it; and so that no other index of kinds
+    seems to.
+    """
+
+    output_field = BooleanField()
+    conditional = True
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for SQLite."""
+        return self._written(compiler, "instr")
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for PostgreSQL."""
+        return self._written(compiler, "strpos")
+
+    def _written(self, compiler: SQLCompiler, place: str) -> tuple[str, tuple[()]]:
+        kind, summary = (compiler.compile(column)[0] for column in self.source_expressions)
+        holds = " OR ".join(f"""{place}({summary}, '"{name}"') > 0""" for name in _TOUCHING)
+        return f"({kind} || '' = 'control' AND ({holds}))", ()
+
+
+_TOUCHING = ("rewindBeforeInvocationId", "compaction")
+"""Names of what such events do, in their summaries. An index is made of them."""
+
+TOUCHES_OTHERS = Q(TouchesOthers("kind", "summary"))
+"""The condition on events, and of the index that finds them."""
 
 
 def sqlite_path(path: tuple[str | int, ...]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from django.db import models
 
 from sessions_app.fulltext import WordIndex, WordsField
-from sessions_app.jsonsql import MarkField
+from sessions_app.jsonsql import TOUCHES_OTHERS, MarkField
 
 
 class Scope(models.TextChoices):
@@ -186,6 +186,7 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["session", "invocation_id", "seq"], name="event_invocation"),
             models.Index(fields=["session", "kind", "seq"], name="event_of_kind"),
+            models.Index(fields=["session", "seq"], name="event_touching", condition=TOUCHES_OTHERS),
         ]
 
 

@@ -10,9 +10,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Q
-
-from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.jsonsql import TOUCHES_OTHERS
+from sessions_app.models import AgentSession, Event
 from sessions_app.wire import seconds
 
 
@@ -65,8 +64,7 @@ def marks_from(session: AgentSession, first_seq: int) -> Marks:
     One query, and one index seek for each rewind.
     """
     carriers = (
-        Event.objects.filter(session=session, kind=Kind.CONTROL, seq__gte=first_seq)
-        .filter(Q(summary__contains='"rewindBeforeInvocationId"') | Q(summary__contains='"compaction"'))
+        Event.objects.filter(TOUCHES_OTHERS, session=session, seq__gte=first_seq)
         .order_by("-seq")
         .values_list("seq", "data")
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.jsonsql import TOUCHES_OTHERS
 from sessions_app.models import Event, Run
 from sessions_app.runs import rows
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.items import Group, Item
 from sessions_app.timeline.reading import read
+from tests.store import store_url
 from tests.timeline.story import START, Story
 
 
@@ -166,6 +168,25 @@ def test_a_rewind_outside_the_window_still_marks_what_is_shown(story):
     session = story.session
     [group] = read(session, windows.before(session, 2)).groups
     assert group.rows[0].head.rewound_by == 2
+
+
+@pytest.mark.skipif(
+    "postgresql" in store_url(), reason="asks SQLite for its plan; PostgreSQL's has a test of its own"
+)
+def test_rewinds_and_compactions_are_found_by_an_index_however_many_checkpoints_there_are(story):
+    for step in range(3):
+        story.add(actions={"agentState": {"step": step}})
+    story.add(author="user", actions={"rewindBeforeInvocationId": "i0"})
+    events = Event.objects.filter(TOUCHES_OTHERS, session=story.pk, seq__gte=1).order_by("-seq")
+    assert [event.seq for event in events] == [4]
+    assert "USING INDEX event_touching" in events.explain()
+    assert "TEMP B-TREE" not in events.explain()
+
+
+def test_words_like_those_of_a_compaction_are_none(story):
+    story.add(actions={"agentState": {"compaction": '"rewindBeforeInvocationId"'}})
+    story.says('"compaction"')
+    assert [item.compacted_by or item.rewound_by for item in items(story).values()] == [0, 0]
 
 
 def test_compacted_events_name_the_event_with_their_summary(story):
