@@ -83,7 +83,7 @@ def fill(sessions: int) -> None:
 
 
 _waiting: dict[str, list[tuple[object, ...]]] = {}
-_words: list[event_index.Entry] = []
+_words: list[event_index.EventEntry] = []
 _seen: dict[int, set[str]] = {}
 
 
@@ -138,12 +138,12 @@ def _event(number: int, seq: int, moment: float, text: str, odd: str) -> None:
     author, kind = TURNS[seq % len(TURNS) - 1]
     said = f"{text} {odd}" if seq == EVENTS // 2 else text
     summary, data = f'{{"text":"{said}"}}', f'{{"content":{{"parts":[{{"text":"{said}"}}]}}}}'
-    invocation = f"i{(seq - 1) // len(TURNS)}"
+    event_id, invocation = f"e{number}-{seq}", f"i{number}-{(seq - 1) // len(TURNS)}"
     _add(
         EVENT,
         number,
         seq,
-        f"e{seq}",
+        event_id,
         invocation,
         author,
         kind,
@@ -153,9 +153,8 @@ def _event(number: int, seq: int, moment: float, text: str, odd: str) -> None:
         data,
     )
     words = said.lower().replace("?", "").replace(",", "").replace(".", "").split()
-    fresh = set(words) - _seen.setdefault(number, set())
-    _seen[number] |= fresh
-    _words.append(event_index.Entry(event_index.place(number, seq), words, fresh))
+    ids = {"event": event_id, "invocation": invocation}
+    _words.append(event_index.entry(number, seq, words, ids, _seen.setdefault(number, set())))
 
 
 def _odd_word(number: int, sessions: int) -> str:

@@ -8,7 +8,9 @@ entries of a session stand side by side.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -20,22 +22,24 @@ from django.db.models.sql.compiler import SQLCompiler
 from sessions_app import search
 from sessions_app.fulltext import SQLITE
 from sessions_app.models import AgentSession, EventWords
-from sessions_app.search import Term
+from sessions_app.search import Phrase
 
 SEQ_BITS = 26
 """Bits of a key that hold the seq: 67 million events a session, 137 thousand million sessions."""
 
 MAX_SEQ = 2**SEQ_BITS - 1
 
+_NAMING = "\ue000"
+
 FIRST, LARGEST = 500, 32_000
 """Entries that are read at a time, twice as many each time; then the rest of the session they end in is skipped."""
 
 COMPARED = 1_000
-"""Newest entries of a session, for each of several terms, among which one that holds them all is looked for."""
+"""Newest entries of a session, for each of several phrases, among which one that holds them all is looked for."""
 
 
 class Found(NamedTuple):
-    """Sessions that hold a term; there may be more when `is_all` is false."""
+    """Sessions that hold a phrase; there may be more when `is_all` is false."""
 
     pks: set[int]
     is_all: bool
@@ -47,30 +51,64 @@ def place(session_pk: int, seq: int) -> int:
     return key
 
 
-class Entry(NamedTuple):
-    """An event to be found. `fresh` are those of its words that no entry before it, of this session and batch, has.
+class EventEntry(NamedTuple):
+    """An event to be found.
 
-    They make the entries of a word few where only sessions are asked for.
+    Attributes:
+        place: its key.
+        words: the words of its text.
+        names: the words that its ids give it (see `name`).
+        fresh: those of both that no entry before it, of this session and batch, has. They make the entries of a word
+            few where only sessions are asked for.
     """
 
     place: int
     words: Sequence[str]
+    names: Sequence[str]
     fresh: set[str]
 
 
-def put(entries: Iterable[Entry]) -> None:
+def entry(
+    session_pk: int, seq: int, words: Sequence[str], ids: Mapping[str, str], seen: set[str]
+) -> EventEntry:
+    """Return the entry of an event.
+
+    Args:
+        session_pk: its session.
+        seq: its place in it.
+        words: those of its text.
+        ids: what it is called by: the name of a term, such as `invocation`, and the id.
+        seen: the words of entries before it, of this session and batch; its own are added.
+    """
+    names = [name(field, text) for field, text in ids.items() if text]
+    fresh = {*words, *names} - seen
+    seen |= fresh
+    return EventEntry(place(session_pk, seq), words, names, fresh)
+
+
+def name(field: str, text: str) -> str:
+    """Return the word that an id gives an event to be found by. No word of a text holds its first character."""
+    return f"{_NAMING}{sha256(json.dumps([field, text]).encode()).hexdigest()[:16]}"
+
+
+def named(field: str, text: str) -> Phrase:
+    """Return what finds the events that are called so."""
+    return Phrase((name(field, text),))
+
+
+def put(entries: Iterable[EventEntry]) -> None:
     """Index events, in place of what was there."""
     with connection.cursor() as cursor:
         if connection.vendor == SQLITE:
             cursor.executemany(
                 "INSERT OR REPLACE INTO event_words (rowid, owner, words) VALUES (%s, %s, %s)",
-                [(key, " ".join(fresh), " ".join(words)) for key, words, fresh in entries],
+                [(each.place, " ".join(each.fresh), " ".join(each.words)) for each in entries],
             )
         else:
             cursor.executemany(
                 f"INSERT INTO {_TABLE} (id, words) VALUES (%s, %s::tsvector)"
                 " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
-                [(key, search.tsvector(words, fresh)) for key, words, fresh in entries],
+                [(each.place, search.tsvector([*each.words, *each.names], each.fresh)) for each in entries],
             )
 
 
@@ -87,8 +125,8 @@ def forget(session_pk: int, limit: int) -> int:
         return removed
 
 
-def sessions(wanted: Term, limit: int) -> Found:
-    """Return the sessions with an event that holds a term, looking at no more than about `limit` entries.
+def sessions(wanted: Phrase, limit: int) -> Found:
+    """Return the sessions with an event that holds a phrase, looking at no more than about `limit` entries.
 
     Newest sessions come first. Of a session that has many, the rest is skipped. A phrase takes ten times as long.
     """
@@ -112,13 +150,13 @@ def sessions(wanted: Term, limit: int) -> Found:
 
 
 class Holds(Func):
-    """Whether an event of a session, named by its primary key, holds a term."""
+    """Whether an event of a session, named by its primary key, holds a phrase."""
 
     output_field = BooleanField()
     conditional = True
 
-    def __init__(self, session_pk: Any, wanted: Term | None = None, **extra: Any) -> None:
-        """Take the column and the term."""
+    def __init__(self, session_pk: Any, wanted: Phrase | None = None, **extra: Any) -> None:
+        """Take the column and the phrase."""
         super().__init__(session_pk, **extra)
         self.wanted = wanted
 
@@ -139,8 +177,8 @@ class Holds(Func):
         return sql, (expression, *params, *params)
 
 
-def seqs(session_pk: int, wanted: Term, first: int = 0, last: int = MAX_SEQ) -> RawSQL:
-    """Return the seqs of a session's events that hold a term, from the first to the last, as a subquery."""
+def seqs(session_pk: int, wanted: Phrase, first: int = 0, last: int = MAX_SEQ) -> RawSQL:
+    """Return the seqs of a session's events that hold a phrase, from the first to the last, as a subquery."""
     table, key, match = _names()
     return RawSQL(  # noqa: S611 - names of our own
         f"SELECT {key} & {MAX_SEQ} FROM {table} WHERE {match} AND {key} BETWEEN %s AND %s",
@@ -148,10 +186,10 @@ def seqs(session_pk: int, wanted: Term, first: int = 0, last: int = MAX_SEQ) -> 
     )
 
 
-def newest(session_pks: Collection[int], wanted: Sequence[Term], *, every: bool) -> dict[int, int]:
-    """Return for each session the seq of its newest event that holds every term, or any of them. One query.
+def newest(session_pks: Collection[int], wanted: Sequence[Phrase], *, every: bool) -> dict[int, int]:
+    """Return for each session the seq of its newest event that holds every phrase, or any of them. One query.
 
-    Each term is looked for on its own: an index that looks for two at once leaves the session behind until it has them.
+    Each phrase is looked for on its own: an index that looks for two at once leaves the session until it has both.
     """
     if not session_pks or not wanted:
         return {}
@@ -165,7 +203,7 @@ def newest(session_pks: Collection[int], wanted: Sequence[Term], *, every: bool)
         cursor.execute(
             f"SELECT s.id, (SELECT max(place) & {MAX_SEQ} FROM ({found}) AS found)"
             f" FROM {_SESSIONS} s WHERE s.id IN ({places})",
-            [*(_expression([term]) for term in wanted), *session_pks],
+            [*(_expression([each]) for each in wanted), *session_pks],
         )
         return {pk: seq for pk, seq in cursor.fetchall() if seq is not None}
 
@@ -181,7 +219,7 @@ def _names() -> tuple[str, str, str]:
     return _TABLE, "id", "words @@ %s::tsquery"
 
 
-def _expression(wanted: Sequence[Term]) -> str:
+def _expression(wanted: Sequence[Phrase]) -> str:
     return f"words : ({search.fts5(wanted)})" if connection.vendor == SQLITE else search.tsquery(wanted)
 
 
@@ -189,7 +227,7 @@ def _last(session_pk: str) -> str:
     return f"(({session_pk} << {SEQ_BITS}) + {MAX_SEQ})"
 
 
-def _fresh(wanted: Term) -> str:
+def _fresh(wanted: Phrase) -> str:
     """Return the expression for entries in which a word is fresh; of more words side by side, for all entries."""
     if len(wanted.tokens) > 1:
         return _expression([wanted])

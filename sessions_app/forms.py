@@ -108,7 +108,9 @@ class Completing(QueryForm):
 
 
 class SessionWatch(SessionQuery, Watch):
-    """A session list on screen."""
+    """A session list on screen. `left`: how many sessions it says are not indexed yet."""
+
+    left = forms.IntegerField(required=False, min_value=0)
 
 
 class Acts(forms.Form):

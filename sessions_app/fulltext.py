@@ -20,7 +20,7 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.backends.ddl_references import Statement
 
 from sessions_app import search
-from sessions_app.search import Term
+from sessions_app.search import Phrase
 
 SQLITE = "sqlite"
 
@@ -103,12 +103,12 @@ def forget(model: type[models.Model], pks: Iterable[int]) -> None:
 
 
 def ranked(
-    model: type[models.Model], owner: str, wanted: Sequence[Term], limit: int, *, every: bool = True
+    model: type[models.Model], owner: str, wanted: Sequence[Phrase], limit: int, *, every: bool = True
 ) -> list[int]:
-    """Return the pks of an owner's rows that hold every term, or any of them: best first, then newest first.
+    """Return the pks of an owner's rows that hold every phrase, or any of them: best first, then newest first.
 
-    Rare terms weigh more than common ones: by bm25 on SQLite; on PostgreSQL, whose ts_rank looks at one row
-    alone, by ts_rank times the term's rarity among the rows found.
+    Rare phrases weigh more than common ones: by bm25 on SQLite; on PostgreSQL, whose ts_rank looks at one row
+    alone, by ts_rank times the phrase's rarity among the rows found.
     """
     if not wanted:
         return []
@@ -117,7 +117,7 @@ def ranked(
 
 
 def _ranked_by_sqlite(
-    model: type[models.Model], owner: str, wanted: Sequence[Term], limit: int, every: bool
+    model: type[models.Model], owner: str, wanted: Sequence[Phrase], limit: int, every: bool
 ) -> list[int]:
     index, table = _index(model), _table(model)
     match = f'owner : "{owner}" AND words : ({search.fts5(wanted, every=every)})'
@@ -131,7 +131,7 @@ def _ranked_by_sqlite(
 
 
 def _ranked_by_postgres(
-    model: type[models.Model], owner: str, wanted: Sequence[Term], limit: int, every: bool
+    model: type[models.Model], owner: str, wanted: Sequence[Phrase], limit: int, every: bool
 ) -> list[int]:
     match = f"{_owner_word(owner)} & ({search.tsquery(wanted, every=every)})"
     with connection.cursor() as cursor:
@@ -141,7 +141,7 @@ def _ranked_by_postgres(
             "   FROM hit JOIN unnest(%s::tsquery[]) AS query ON words @@ query GROUP BY query)"
             " SELECT id FROM hit JOIN rarity ON words @@ query"
             " GROUP BY id ORDER BY sum(weight * ts_rank(words, query, 1)) DESC, id DESC LIMIT %s",
-            [match, [search.tsquery([term]) for term in wanted], limit],
+            [match, [search.tsquery([each]) for each in wanted], limit],
         )
         return [pk for (pk,) in cursor.fetchall()]
 

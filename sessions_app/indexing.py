@@ -1,8 +1,8 @@
 """What finds sessions and events, written behind the appends: words and traits of events, values of state.
 
-Each session has a cursor of its own, `indexed_seq`: what was written up to it is in the indexes, and searches look at
-the rest themselves (see `finding`). So an append pays nothing, and an event is found as soon as it is stored. Ids that
-commit out of order do not matter: a session's seqs have no holes.
+Each session has a cursor of its own (see `unindexed`), and searches look at what stands behind it. So an append pays
+nothing, and an event is found as soon as it is stored. Ids that commit out of order do not matter: a session's seqs
+have no holes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from django.db import transaction
-from django.db.models import F, QuerySet, Sum
+from django.db.models import F
 
-from sessions_app import event_index, found_by, jsonsql, search
+from sessions_app import event_index, event_text, jsonsql, search, unindexed
 from sessions_app.models import AgentSession, Event, Scope, SessionTrait, StateChange, StateValue
 
 BATCH = 64
@@ -34,20 +34,9 @@ class Piece:
     session_pk: int
     start: int
     end: int
-    words: list[event_index.Entry] = field(default_factory=list)
-    traits: dict[found_by.Trait, int] = field(default_factory=dict)
+    words: list[event_index.EventEntry] = field(default_factory=list)
+    traits: dict[event_text.Trait, int] = field(default_factory=dict)
     values: list[StateValue] = field(default_factory=list)
-
-
-def unindexed() -> QuerySet[AgentSession]:
-    """Return the sessions that went on since they were indexed: an index holds them, and no others."""
-    return AgentSession.objects.filter(last_seq__gt=F("indexed_seq"))
-
-
-def backlog() -> int:
-    """Return how many events are not indexed yet."""
-    left = unindexed().aggregate(left=Sum(F("last_seq") - F("indexed_seq")))["left"]
-    return int(left or 0)
 
 
 def gather() -> list[Piece]:
@@ -84,7 +73,7 @@ def forget_session(session_pk: int) -> None:
 
     What it wrote to the state of its user and app stays to be found by.
     """
-    shared = StateChange.objects.filter(session=session_pk, seq__gt=F("session__indexed_seq"), removed=False)
+    shared = StateChange.objects.filter(unindexed.BEHIND_CURSOR, session=session_pk, removed=False)
     put_values(shared.exclude(scope=Scope.SESSION).only("scope", "key_id", "owner_id", "value").iterator())
     AgentSession.objects.filter(pk=session_pk).update(indexed_seq=F("last_seq"))
     while _forget_some(session_pk):
@@ -113,23 +102,22 @@ def put_values(changes: Iterable[StateChange]) -> None:
 
 
 def _waiting() -> list[tuple[int, int, int]]:
-    rows = unindexed().order_by("-pk").values_list("pk", "indexed_seq", "last_seq")
+    rows = unindexed.sessions().order_by("-pk").values_list("pk", "indexed_seq", "last_seq")
     return list(rows[:SESSIONS])
 
 
 def _piece(pk: int, start: int, last: int, room: int) -> Piece:
     """Read what a session's cursor passes next. Seqs have no holes, so a full batch says where the next one begins."""
     rows = Event.objects.filter(session=pk, seq__gt=start, seq__lte=last).order_by("seq")
-    columns = rows.values_list("seq", "kind", "author", "branch", "summary", "data")
-    events = list(columns[:room])
-    piece = Piece(pk, start, events[-1][0] if len(events) == room else last)
+    events = list(rows.only(*event_text.COLUMNS)[:room])
+    piece = Piece(pk, start, events[-1].seq if len(events) == room else last)
     seen: set[str] = set()
-    for seq, kind, author, branch, summary, data in events:
-        words = search.tokens(found_by.text_of(data))
-        fresh = set(words) - seen
-        seen |= fresh
-        piece.words.append(event_index.Entry(event_index.place(pk, seq), words, fresh))
-        piece.traits.update(dict.fromkeys(found_by.traits_of(kind, author, branch, summary), seq))
+    for event in events:
+        words = search.tokens(event_text.text_of(event.data))
+        ids = {"event": event.event_id, "invocation": event.invocation_id}
+        piece.words.append(event_index.entry(pk, event.seq, words, ids, seen))
+        traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)
+        piece.traits.update(dict.fromkeys(traits, event.seq))
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=piece.end, removed=False)
     wanted = changes.only("scope", "key_id", "owner_id", "value")
     piece.values = [value for change in wanted.iterator() if (value := _value(change))]

@@ -15,6 +15,7 @@ from sessions_app import bell, realms, state
 from sessions_app.errors import BadInput
 from sessions_app.found import find_session
 from sessions_app.models import AgentSession, SessionTag
+from sessions_app.query import tag_name as spelled_tag
 from sessions_app.writes import rename_session
 
 TITLE_LENGTH = 200
@@ -44,7 +45,7 @@ def tag_name(text: str) -> str:
     Raises:
         BadInput: nothing is left of it, or too much.
     """
-    name = " ".join(state.clean_text(text).casefold().split())
+    name = spelled_tag(state.clean_text(text))
     if not 0 < len(name) <= TAG_LENGTH:
         raise BadInput(
             f"A tag has 1 to {TAG_LENGTH} characters; this one has {len(name)}.", hint="Choose another one."

@@ -44,8 +44,11 @@ class Wanted:
         return self.realm or (realms.ATTEMPT if self.query.wants_evals else "")
 
 
-def sessions(wanted: Wanted) -> QuerySet[AgentSession]:
-    """Return the sessions wanted, each with `run_status`: how its newest run stands, or None; and with its TTL."""
+def sessions(wanted: Wanted, search: finding.Search | None = None) -> QuerySet[AgentSession]:
+    """Return the sessions wanted, each with `run_status`: how its newest run stands, or None; and with its TTL.
+
+    `search` is that of the query wanted, where more is asked of it.
+    """
     rows = described(AgentSession.objects.all())
     rows = rows.filter(realm__startswith=wanted.realms) if wanted.realms else rows.filter(realm="")
     if wanted.realms:
@@ -60,15 +63,21 @@ def sessions(wanted: Wanted) -> QuerySet[AgentSession]:
         rows = rows.filter(_mentions(wanted.text))
     if wanted.age:
         rows = expiry.aged(rows, expiry.Age(wanted.age))
-    return rows if wanted.query.is_empty else finding.narrowed(rows, wanted.query)
+    if wanted.query.is_empty:
+        return rows
+    return (search or finding.Search(wanted.query)).narrowed(rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of sessions, each with its tags read. The pinned ones stand on the first page, above the others."""
+    """A page of sessions, each with its tags read. The pinned ones stand on the first page, above the others.
+
+    `hits` tell by which event sessions are found, where a query says something about events.
+    """
 
     pinned: list[AgentSession]
     others: keyset.Page[AgentSession]
+    hits: dict[int, finding.Hit]
 
     @property
     def rows(self) -> list[AgentSession]:
@@ -79,18 +88,21 @@ class Page:
 def page(wanted: Wanted, before: str = "") -> Page:
     """Return a page of the sessions wanted: pinned ones first, then newest update first.
 
-    Three queries, and those by which a query asks the indexes.
+    Three queries, and those by which a query asks the indexes and what it finds is shown.
 
     Raises:
         BadInput: `before` is no cursor.
     """
-    found = sessions(wanted)
+    search = finding.Search(wanted.query)
+    found = sessions(wanted, search)
     pinned_first = found.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
     pinned = list(pinned_first[:MOST_PINNED])
     others = found.exclude(pk__in=[row.pk for row in pinned]) if pinned else found
-    shown = Page([] if before else pinned, keyset.page(others, "updated_at", before))
-    read_tags(shown.rows)
-    return shown
+    page_of_others = keyset.page(others, "updated_at", before)
+    above = [] if before else pinned
+    rows = [*above, *page_of_others.rows]
+    read_tags(rows)
+    return Page(above, page_of_others, search.hits(rows))
 
 
 def read_tags(rows: Iterable[AgentSession]) -> None:

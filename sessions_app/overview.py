@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -12,6 +14,9 @@ from django.db.models import Count
 from sessions_app import agents, listing
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentCard, AgentSession, Run
+
+KEPT_S = 2.0
+"""How long lists go on with the agents that a folder had, unless it was itself written to: to look is a long walk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,20 @@ def folder() -> agents.AgentsFolder | None:
 def app_names() -> list[str]:
     """Return every app a page can be about, sorted."""
     found = folder()
-    return sorted({*(found.names() if found else []), *listing.apps_with_sessions()})
+    return sorted({*(_names(found) if found else ()), *listing.apps_with_sessions()})
+
+
+def _names(found: agents.AgentsFolder) -> tuple[str, ...]:
+    try:
+        changed_ns = found.given.stat().st_mtime_ns
+    except OSError:
+        return ()  # removed, or not for us to read
+    return _names_at(found, changed_ns, time.monotonic() // KEPT_S)
+
+
+@lru_cache(maxsize=4)
+def _names_at(found: agents.AgentsFolder, _changed_ns: int, _period: float) -> tuple[str, ...]:
+    return tuple(found.names())
 
 
 def overview() -> list[Agent]:

@@ -17,8 +17,8 @@ from itertools import chain, groupby, islice, pairwise
 MAX_TOKENS = 10_000
 """Tokens of a text that are indexed; what comes later in it is not found. A tsvector holds 16,383 positions."""
 
-MAX_TERMS = 100
-"""Terms of a query that are looked for. An agent may search with the whole of a long message."""
+MAX_PHRASES = 100
+"""Phrases of a query that are looked for. An agent may search with the whole of a long message."""
 
 TOKEN_BYTES = 64
 """Longest token in UTF-8 bytes; a longer word is found by its start."""
@@ -70,7 +70,7 @@ _kinds = _Kinds()
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class Phrase:
     """Tokens that must stand side by side. `prefix` says that the last one is only the start of a token."""
 
     tokens: tuple[str, ...]
@@ -82,19 +82,19 @@ def tokens(text: str) -> list[str]:
     return list(islice(_tokens(text), MAX_TOKENS))
 
 
-def terms(query: str) -> list[Term]:
-    """Return what a query asks for: one term for each piece of it between spaces."""
-    found = (_term(piece) for piece in normal(query).split())
-    return list(islice(dict.fromkeys(term for term in found if term), MAX_TERMS))
+def phrases(query: str) -> list[Phrase]:
+    """Return what a query asks for: one phrase for each piece of it between spaces."""
+    found = (_phrase(piece) for piece in normal(query).split())
+    return list(islice(dict.fromkeys(each for each in found if each), MAX_PHRASES))
 
 
-def phrase(text: str) -> Term | None:
-    """Return the term of a text whose words stand side by side; None when no word is in it."""
-    return _term(normal(text))
+def phrase(text: str) -> Phrase | None:
+    """Return the phrase of a text whose words stand side by side; None when no word is in it."""
+    return _phrase(normal(text))
 
 
-def holds(words: Sequence[str], wanted: Term) -> bool:
-    """Tell whether a text of these tokens holds a term, as the indexes do."""
+def holds(words: Sequence[str], wanted: Phrase) -> bool:
+    """Tell whether a text of these tokens holds a phrase, as the indexes do."""
     length = len(wanted.tokens)
     return any(
         _is_at(words, start, wanted)
@@ -103,16 +103,16 @@ def holds(words: Sequence[str], wanted: Term) -> bool:
     )
 
 
-def loose(wanted: Iterable[Term]) -> list[Term]:
-    """Return each token of the terms on its own, to find what is only partly the same, as recall needs.
+def loose(wanted: Iterable[Phrase]) -> list[Phrase]:
+    """Return each token of the phrases on its own, to find what is only partly the same, as recall needs.
 
     Lone characters of scripts without spaces are left out beside longer tokens: nearly every text has them.
     """
     single = dict.fromkeys(
-        Term((token,), term.prefix and token is term.tokens[-1]) for term in wanted for token in term.tokens
+        Phrase((token,), each.prefix and token is each.tokens[-1]) for each in wanted for token in each.tokens
     )
-    telling = [term for term in single if not _is_lone(term.tokens[0])]
-    return (telling or list(single))[:MAX_TERMS]
+    telling = [each for each in single if not _is_lone(each.tokens[0])]
+    return (telling or list(single))[:MAX_PHRASES]
 
 
 def normal(text: str) -> str:
@@ -121,18 +121,18 @@ def normal(text: str) -> str:
     return unicodedata.normalize("NFKC", folded).translate(_INVISIBLE)
 
 
-def fts5(wanted: Iterable[Term], *, every: bool = True) -> str:
-    """Return SQLite's match expression for every term, or for any of them. Tokens hold no quotes."""
-    phrases = (f'"{" ".join(term.tokens)}"{" *" if term.prefix else ""}' for term in wanted)
-    return (" AND " if every else " OR ").join(phrases)
+def fts5(wanted: Iterable[Phrase], *, every: bool = True) -> str:
+    """Return SQLite's match expression for every phrase, or for any of them. Tokens hold no quotes."""
+    written = (f'"{" ".join(each.tokens)}"{" *" if each.prefix else ""}' for each in wanted)
+    return (" AND " if every else " OR ").join(written)
 
 
-def tsquery(wanted: Iterable[Term], *, every: bool = True, label: str = "") -> str:
-    """Return PostgreSQL's tsquery for every term, or for any of them; only for words of a label, if one is given.
+def tsquery(wanted: Iterable[Phrase], *, every: bool = True, label: str = "") -> str:
+    """Return PostgreSQL's tsquery for every phrase, or for any of them; only for words of a label, if one is given.
 
     Tokens hold no quotes.
     """
-    return (" & " if every else " | ").join(f"({_ts_phrase(term, label)})" for term in wanted)
+    return (" & " if every else " | ").join(f"({_ts_phrase(each, label)})" for each in wanted)
 
 
 def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
@@ -146,12 +146,12 @@ def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
     return " ".join(f"'{word}':{position}{marks.get(word, '')}" for position, word in enumerate(words, 1))
 
 
-def _ts_phrase(term: Term, label: str) -> str:
-    mark = f":{'*' if term.prefix else ''}{label}" if term.prefix or label else ""
-    return " <-> ".join(f"'{token}'" for token in term.tokens) + mark
+def _ts_phrase(wanted: Phrase, label: str) -> str:
+    mark = f":{'*' if wanted.prefix else ''}{label}" if wanted.prefix or label else ""
+    return " <-> ".join(f"'{token}'" for token in wanted.tokens) + mark
 
 
-def _is_at(words: Sequence[str], start: int, wanted: Term) -> bool:
+def _is_at(words: Sequence[str], start: int, wanted: Phrase) -> bool:
     *whole, last = wanted.tokens
     end = start + len(whole)
     if list(words[start:end]) != whole:
@@ -173,16 +173,16 @@ def _run(kind: _Kind, run: str) -> Iterator[str]:
         yield run[-1]
 
 
-def _term(piece: str) -> Term | None:
-    """Return the term of a piece of a query. What it ends with may go on in the text."""
-    words = list(islice(_tokens(piece), MAX_TERMS))
+def _phrase(piece: str) -> Phrase | None:
+    """Return the phrase of a piece of a query. What it ends with may go on in the text."""
+    words = list(islice(_tokens(piece), MAX_PHRASES))
     if not words:
         return None
     if not _is_lone(words[-1]):
-        return Term(tuple(words))
+        return Phrase(tuple(words))
     if len(words) > 1 and len(words[-2]) == 2 and words[-2][1] == words[-1] and _is_paired(words[-2][0]):
-        return Term(tuple(words[:-1]))
-    return Term(tuple(words), prefix=True)
+        return Phrase(tuple(words[:-1]))
+    return Phrase(tuple(words), prefix=True)
 
 
 def _is_lone(token: str) -> bool:

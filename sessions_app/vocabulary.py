@@ -4,9 +4,11 @@ indexes: one seek a name, however many sessions have it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db import connection
 
-from sessions_app import listing, state
+from sessions_app import event_index, listing, state
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait
 from sessions_app.query import Vocabulary
 
@@ -15,6 +17,9 @@ MOST = 300
 
 NEWEST = 1_000
 """Sessions whose users are known."""
+
+ID_LENGTH, MOST_IDS = 6, 5
+"""Shortest text that could be an id, and how many are looked for."""
 
 _NAMES = """
 WITH RECURSIVE names(name, number) AS (
@@ -30,8 +35,11 @@ _TRAITS = _NAMES.format(table="sessions_app_sessiontrait", column="value", fixed
 _KEYS = _NAMES.format(table="sessions_app_statevalue", column="key_id", fixed="scope")
 
 
-def known() -> Vocabulary:
-    """Return the names that the store knows, as far as it is indexed. Eight queries."""
+def known(texts: Iterable[str] = ()) -> Vocabulary:
+    """Return the names that the store knows, as far as it is indexed, and which of some texts are ids. Eight queries.
+
+    Two more for each text that could be an id.
+    """
     ids = [(scope, key_id) for scope in Scope for key_id in _names(_KEYS, str(scope))]
     keys = [state.PREFIX[scope] + key for scope, key in ids if not key.startswith(state.HASHED)]
     return Vocabulary(
@@ -41,7 +49,19 @@ def known() -> Vocabulary:
         authors=_names(_TRAITS, SessionTrait.Name.AUTHOR),
         tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST]),
         keys=keys,
+        ids=_ids(texts),
     )
+
+
+def _ids(texts: Iterable[str]) -> dict[str, str]:
+    """Return which of the texts are ids of events or invocations, each with the name of the term that finds it."""
+    possible = [text for text in texts if len(text) >= ID_LENGTH and any(map(str.isdigit, text))]
+    return {
+        text: field
+        for text in possible[:MOST_IDS]
+        for field in ("event", "invocation")
+        if event_index.sessions(event_index.named(field, text), 1).pks
+    }
 
 
 def _users() -> list[str]:

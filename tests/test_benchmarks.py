@@ -12,7 +12,7 @@ from benchmarks import figures
 from benchmarks.__main__ import ALL
 from benchmarks.figures import Figure, table
 from benchmarks.serving import NeverServed, server
-from sessions_app import finding, indexing
+from sessions_app import finding, unindexed
 from sessions_app.models import AgentSession
 from sessions_app.query import parse
 
@@ -65,6 +65,6 @@ def test_a_generated_store_is_indexed_and_found_in(db: None):
     from benchmarks import large_store  # it looks at the store's schema
 
     large_store.fill(4)
-    assert not indexing.backlog()
-    found = finding.narrowed(AgentSession.objects.order_by("pk"), parse("antique"))
+    assert not unindexed.events_left()
+    found = finding.Search(parse("antique")).narrowed(AgentSession.objects.order_by("pk"))
     assert list(found.values_list("session_id", flat=True)) == ["s1", "s2"]

@@ -1,4 +1,4 @@
-"""What people do to sessions of a list: title, tags, pin, deletion with a way back, export; and searches they keep."""
+"""What people do to sessions of a list: title, tags, pin, deletion with a way back, export."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from typing import Self
 from django.db import transaction
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import P, QueryEx, Router, Schema
-from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from devui.http import download
-from sessions_app import db, deletion, exports, labels, saved_views
-from sessions_app.api.schemas import Problem
-from sessions_app.errors import NotFound
+from sessions_app import db, deletion, exports, labels
+from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.forms import MOST_ACTED_ON
 from sessions_app.found import find_session
-from sessions_app.models import SavedView
 
-REFUSALS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
 router = Router()
 
 Keys = QueryEx[list[int], P(description="Keys of sessions.", min_length=1, max_length=MOST_ACTED_ON)]
@@ -71,51 +67,6 @@ class Deletions(Schema):
     deletions: list[DeletionOut]
 
 
-class ViewIn(Schema):
-    """A search to keep."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str
-    query: str = Field(description="Query string of the session browser: q=…&app=…")
-    replace: bool = Field(default=False, description="Replace the view of this name, if there is one.")
-
-
-class ViewName(Schema):
-    """Another name for a view."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str
-
-
-class ViewOut(Schema):
-    """A search that is kept."""
-
-    id: int
-    name: str
-    query: str
-    created_at: float
-    updated_at: float
-
-    @classmethod
-    def of(cls, view: SavedView) -> Self:
-        """Return what is told of a row."""
-        return cls(
-            id=view.pk,
-            name=view.name,
-            query=view.query,
-            created_at=view.created_at,
-            updated_at=view.updated_at,
-        )
-
-
-class Views(Schema):
-    """The searches that are kept, by name."""
-
-    views: list[ViewOut]
-
-
 def change(key: int, wanted: SessionChange) -> None:
     """Change what people call a session by: all that is wanted, or nothing.
 
@@ -159,30 +110,3 @@ async def list_deletions(request: HttpRequest) -> Deletions:
 async def undo_deletion(request: HttpRequest, batch: str) -> Sessions:
     """Bring back what was deleted together, all of it or nothing."""
     return Sessions(sessions=[row.pk for row in await db.write(deletion.undo, batch)])
-
-
-@router.get("/views", response=Views, tags=["views"])
-async def list_views(request: HttpRequest) -> Views:
-    """List the searches that are kept."""
-    return Views(views=[ViewOut.of(view) for view in await db.read(saved_views.all_views)])
-
-
-@router.post("/views", response={201: ViewOut, **REFUSALS}, tags=["views"])
-async def save_view(request: HttpRequest, body: ViewIn) -> Status[ViewOut]:
-    """Keep a search under a name."""
-    view = await db.write(saved_views.save, body.name, body.query, replace=body.replace)
-    return Status(201, ViewOut.of(view))
-
-
-@router.patch("/views/{int:view}", response={200: ViewOut, **REFUSALS}, tags=["views"])
-async def rename_view(request: HttpRequest, view: int, body: ViewName) -> ViewOut:
-    """Give a kept search another name."""
-    return ViewOut.of(await db.write(saved_views.rename, view, body.name))
-
-
-@router.delete("/views/{int:view}", response={204: None, 404: Problem}, tags=["views"])
-async def delete_view(request: HttpRequest, view: int) -> Status[None]:
-    """Delete a kept search."""
-    if not await db.write(saved_views.delete, view):
-        raise NotFound(f"There is no view {view}.", hint="GET /api/v1/views lists them.")
-    return Status(204, None)

@@ -23,6 +23,10 @@ class Problem(Schema):
     hint: str = Field(description="The way out.")
 
 
+REFUSALS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
+"""Of an operation that changes what people see."""
+
+
 class SessionOut(Schema):
     """A session as lists show it."""
 

@@ -14,7 +14,7 @@ from ninja.responses import Status
 
 from devui.http import json_text
 from sessions_app import db, finding, keyset, listing, realms
-from sessions_app.api import branches, browsing, state
+from sessions_app.api import branches, browsing, saved_views, state
 from sessions_app.api.schemas import (
     EventPage,
     NewRun,
@@ -37,6 +37,7 @@ router = Router()
 router.add_router("", state.router)
 router.add_router("", branches.router)
 router.add_router("", browsing.router)
+router.add_router("", saved_views.router)
 
 PageSize = QueryEx[int, P(ge=1, le=200, description="Rows in the answer.")]
 Older = QueryEx[str, P(description="`next` of the page before.")]
@@ -136,7 +137,7 @@ async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
 def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str) -> SessionPage:
     rows_wanted = realms.present(AgentSession.objects.select_related("mirrored").filter(**filters))
     if not query.is_empty:
-        rows_wanted = finding.narrowed(rows_wanted, query)
+        rows_wanted = finding.Search(query).narrowed(rows_wanted)
     page = keyset.page(rows_wanted, "updated_at", before, size=limit)
     listing.read_tags(page.rows)
     return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)

@@ -107,7 +107,7 @@ def remove(owner: Owner, entry_id: str) -> bool:
 
 def find(owner: Owner, query: str, limit: int) -> list[MemoryEntry]:
     """Return what an agent recalls by a query: entries that share words with it, best first, then newest first."""
-    wanted = search.loose(search.terms(query))
+    wanted = search.loose(search.phrases(query))
     pks = fulltext.ranked(MemoryEntry, fulltext.owner_id(*owner), wanted, limit, every=False)
     found = MemoryEntry.objects.filter(removed=False).defer("words").in_bulk(pks)
     return [found[pk] for pk in pks if pk in found]

@@ -6,10 +6,10 @@ Every term must hold. docs/search.md describes the language.
 """
 
 from sessions_app.query.completion import Completion, Vocabulary, complete
-from sessions_app.query.correction import Remark, unknown
+from sessions_app.query.correction import Remark, named, unknown
 from sessions_app.query.parsing import MAX_LENGTH, parse
 from sessions_app.query.problems import QueryProblem
-from sessions_app.query.terms import Field, Query, StateTerm, Term, When, Word
+from sessions_app.query.terms import Field, Query, StateTerm, Term, When, Word, tag_name
 from sessions_app.query.times import moment, span
 
 __all__ = [
@@ -26,7 +26,9 @@ __all__ = [
     "Word",
     "complete",
     "moment",
+    "named",
     "parse",
     "span",
+    "tag_name",
     "unknown",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 from sessions_app import state
@@ -24,7 +24,12 @@ MOST = 12
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Names that the store knows. `keys` are keys of the state with their prefixes."""
+    """Names that the store knows.
+
+    Attributes:
+        keys: keys of the state with their prefixes.
+        ids: texts that are ids of events or invocations, each with the name of the term that finds it.
+    """
 
     apps: Sequence[str] = ()
     users: Sequence[str] = ()
@@ -32,6 +37,7 @@ class Vocabulary:
     authors: Sequence[str] = ()
     tags: Sequence[str] = ()
     keys: Sequence[str] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, name: str) -> Sequence[str]:
         """Return the values that a term of this name may have."""

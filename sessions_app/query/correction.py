@@ -1,14 +1,14 @@
-"""Names in a query that nothing has, and the known names they are close to. Pure."""
+"""What was probably meant by a query that finds nothing: names that nothing has, and words that are names. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from sessions_app import state
 from sessions_app.query.completion import Vocabulary
-from sessions_app.query.terms import Field, Query, StateTerm, Term
+from sessions_app.query.terms import Field, Query, StateTerm, Term, When, Word, spelled
 
 NAMED = ("app", "user", "tool", "author", "tag", "key")
 """Terms whose values are names that the store knows."""
@@ -16,7 +16,7 @@ NAMED = ("app", "user", "tool", "author", "tag", "key")
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A name of a query that nothing has. `suggestion` is the whole query with the name that was probably meant."""
+    """What is to be said of a part of a query. `suggestion` is the whole query as it was probably meant, or nothing."""
 
     message: str
     suggestion: str = ""
@@ -36,6 +36,44 @@ def unknown(query: Query, known: Vocabulary) -> list[Remark]:
     return remarks
 
 
+def named(query: Query, known: Vocabulary) -> list[Remark]:
+    """Return what is to be said of the words in a query that are names or ids: which terms find what is called so."""
+    return [
+        Remark(f"{term.text[:80]!r} is {what}.", _with(query, position, meant))
+        for position, term in enumerate(query.terms)
+        if isinstance(term, Word)
+        for what, meant in _called(term, known)
+    ]
+
+
+_KINDS = {
+    "app": "an app",
+    "user": "a user",
+    "tool": "a tool",
+    "author": "an author of events",
+    "tag": "a tag",
+}
+
+
+def _called(word: Word, known: Vocabulary) -> Iterator[tuple[str, Term]]:
+    """Yield what a word is the name of, and the term that finds it."""
+    text = word.text
+    if name := known.ids.get(text):
+        yield f"the id of an {name}", Field(name, text, negated=word.negated)
+    for name, what in _KINDS.items():
+        if spelled(name, text) in known.of(name):
+            yield what, Field(name, spelled(name, text), negated=word.negated)
+    if text in known.keys:
+        scope, key = state.scope_of(text)
+        yield "a key of the state", StateTerm(scope, key, when=When.EVER, negated=word.negated)
+
+
+def _with(query: Query, position: int, term: Term) -> str:
+    terms = list(query.terms)
+    terms[position] = term
+    return str(Query(tuple(terms)))
+
+
 def _name_in(term: Term) -> tuple[str, str] | None:
     if isinstance(term, StateTerm):
         return "key", term.name
@@ -50,9 +88,8 @@ def _remark(query: Query, position: int, kind: str, name: str, names: Iterable[s
     message = f"{what} {name[:80]!r}"
     if not close:
         return Remark(f"{message}.")
-    terms = list(query.terms)
-    terms[position] = _renamed(terms[position], close[0])
-    return Remark(f"{message}: did you mean {close[0]!r}?", str(Query(tuple(terms))))
+    meant = _renamed(query.terms[position], close[0])
+    return Remark(f"{message}: did you mean {close[0]!r}?", _with(query, position, meant))
 
 
 def _renamed(term: Term, name: str) -> Term:

@@ -56,6 +56,7 @@ DESCRIPTIONS = {
     "tool": "in which a tool was called",
     "error": "with this text in an error's code or message",
     "key": "in which an event wrote this key of the state",
+    "event": "with the event of this id",
     "invocation": "with this invocation",
     "branch": "with events on this branch",
     "events": "number of events",
@@ -73,6 +74,9 @@ ALIASES = {"agent": "author"}
 FIELDS = frozenset(DESCRIPTIONS)
 SHARED = frozenset({"user", "app"})
 """Prefixes of state keys that are names of terms too."""
+
+CONNECTIVES = frozenset({"AND", "OR", "NOT"})
+"""Words of other query languages, which are read as text in quotation marks only."""
 
 _BARE_WORD = re.compile(r'(?!-)([^\s"=<>~!]|!(?!=))+')
 
@@ -208,12 +212,21 @@ def is_suffix(text: str) -> bool:
     return text.lower() in SUFFIXES
 
 
-def may_be_term(text: str) -> bool:
-    """Tell whether a bare word with a colon would be read as a named term, or refused as an unknown one."""
+def is_taken(text: str) -> bool:
+    """Tell whether a bare word would be read as something else than text, or refused."""
     name, colon, value = text.partition(":")
-    return bool(
-        colon and (name.lower() in FIELDS or name.lower() in ALIASES or looks_like_a_name(name, value))
-    )
+    is_named = name.lower() in FIELDS or name.lower() in ALIASES or looks_like_a_name(name, value)
+    return is_suffix(text) or text in CONNECTIVES or bool(colon and is_named)
+
+
+def tag_name(text: str) -> str:
+    """Return a tag in its one spelling: in lower case, blanks run together."""
+    return " ".join(text.casefold().split())
+
+
+def spelled(name: str, value: str) -> str:
+    """Return the value of a named term in its one spelling."""
+    return tag_name(value) if name == "tag" else value
 
 
 def looks_like_a_name(name: str, value: str) -> bool:
@@ -222,7 +235,7 @@ def looks_like_a_name(name: str, value: str) -> bool:
 
 
 def _written(text: str, *, of_word: bool = False) -> str:
-    plain = _BARE_WORD.fullmatch(text) and not (of_word and (is_suffix(text) or may_be_term(text)))
+    plain = _BARE_WORD.fullmatch(text) and not (of_word and is_taken(text))
     return text if plain else quoted(text)
 
 

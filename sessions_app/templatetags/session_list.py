@@ -18,6 +18,7 @@ from sessions_app import expiry, paths
 from sessions_app.finding import Hit
 from sessions_app.models import AgentSession, Run
 from sessions_app.presentation import visible
+from sessions_app.query import Field
 from sessions_app.templatetags import devui
 
 register = template.Library()
@@ -104,7 +105,7 @@ def _marks(session: AgentSession) -> SafeString:
 
 def _hit(hit: Hit, url: str) -> SafeString:
     """Return the event that a session was found by, linked, with what matches marked."""
-    pieces = ((visible.text_html(text), matches) for text, matches in hit.fragments)
+    pieces = ((visible.text_html(text), matches) for text, matches in hit.snippet)
     text = SafeString("".join(f"<mark>{piece}</mark>" if matches else piece for piece, matches in pieces))
     return format_html('{} <a href="{}?seq={}"><bdi>{}</bdi></a>', devui.kind(hit.kind), url, hit.seq, text)
 
@@ -123,7 +124,7 @@ def _tags(session: AgentSession) -> SafeString:
 
 
 def _tag(name: str) -> SafeString:
-    query = urlencode({"q": f'tag:"{name}"' if " " in name else f"tag:{name}"})
+    query = urlencode({"q": str(Field("tag", name))})
     return format_html(
         '<a class="tag" href="{}?{}"><bdi>{}</bdi></a>',
         paths.fixed("sessions"),

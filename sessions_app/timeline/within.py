@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from django.db.models import QuerySet
 
-from sessions_app import finding, found_by, state
+from sessions_app import event_text, finding, state
 from sessions_app.models import AgentSession, AppState, Event, Kind, Scope, SessionTrait, UserState
 from sessions_app.query import Field, Query, QueryProblem, Vocabulary, parse
 from sessions_app.timeline.window import WINDOW, Window
@@ -160,7 +160,7 @@ def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
     """
     low, high = 1, session.last_seq
     named = {
-        (term.name, found_by.cut(term.value))
+        (term.name, event_text.cut(term.value))
         for term in query.fields
         if term.name in KNOWN and not term.negated
     }
@@ -314,6 +314,6 @@ def _names(session: AgentSession) -> dict[str, list[str]]:
     pairs = set(traits.values_list("name", "value")[: len(wanted) * MOST_NAMES])
     tail = Event.objects.filter(session=session, seq__gt=session.indexed_seq).order_by("-seq")
     for told in tail.values_list("kind", "author", "branch", "summary")[:NEWEST]:
-        pairs.update(found_by.traits_of(*told))
+        pairs.update(event_text.traits_of(*told))
     found = {name: sorted(value for kind, value in pairs if kind == name)[:MOST_NAMES] for name in wanted}
     return {**found, "kind": [kind for kind in Kind.values if kind in found["kind"]]}

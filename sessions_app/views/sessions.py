@@ -30,7 +30,7 @@ from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms import Completing, NewSession, SessionQuery, SessionWatch
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
-from sessions_app.query import Query, QueryProblem, complete, unknown
+from sessions_app.query import Query, QueryProblem, complete, named, unknown
 from sessions_app.query.terms import DESCRIPTIONS
 
 LIST = "devui/sessions/list.html"
@@ -54,11 +54,15 @@ def index(request: HttpRequest) -> HttpResponse:
         **_filters(request, form),
         "page": found.others,
         "pinned": found.pinned,
-        "hits": finding.hits(wanted.query, found.rows),
+        "hits": found.hits,
         "is_filtered": wanted != listing.Wanted(),
         "is_part": is_part,
-        "watch": _watch(request, watching.seen(found.rows, _mark), since=since),
         "views": saved_views.all_views(),
+    }
+    left = _about(finding.sessions_left())
+    context |= {
+        "left": left,
+        "watch": _watch(request, watching.seen(found.rows, _mark), since=since, left=left),
     }
     if not found.rows:
         context["remarks"] = _remarks(request, wanted.query)
@@ -103,10 +107,11 @@ def _wrong_query(
 
 
 def _remarks(request: HttpRequest, query: Query) -> list[tuple[str, str, str]]:
-    """Return what is to be said of names in a query that nothing has: the words, the query meant and its address."""
+    """Return what is to be said of a query that finds nothing: the words, the query meant and its address."""
     if query.is_empty:
         return []
-    found = unknown(query, vocabulary.known())
+    known = vocabulary.known(word.text for word in query.words)
+    found = [*unknown(query, known), *named(query, known)]
     return [(remark.message, remark.suggestion, _meant(request, remark.suggestion)) for remark in found]
 
 
@@ -138,7 +143,9 @@ def changes(request: HttpRequest) -> HttpResponse:
     rows = listing.shown_again(seen.marks)
     changed, gone = seen.changed(rows, _mark), seen.gone(rows)
     arrived = 0 if since is None else listing.arrived(wanted, since, seen.marks)
-    if not changed and not gone and arrived == (told or 0):
+    left_then = form.cleaned_data["left"] or 0
+    left = _about(finding.sessions_left()) if left_then else 0
+    if not changed and not gone and arrived == (told or 0) and left == left_then:
         return HttpResponse(status=204)
     context = {
         "changed": changed,
@@ -146,8 +153,10 @@ def changes(request: HttpRequest) -> HttpResponse:
         "arrived": arrived,
         "many": listing.MOST_ARRIVED,
         "is_first_row": bool(arrived and not seen.marks),
-        "watch": _watch(request, seen.after(changed, gone, _mark), since=since, told=arrived),
-        "hits": finding.hits(wanted.query, changed),
+        "watch": _watch(request, seen.after(changed, gone, _mark), since=since, told=arrived, left=left),
+        "left": left,
+        "left_is_new": left != left_then,
+        "hits": finding.Search(wanted.query).hits(changed),
         "list": _address("sessions", request),
     }
     return render(request, LIST + "#watch", context)
@@ -160,16 +169,26 @@ def _mark(session: AgentSession) -> str:
     return watching.mark_of(session.revision, session.title, status, expiry.age_of(session), is_pinned, *tags)
 
 
-def _watch(request: HttpRequest, seen: watching.Seen[Any], *, since: float | None, told: int = 0) -> str:
+def _about(count: int) -> int:
+    """Return a count in two digits, rounded up: one that falls all the time is not told all the time."""
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return -(-count // unit) * unit
+
+
+def _watch(
+    request: HttpRequest, seen: watching.Seen[Any], *, since: float | None, told: int = 0, left: int = 0
+) -> str:
     """Return where a list asks how it has changed. Without `since` it does not hear of new sessions."""
     counting = {} if since is None else {"since": repr(since), "told": str(told)}
+    if left:
+        counting["left"] = str(left)
     return _address("session-changes", request, shown=str(seen), **counting)
 
 
 def _address(route: str, request: HttpRequest, **more: str) -> str:
     """Return the address of a route with the request's filters."""
     query = request.GET.copy()
-    for name in ("before", "shown", "since", "told"):
+    for name in ("before", "shown", "since", "told", "left"):
         query.pop(name, None)
     for name, value in more.items():
         query[name] = value

@@ -20,7 +20,7 @@ def find(request: pytest.FixtureRequest, db: None) -> Find:
     def found(text: str) -> list[str]:
         if request.param == "indexed":
             indexing.index_all()
-        rows = finding.narrowed(AgentSession.objects.filter(realm=""), parse(text))
+        rows = finding.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
         return sorted(rows.values_list("session_id", flat=True))
 
     return found
@@ -28,6 +28,6 @@ def find(request: pytest.FixtureRequest, db: None) -> Find:
 
 def events(session: AgentSession, text: str) -> list[int]:
     """Return the seqs of the events of a session that a query asks for."""
-    rows = finding.in_session(session, parse(text))
+    rows = finding.InSession(session, parse(text)).between(1, session.last_seq)
     assert all(isinstance(event, Event) for event in rows[:1])
     return [event.seq for event in rows]

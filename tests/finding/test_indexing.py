@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import finding, indexing, purge, search, writes
+from sessions_app import finding, indexing, purge, search, unindexed, writes
 from sessions_app.event_index import sessions as sessions_with
 from sessions_app.models import AgentSession, EventWords, SessionTrait, StateValue
 from sessions_app.query import parse
@@ -26,7 +26,7 @@ def indexed(word: str) -> set[int]:
 
 
 def found(text: str) -> list[str]:
-    rows = finding.narrowed(AgentSession.objects.filter(realm=""), parse(text))
+    rows = finding.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
     return sorted(rows.values_list("session_id", flat=True))
 
 
@@ -41,12 +41,12 @@ def test_an_append_writes_no_index_and_the_cursor_follows():
     story = Story()
     story.says("sunny")
     assert indexed("sunny") == set()
-    assert indexing.backlog() == 2  # the seed and the event
+    assert unindexed.events_left() == 2  # the seed and the event
     indexing.index_all()
     assert indexed("sunny") == {story.pk}
-    assert indexing.backlog() == 0
+    assert unindexed.events_left() == 0
     story.says("rainy")
-    assert indexing.backlog() == 1
+    assert unindexed.events_left() == 1
     assert (indexed("rainy"), found("rainy")) == (set(), ["s1"])
     indexing.index_all()
     assert indexed("rainy") == {story.pk}

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessions_app import search
 from sessions_app.models import Scope
 from sessions_app.query import (
     MAX_LENGTH,
@@ -20,6 +21,7 @@ from sessions_app.query import (
     Word,
     complete,
     moment,
+    named,
     parse,
     unknown,
 )
@@ -59,6 +61,9 @@ TEXTS = st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=40)
         ("-tool:get_weather", Field("tool", "get_weather", negated=True)),
         ("kind:Tool-Call", Field("kind", "tool_call")),
         ("events > 100", Field("events", "100", ">")),
+        ("tokens>10k", Field("tokens", "10000", ">")),
+        ("tokens<=2M", Field("tokens", "2000000", "<=")),
+        ('tag:"To  Do"', Field("tag", "to do")),
         ("duration>=1.5h", Field("duration", "1.5h", ">=")),
         ("updated:<2h", Field("updated", "2h", "<")),
         ("sunny", Word("sunny")),
@@ -66,6 +71,8 @@ TEXTS = st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=40)
         ("10:30", Word("10:30")),
         ("https://example.com/a?b", Word("https://example.com/a?b")),
         ("TypeError:", Word("TypeError:")),
+        ('"OR"', Word("OR")),
+        ('-"--verbose"', Word("--verbose", negated=True)),
         ("東京", Word("東京")),
         ("user:tier = gold", StateTerm(Scope.USER, "tier", op="=", value="gold")),
         ("user:tier=gold", StateTerm(Scope.USER, "tier", op="=", value="gold")),
@@ -124,7 +131,8 @@ def test_a_query_says_that_it_wants_eval_attempts():
         ("is:pinnd x", "is:pinnd", "did you mean 'pinned'?", "is:pinned x"),
         ("zzz:foo", "zzz:", "There is no term 'zzz'.", '"zzz:foo"'),
         ('x "unclosed', '"unclosed', "never closed", 'x "unclosed"'),
-        ("= 3", "=", "Nothing stands before", '"=" 3'),
+        ("= 3", "=", "Nothing stands before", ""),
+        ("=x", "=", "Nothing stands before", '"=x"'),
         ("user:tier =", "=", "Nothing stands behind", ""),
         ("updated:2h", "updated:2h", "compared by < or >", "updated:<2h"),
         ("updated:<soon", "updated:<soon", "no span of time", ""),
@@ -141,16 +149,42 @@ def test_a_query_says_that_it_wants_eval_attempts():
         ("kind:error = 3", "=", "takes no comparison", '"kind:error" = 3'),
         ("x = 1e999", "1e999", "too large", ""),
         ('""', '""', "nothing between", ""),
+        ('" "', '" "', "nothing between", ""),
+        ('"', '"', "never closed", ""),
+        ("-", "-", "No letter or digit", ""),
+        ("--", "--", "No letter or digit", ""),
+        ("()", "()", "No letter or digit", ""),
+        ("*", "*", "No letter or digit", ""),
+        ("->", "->", "No letter or digit", ""),
+        ('-"!!!"', '-"!!!"', "No letter or digit", ""),
+        ("\N{PARTY POPPER}", "\N{PARTY POPPER}", "No letter or digit", ""),
+        ("sunny - rain", "-", "No letter or digit", "sunny rain"),
+        ("sunny & rain", "&", "No letter or digit", "sunny rain"),
+        ("a --verbose", "--", "Two minus signs", 'a "--verbose"'),
+        ("a AND b", "AND", "There is no AND", "a b"),
+        ("NOT a", "NOT", "There is no NOT", "-a"),
+        ("a OR b", "OR", "There is no OR", ""),
     ],
 )
 def test_what_cannot_be_meant_is_refused_where_it_stands_with_what_was_meant(text, wrong, said, suggestion):
     with pytest.raises(QueryProblem) as refusal:
         parse(text)
     problem = refusal.value
+    assert not problem.suggestion or parse(problem.suggestion)
     if wrong:
         assert text[problem.start : problem.end] == wrong
     assert said in problem.message
     assert problem.suggestion == suggestion
+
+
+@given(TEXTS)
+def test_every_word_of_a_query_can_be_looked_for(text):
+    """One that could not would find nothing, and everything with a minus sign before it."""
+    try:
+        query = parse(text)
+    except QueryProblem:
+        return
+    assert all(search.phrase(word.text) for word in query.words)
 
 
 @pytest.mark.parametrize("text", ["x " * MAX_LENGTH, "a" * 2_000_000, "x " * 60])
@@ -216,6 +250,27 @@ def test_names_that_nothing_has_are_told_with_the_known_name_they_are_close_to()
     ]
     assert "did you mean 'get_weather'" in remarks[0].message
     assert unknown(parse("tool:get_weather user:tier missing"), known) == []
+
+
+def test_a_tag_is_known_however_it_is_spelled():
+    assert unknown(parse('tag:"To Do"'), Vocabulary(tags=["to do"])) == []
+
+
+def test_words_that_are_names_or_ids_are_told_with_the_terms_that_find_what_is_called_so():
+    known = Vocabulary(
+        users=["ann"], tools=["look"], keys=["user:tier"], tags=["todo"], ids={"e-12": "invocation"}
+    )
+
+    def meant(text: str) -> list[str]:
+        return [remark.suggestion for remark in named(parse(text), known)]
+
+    assert meant("sunny look") == ["sunny tool:look"]
+    assert meant("-ann") == ["-user:ann"]
+    assert meant("TODO") == ["tag:todo"]
+    assert meant('"user:tier"') == ["user:tier ever"]
+    assert meant("e-12") == ["invocation:e-12"]
+    assert "the id of an invocation" in named(parse("e-12"), known)[0].message
+    assert meant("tool:look nothing") == []
 
 
 def test_days_are_days_in_utc_and_spans_count_back_from_now():

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from sessions_app import app_settings, writes
+from sessions_app.finding import ids
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.runs import rows as runs
 from tests.finding.conftest import Find
@@ -91,7 +92,7 @@ def test_syntax_of_a_database_is_text(find: Find, text: str):
     Story("s2").says("nothing")
     quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     for query in (
-        quoted,
+        quoted.replace('"', '"before ', 1),
         f"k = {quoted} ever",
         f"k ~ {quoted}",
         f"tool:{quoted}",
@@ -118,6 +119,25 @@ def test_sessions_are_found_by_what_is_in_their_events(find: Find):
     assert find("author:planner") == find("agent:planner") == ["s1"]
     assert find("error:quota") == find('error:"no more"') == find("error:city") == ["s1"]
     assert find("invocation:i1") == ["s1", "s2"]
+    assert find("invocation:i") == find("-invocation:i1") == []
+
+
+def test_a_session_is_found_by_the_id_of_an_event_or_an_invocation(find: Find):
+    story = Story("s1")
+    story.says("hello")
+    story.invocation = "e-0b9c-12"
+    story.add({"text": "an event:e1"})
+    Story("s2").says("e-0b9c-12")
+    assert find("event:" + story.event(2).event_id) == find("invocation:e-0b9c-12") == ["s1"]
+    assert find("-invocation:e-0b9c-12") == ["s2"]
+    assert find("event:nowhere") == find("event:e-0b9c-12") == []
+
+
+def test_an_id_that_very_many_events_have_is_found_all_the_same(find: Find, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ids, "ENTRIES", 0)
+    Story("s1").says("hello")
+    assert find("invocation:i1") == ["s1"]
+    assert find("invocation:i2") == []
 
 
 def test_sessions_are_found_by_what_they_are(find: Find):

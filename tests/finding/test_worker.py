@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from sessions_app import db, indexing
+from sessions_app import db, indexing, unindexed
 from sessions_app.errors import StoreFull
 from sessions_app.live import bell, indexer
 from tests.timeline.story import Story
@@ -35,7 +35,7 @@ async def working() -> AsyncIterator[None]:
 
 async def everything_is_indexed() -> None:
     async with asyncio.timeout(DEADLINE_S), bell.listen() as ring:
-        while await db.read(indexing.backlog):
+        while await db.read(unindexed.events_left):
             await ring.wait()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -10,7 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import writes
+from sessions_app import agents, indexing, labels, overview, writes
+from sessions_app.finding import tail
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows as runs
 from tests.pages.getting import Get
@@ -103,7 +105,7 @@ def test_a_cursor_that_is_none_is_refused(get: Get, cursor: str):
         ("?q=TEA", {"tea"}),
         ("?q=東京", {"東京の天気は？"}),
         ("?q=100%25", set()),
-        ("?q=_", set()),
+        ("?q=title:_", set()),
         ("?q=id-3", {"chess"}),
         ("?q=author:agent", {"chess"}),
         ("?q=-author:agent+user:ann", {"tea", "東京の天気は？"}),
@@ -211,8 +213,8 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_sessions(
 ):
     for user in ("ann", "ben", "cid"):
         make(20, user=user)
-        # apps and tags to choose from, pinned sessions, the others, their tags, views, what was deleted
-        with django_assert_num_queries(7):
+        # apps and tags to choose from, pinned sessions, the others, their tags, views, what was deleted, is not indexed
+        with django_assert_num_queries(8):
             client.get("/sessions/")
 
 
@@ -398,3 +400,79 @@ def test_looking_asks_no_index_while_nothing_came(client: Client, get: Get):
     later.asks("tea")
     later.says("Green or black?")
     assert get(address).one("div", id="watch").one("a").text == "1 new or changed"
+
+
+def test_every_query_in_the_help_can_be_asked(get: Get):
+    page = get("/sessions/query-help/")
+    written = [code.text for term in page.all("dl")[0].all("dt") for code in term.all("code")]
+    assert len(written) > 5
+    for query in written:
+        get(f"/sessions/?{urlencode({'q': query})}")
+
+
+def test_the_tags_of_a_row_lead_to_the_sessions_that_have_them(get: Get):
+    story = Story("s1")
+    names = ["plain", "two words", 'a "quoted" one', "a=b", "\\"]
+    for name in names:
+        labels.tag([story.pk], name)
+    links = get("/sessions/").all("a", css="tag")
+    assert {link.text for link in links} <= set(names)
+    for link in links:
+        assert titles(get, link.attrs["href"].removeprefix("/sessions/")) == ["s1"]
+
+
+def test_a_word_that_is_a_name_or_an_id_is_said_with_the_term_that_finds_it(get: Get):
+    story = Story("s1", {"order_id": 7})
+    story.invocation = "e-0b9c-12"
+    story.calls("look", "c1")
+    indexing.index_all()
+    for text, meant in (
+        ("order_id", "order_id ever"),
+        ("e-0b9c-12", "invocation:e-0b9c-12"),
+        ("ann", "user:ann"),
+    ):
+        notes = get(f"/sessions/?q={text}").one("div", id="query-notes")
+        assert [link.text for link in notes.all("a")] == [f"Search {meant}"]
+        assert titles(get, notes.one("a").attrs["href"].removeprefix("/sessions/")) == ["s1"]
+
+
+def test_a_list_says_how_many_sessions_search_has_yet_to_read_and_no_longer_when_it_has(
+    get: Get, client: Client
+):
+    for n in range(204):
+        Story(f"s{n}")
+    page = get("/sessions/")
+    assert "Search has yet to read about 210 sessions" in page.one("div", id="sessions-left").text
+    assert client.get(watch(page)).status_code == 204
+    indexing.store(indexing.gather())
+    some = get(watch(page))
+    assert some.one("div", id="sessions-left").text == "", "so few are looked at by searches themselves"
+    assert some.one("div", id="sessions-left").attrs["hx-swap-oob"] == "true"
+    assert client.get(watch(some)).status_code == 204
+    indexing.index_all()
+    assert get("/sessions/").one("div", id="sessions-left").text == ""
+
+
+def test_a_list_says_that_search_has_yet_to_read_a_session_of_many_events(
+    get: Get, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tail, "EVENTS", 3)
+    story = Story()
+    for _ in range(4):
+        story.says("hello")
+    assert "has yet to read 1 session:" in get("/sessions/").one("div", id="sessions-left").text
+
+
+def test_the_agents_folder_is_not_walked_for_every_list(
+    get: Get, agents_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(overview, "KEPT_S", 1e12)
+    walks = []
+    names = agents.AgentsFolder.names
+    monkeypatch.setattr(agents.AgentsFolder, "names", lambda folder: walks.append(folder) or names(folder))
+    for _ in range(3):
+        get("/sessions/")
+    assert len(walks) <= 1
+    (agents_dir / "newcomer").mkdir()
+    (agents_dir / "newcomer" / "agent.py").touch()
+    assert "newcomer" in [option.text for option in get("/sessions/").one("select", name="app").all("option")]

@@ -29,7 +29,7 @@ def remember(*texts: str, owner: rows.Owner = ANN) -> list[int]:
 
 
 def find(query: str, *, owner: rows.Owner = ANN, every: bool = True, limit: int = 1000) -> list[int]:
-    return fulltext.ranked(MemoryEntry, fulltext.owner_id(*owner), search.terms(query), limit, every=every)
+    return fulltext.ranked(MemoryEntry, fulltext.owner_id(*owner), search.phrases(query), limit, every=every)
 
 
 def test_every_term_or_any_of_them():
@@ -72,12 +72,12 @@ def test_a_search_finds_what_its_terms_say_and_nothing_else():
     pks = remember(*texts)
     for _ in range(150):
         query = "".join(chance.choices(alphabet, k=chance.randint(1, 6)))
-        terms = search.terms(query)
+        terms = search.phrases(query)
         says = {pk for pk, text in zip(pks, texts, strict=True) if terms and holds(terms, text)}
         assert set(find(query)) == says, query
 
 
-def holds(terms: list[search.Term], text: str) -> bool:
+def holds(terms: list[search.Phrase], text: str) -> bool:
     tokens = search.tokens(text)
     return all(stands_in(term, tokens) for term in terms)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app import search
-from sessions_app.search import Term
+from sessions_app.search import Phrase
 
 
 @pytest.mark.parametrize(
@@ -37,40 +37,40 @@ def test_a_text_is_indexed_by(text: str, tokens: list[str]):
 @pytest.mark.parametrize(
     ("query", "terms"),
     [
-        ("Hello world", [Term(("hello",)), Term(("world",))]),
-        ("get_weather", [Term(("get", "weather"))]),
-        ("京", [Term(("京",), prefix=True)]),
-        ("東京", [Term(("東京",))]),
-        ("東京都", [Term(("東京", "京都"))]),
-        ("第3回", [Term(("第", "3", "回"), prefix=True)]),
-        ("第3回目", [Term(("第", "3", "回目"))]),
-        ("会議、議", [Term(("会議", "議", "議"), prefix=True)]),
-        ("Pythonを", [Term(("python", "を"), prefix=True)]),
-        ("天 天", [Term(("天",), prefix=True)]),
-        ("\"'() AND - * :", [Term(("and",))]),
+        ("Hello world", [Phrase(("hello",)), Phrase(("world",))]),
+        ("get_weather", [Phrase(("get", "weather"))]),
+        ("京", [Phrase(("京",), prefix=True)]),
+        ("東京", [Phrase(("東京",))]),
+        ("東京都", [Phrase(("東京", "京都"))]),
+        ("第3回", [Phrase(("第", "3", "回"), prefix=True)]),
+        ("第3回目", [Phrase(("第", "3", "回目"))]),
+        ("会議、議", [Phrase(("会議", "議", "議"), prefix=True)]),
+        ("Pythonを", [Phrase(("python", "を"), prefix=True)]),
+        ("天 天", [Phrase(("天",), prefix=True)]),
+        ("\"'() AND - * :", [Phrase(("and",))]),
         ("\x00 \n", []),
     ],
 )
-def test_a_query_asks_for(query: str, terms: list[Term]):
-    assert search.terms(query) == terms
+def test_a_query_asks_for(query: str, terms: list[Phrase]):
+    assert search.phrases(query) == terms
 
 
 def test_recall_looks_for_each_token_alone():
-    assert search.loose(search.terms("東京都 weather report")) == [
-        Term(("東京",)),
-        Term(("京都",)),
-        Term(("weather",)),
-        Term(("report",)),
+    assert search.loose(search.phrases("東京都 weather report")) == [
+        Phrase(("東京",)),
+        Phrase(("京都",)),
+        Phrase(("weather",)),
+        Phrase(("report",)),
     ]
 
 
 def test_recall_leaves_out_lone_characters_beside_longer_tokens():
-    assert search.loose(search.terms("第3回 の 会議")) == [Term(("3",)), Term(("会議",))]
-    assert search.loose(search.terms("猫")) == [Term(("猫",), prefix=True)]
+    assert search.loose(search.phrases("第3回 の 会議")) == [Phrase(("3",)), Phrase(("会議",))]
+    assert search.loose(search.phrases("猫")) == [Phrase(("猫",), prefix=True)]
 
 
 def test_expressions_of_both_databases():
-    terms = search.terms("get_weather 東京都 京")
+    terms = search.phrases("get_weather 東京都 京")
     assert search.fts5(terms) == '"get weather" AND "東京 京都" AND "京" *'
     assert search.fts5(terms, every=False) == '"get weather" OR "東京 京都" OR "京" *'
     assert search.tsquery(terms) == "('get' <-> 'weather') & ('東京' <-> '京都') & ('京':*)"
@@ -79,7 +79,7 @@ def test_expressions_of_both_databases():
 
 def test_a_long_text_and_a_long_query_are_bounded():
     assert len(search.tokens("word " * 50_000)) == search.MAX_TOKENS
-    assert len(search.terms(" ".join(f"w{n}" for n in range(5_000)))) == search.MAX_TERMS
+    assert len(search.phrases(" ".join(f"w{n}" for n in range(5_000)))) == search.MAX_PHRASES
     assert all(
         len(token.encode()) <= search.TOKEN_BYTES for token in search.tokens("é" * 500 + " " + "x" * 500)
     )
@@ -100,11 +100,11 @@ def test_every_piece_of_a_run_is_found_where_it_stands(text: str, data: st.DataO
     run = data.draw(st.sampled_from(runs))
     start = data.draw(st.integers(0, len(run) - 1))
     piece = run[start : data.draw(st.integers(start + 1, len(run)))]
-    (term,) = search.terms(piece)
+    (term,) = search.phrases(piece)
     assert stands_in(term, search.tokens(text))
 
 
-def stands_in(term: Term, tokens: list[str]) -> bool:
+def stands_in(term: Phrase, tokens: list[str]) -> bool:
     """Say whether the term's tokens stand side by side among the tokens."""
     size = len(term.tokens)
     return any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-Fragment = tuple[str, bool]
+Piece = tuple[str, bool]
 """A piece of a text, and whether it matches."""
 
 BEFORE = 60
@@ -15,7 +15,7 @@ LENGTH = 200
 _PIECES = re.compile(r"[^\W_]+")
 
 
-def fragments(text: str, words: Iterable[str]) -> list[Fragment]:
+def snippet(text: str, words: Iterable[str]) -> list[Piece]:
     """Return the text around its first match, cut into pieces that match and that do not; blanks are run together.
 
     Where nothing matches letter by letter (search compares normal forms) that is the start of the text.
@@ -39,7 +39,7 @@ def _pattern(words: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(sorted(forms, key=len, reverse=True)), re.IGNORECASE) if forms else None
 
 
-def _cut(text: str, pattern: re.Pattern[str]) -> Iterator[Fragment]:
+def _cut(text: str, pattern: re.Pattern[str]) -> Iterator[Piece]:
     at = 0
     for match in pattern.finditer(text):
         yield text[at : match.start()], False
@@ -48,9 +48,9 @@ def _cut(text: str, pattern: re.Pattern[str]) -> Iterator[Fragment]:
     yield text[at:], False
 
 
-def _joined(pieces: Iterable[Fragment]) -> list[Fragment]:
+def _joined(pieces: Iterable[Piece]) -> list[Piece]:
     """Run pieces of one kind together."""
-    found: list[Fragment] = []
+    found: list[Piece] = []
     for text, matches in pieces:
         if found and found[-1][1] == matches:
             found[-1] = (found[-1][0] + text, matches)

@@ -14,6 +14,9 @@ from sessions_app.models import SessionTrait
 VALUE_LENGTH = 200
 """Characters of a trait's value that are kept."""
 
+COLUMNS = ("session_id", "seq", "event_id", "invocation_id", "kind", "author", "branch", "summary", "data")
+"""Of an event, which it is found by."""
+
 _TEXT_OF = (
     "content",
     "output",

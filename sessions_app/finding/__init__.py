@@ -1,0 +1,13 @@
+"""Queries of the search box, answered by the store: sessions, the hit that each is found by, events of one session.
+
+Lists show the newest sessions first and need one page of them. A term that an index knows few sessions of is answered
+by their keys; any other one is a condition that the list tests on its way from the newest session on. What was written
+since a session was last indexed (see `indexing`) is looked at itself.
+"""
+
+from sessions_app.finding.events import EVENT_FIELDS, InSession, not_of_events
+from sessions_app.finding.hits import Hit
+from sessions_app.finding.sessions import Search
+from sessions_app.finding.tail import sessions_left
+
+__all__ = ["EVENT_FIELDS", "Hit", "InSession", "Search", "not_of_events", "sessions_left"]

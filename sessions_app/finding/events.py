@@ -1,0 +1,103 @@
+"""Queries within one session: its events that match the terms that say something about events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.db.models import Q, QuerySet
+
+from sessions_app import event_index, search, state
+from sessions_app.comparing import compared
+from sessions_app.finding.owners import of_session
+from sessions_app.finding.stated import written
+from sessions_app.finding.tail import Tail
+from sessions_app.models import AgentSession, Event, Kind, StateChange
+from sessions_app.query import Field, Query, StateTerm, Term, Word, moment
+
+EVENT_FIELDS = frozenset(
+    {"kind", "author", "tool", "error", "key", "event", "invocation", "branch", "after", "before", "is"}
+)
+"""Names of the terms that say something about events; of `is:` only `is:error` does."""
+
+TOOL_KINDS = (Kind.TOOL_CALL, Kind.TOOL_RESULT, Kind.ERROR)
+
+
+def not_of_events(wanted: Query) -> list[Term]:
+    """Return the terms of a query that say nothing about events, which a search in a session leaves out."""
+    return [term for term in wanted.terms if isinstance(term, Field) and not _is_of_events(term)]
+
+
+class InSession:
+    """A query within a session. A stretch of it is cheaper than the whole where a word is in most of its events."""
+
+    def __init__(self, session: AgentSession, wanted: Query) -> None:
+        self.session = session
+        self.wanted = wanted
+        self._tail = Tail(session)
+
+    def between(self, first: int, last: int) -> QuerySet[Event]:
+        """Return the events from a seq to another that match, oldest first. Terms about the session are left out."""
+        rows = Event.objects.filter(session=self.session, seq__gte=first, seq__lte=last)
+        for term in self.wanted.terms:
+            condition = self._condition(term, first, last)
+            if condition is not None:
+                rows = rows.exclude(condition) if term.negated else rows.filter(condition)
+        return rows.order_by("seq")
+
+    def _condition(self, term: Term, first: int, last: int) -> Q | None:
+        """Return the condition of a term, without its negation; None: it says nothing about events."""
+        if isinstance(term, Word):
+            return self._with_word(term.text, first, last)
+        if isinstance(term, StateTerm):
+            return self._writing(term)
+        if term.name == "key":
+            return self._writing(written(term.value))
+        return _EVENTS[term.name](term.value) if _is_of_events(term) else None
+
+    def _with_word(self, text: str, first: int, last: int) -> Q:
+        wanted = search.phrase(text)
+        if wanted is None:
+            return Q(pk__in=[])
+        tail = [event.seq for event in self._tail.with_words(wanted)]
+        return Q(seq__in=event_index.seqs(self.session.pk, wanted, first, last)) | Q(seq__in=tail)
+
+    def _writing(self, term: StateTerm) -> Q:
+        """Return the events that wrote a value as the term says, whatever it says of when."""
+        rows = StateChange.objects.filter(
+            scope=term.scope,
+            owner_id__in=of_session(self.session, term.scope),
+            key_id=state.key_id(term.key),
+            session=self.session,
+        )
+        return Q(seq__in=rows.filter(compared("value", term)).values("seq"))
+
+
+def _is_of_events(term: Field) -> bool:
+    return term.name in EVENT_FIELDS and (term.name != "is" or term.value == "error")
+
+
+def _using(tool: str) -> Q:
+    """Return the condition that an event calls a tool or brings its result, as `wire.summarise` writes it."""
+    name = state.dumps(tool)
+    return Q(kind__in=TOOL_KINDS) & (
+        Q(summary__contains=f'"name":{name},"args":') | Q(summary__contains=f'"name":{name},"result":')
+    )
+
+
+def _failing(text: str) -> Q:
+    failed = Q(kind=Kind.ERROR) | Q(kind__in=TOOL_KINDS, summary__contains='"failed":true')
+    return failed & Q(summary__icontains=state.dumps(text)[1:-1])
+
+
+_EVENTS: dict[str, Callable[[str], Q]] = {
+    "kind": lambda value: Q(kind=value),
+    "author": lambda value: Q(author=value),
+    "tool": _using,
+    "error": _failing,
+    "event": lambda value: Q(event_id=value),
+    "invocation": lambda value: Q(invocation_id=value),
+    "branch": lambda value: Q(branch=value),
+    "after": lambda value: Q(timestamp__gte=moment(value)),
+    "before": lambda value: Q(timestamp__lt=moment(value)),
+    "is": lambda value: Q(kind=Kind.ERROR),
+}

@@ -1,0 +1,33 @@
+"""Terms about what is among a session's events: a kind, an author, a tool, an error, a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.db.models import QuerySet
+
+from sessions_app import event_text
+from sessions_app.finding.answers import Answer, keys_or_condition
+from sessions_app.finding.tail import Tail
+from sessions_app.models import SessionTrait
+from sessions_app.query import Field
+
+NAMES = frozenset({"kind", "author", "tool", "error", "branch"})
+"""Names of these terms."""
+
+
+def trait(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Trait], bool]]:
+    """Return the rows of a trait, and what tells it in events that are not indexed. Of an error a part is enough."""
+    rows = SessionTrait.objects.filter(name=term.name)
+    if term.name == SessionTrait.Name.ERROR:
+        part = term.value.casefold()
+        has_part = rows.filter(value__icontains=term.value)
+        return has_part, lambda found: found[0] == term.name and part in found[1].casefold()
+    short = event_text.cut(term.value)
+    return rows.filter(value=short), lambda found: found == (term.name, short)
+
+
+def with_trait(term: Field, tail: Tail, most: int) -> Answer:
+    """Return the sessions that have a trait."""
+    rows, matches = trait(term)
+    return keys_or_condition(rows, most, {event.session_id for event in tail.with_trait(matches)})

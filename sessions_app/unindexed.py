@@ -1,0 +1,24 @@
+"""What the search indexes do not have yet, by the cursor of each session: `indexed_seq`.
+
+What was written up to it is in the indexes (see `indexing`); searches look at the rest themselves (see `finding`).
+"""
+
+from __future__ import annotations
+
+from django.db.models import F, Q, QuerySet, Sum
+
+from sessions_app.models import AgentSession
+
+BEHIND_CURSOR = Q(seq__gt=F("session__indexed_seq"))
+"""Of events, and of rows of the ledger that a session wrote."""
+
+
+def sessions() -> QuerySet[AgentSession]:
+    """Return the sessions that went on since they were indexed: an index holds them, and no others."""
+    return AgentSession.objects.filter(last_seq__gt=F("indexed_seq"))
+
+
+def events_left() -> int:
+    """Return how many events are not indexed yet."""
+    left = sessions().aggregate(left=Sum(F("last_seq") - F("indexed_seq")))["left"]
+    return int(left or 0)
