@@ -1,15 +1,17 @@
 """Search within one session: which of its events a query finds, how many, and those around the one that is open.
 
-A session may have a million events. Nothing here reads more than a window of them; what is counted is counted up to a
-bound, and an index answers for words (see `finding`).
+A session may have a million events, and not every term has an index. So nothing here reads more than a window of them,
+what is counted is counted up to a bound, and an answer that takes long ends where it is: it says how far it looked, and
+the next one goes on from there.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, TypeVar
 
 from django.db.models import QuerySet
 
@@ -32,8 +34,17 @@ MOST_KEYS = 300
 KNOWN = ("author", "tool", "branch")
 """Terms whose every value in a session the index knows."""
 
-STRETCH = 10_000
-"""Events that are looked at first."""
+STRETCH = 4_000
+"""Events that are looked at first; then four times as many each time, as long as that is quick."""
+
+LOOK_S = 0.04
+"""Seconds after which a look ends, at the end of its stretch."""
+
+NEAR = 20
+"""Hits on either side of the open event that are named, so that one can go through them fast."""
+
+MOST_AMONG = 2_000
+"""Events between which hits are listed for a page, where they have not all been found."""
 
 Row = TypeVar("Row")
 
@@ -55,25 +66,68 @@ class HitWindow(Window):
         return self.reach[1]
 
 
+class Counted(NamedTuple):
+    """How far hits were counted by an answer before: up to which seq, and how many."""
+
+    to: int = 0
+    count: int = 0
+
+
+NOT_YET = Counted()
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Hits on one side of a place, the nearest first.
+
+    Where the session ends they begin again at its other end. `place` says how far was looked when there is none yet;
+    0: everywhere.
+    """
+
+    seqs: list[int] = field(default_factory=list)
+    place: int = 0
+
+    @property
+    def nearest(self) -> int:
+        """seq of the first of them, 0 when there is none."""
+        return self.seqs[0] if self.seqs else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What a query finds in a session.
 
     Attributes:
         query: what was asked for.
-        count: how many events match; `capped`: there are more than were counted.
+        count: how many events match, as far as was looked; `capped`: there are more than were counted.
         number: which of the hits is open, counted from 1; 0: none is, or it was not counted.
-        previous, next: seqs of the hits before and after the open event, round the ends; 0: there is none.
+        earlier, later: the hits before and after the open event.
         among: seqs of the hits in a stretch of the session.
+        counted: how far they are counted, for the next answer to go on from; None: all at once.
+        is_all: all of them are counted, or as many as ever are.
+        last_seq: the session's last event.
     """
 
     query: Query
     count: int
     capped: bool
     number: int
-    previous: int
-    next: int
+    earlier: Side
+    later: Side
     among: list[int]
+    counted: Counted | None
+    is_all: bool
+    last_seq: int
+
+    @property
+    def previous(self) -> int:
+        """seq of the hit before the open event, 0 when none is known."""
+        return self.earlier.nearest
+
+    @property
+    def next(self) -> int:
+        """seq of the hit after the open event, 0 when none is known."""
+        return self.later.nearest
 
     @property
     def words(self) -> list[str]:
@@ -105,31 +159,41 @@ class Chip:
     is_on: bool
 
 
-class Search:
-    """A query within a session, answered stretch by stretch from where it is looked at: each is ten times the last.
+@dataclass(frozen=True, slots=True)
+class Looked(Generic[Row]):
+    """What a look found: all down or up to the seq `to`, as far as so many were wanted; `is_whole`: nothing is left."""
 
-    So where most events match few of them are looked at, and where few do the whole is looked at hardly more than once.
+    rows: list[Row]
+    to: int
+    is_whole: bool
+
+
+class Search:
+    """A query within a session, answered stretch by stretch from where it is looked at, for at most `LOOK_S` a look.
+
+    Where most events match few of them are looked at, and where an index answers the whole is soon looked at.
     """
 
     def __init__(self, session: AgentSession, query: Query) -> None:
+        self._last = session.last_seq
         self._low, self._high = _reach(session, query)
         self._events = finding.InSession(session, query)
 
-    def after(self, seq: int, most: int) -> list[Event]:
+    def after(self, seq: int, most: int) -> Looked[Event]:
         """Return the first hits behind `seq`, as rows of a timeline."""
-        return _taken((self._rows(*place) for place in self._upwards(seq)), most)
+        return self._upwards(seq, most, self._rows)
 
-    def before(self, seq: int, most: int) -> list[Event]:
+    def before(self, seq: int, most: int) -> Looked[Event]:
         """Return the last hits before `seq`, the latest first."""
-        return _taken((self._rows(*place).reverse() for place in self._downwards(seq)), most)
+        return self._downwards(seq, most, lambda first, last: self._rows(first, last).reverse())
 
-    def seqs_after(self, seq: int, most: int) -> list[int]:
+    def seqs_after(self, seq: int, most: int) -> Looked[int]:
         """Return the seqs of the first hits behind `seq`."""
-        return _taken((self.seqs_between(*place) for place in self._upwards(seq)), most)
+        return self._upwards(seq, most, self.seqs_between)
 
-    def seqs_before(self, seq: int, most: int) -> list[int]:
+    def seqs_before(self, seq: int, most: int) -> Looked[int]:
         """Return the seqs of the last hits before `seq`, the latest first."""
-        return _taken((self.seqs_between(*place).reverse() for place in self._downwards(seq)), most)
+        return self._downwards(seq, most, lambda first, last: self.seqs_between(first, last).reverse())
 
     def seqs_between(self, first: int, last: int) -> QuerySet[Event, int]:
         """Return the seqs of the hits from a seq to another."""
@@ -138,19 +202,48 @@ class Search:
     def _rows(self, first: int, last: int) -> QuerySet[Event]:
         return self._events.between(first, last).defer("data", "private")
 
-    def _upwards(self, seq: int) -> Iterator[tuple[int, int]]:
-        size, seq = STRETCH, max(seq, self._low - 1)
-        while seq < self._high:
-            end = min(seq + size, self._high)
-            yield seq + 1, end
-            seq, size = end, size * 10
+    def _upwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
+        place, pace = max(seq, self._low - 1), _Pace()
+        found: list[Row] = []
+        while place < self._high and len(found) < most and pace.goes_on:
+            end = min(place + pace.size, self._high)
+            found += ask(place + 1, end)[: most - len(found)]
+            place = end
+            pace.step()
+        is_whole = place >= self._high and len(found) < most
+        return Looked(found, self._last if is_whole else place, is_whole)
 
-    def _downwards(self, seq: int) -> Iterator[tuple[int, int]]:
-        size, seq = STRETCH, min(seq, self._high + 1)
-        while seq > self._low:
-            start = max(self._low, seq - size)
-            yield start, seq - 1
-            seq, size = start, size * 10
+    def _downwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
+        place, pace = min(seq, self._high + 1), _Pace()
+        found: list[Row] = []
+        while place > self._low and len(found) < most and pace.goes_on:
+            start = max(self._low, place - pace.size)
+            found += ask(start, place - 1)[: most - len(found)]
+            place = start
+            pace.step()
+        is_whole = place <= self._low and len(found) < most
+        return Looked(found, 1 if is_whole else place, is_whole)
+
+
+class _Pace:
+    """How large the next stretch of a look is, and whether there is time for it."""
+
+    def __init__(self) -> None:
+        self.size = STRETCH
+        self.goes_on = True
+        self._began = self._stepped = _now()
+
+    def step(self) -> None:
+        """Take note that a stretch was looked at."""
+        now = _now()
+        self.goes_on = now - self._began < LOOK_S
+        if (now - self._stepped) * 8 < LOOK_S:
+            self.size *= 4
+        self._stepped = now
+
+
+def _now() -> float:
+    return time.monotonic()
 
 
 def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
@@ -182,18 +275,15 @@ def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
     return low, high
 
 
-def _taken(pieces: Iterable[QuerySet[Event, Row]], most: int) -> list[Row]:
-    """Return what the first of the pieces that have something hold, at most so many."""
-    found: list[Row] = []
-    for piece in pieces:
-        found += piece[: most - len(found)]
-        if len(found) >= most:
-            break
-    return found
-
-
 def found(
-    session: AgentSession, query: Query, *, selected: int = 0, at: int = 0, stretch: tuple[int, int] = (0, 0)
+    session: AgentSession,
+    query: Query,
+    *,
+    selected: int = 0,
+    at: int = 0,
+    stretch: tuple[int, int] = (0, 0),
+    counted: Counted = NOT_YET,
+    looked: tuple[int, int] = (0, 0),
 ) -> Found:
     """Return what a query finds in a session.
 
@@ -203,29 +293,64 @@ def found(
         selected: seq of the open event, 0 when there is none.
         at: seq of the event from which on the next hit is looked for when none is open.
         stretch: the seqs between which the hits are listed.
+        counted: how far an answer before counted.
+        looked: how far answers before looked for the hits before and after the open event (`Side.place`).
     """
     search = Search(session, query)
-    first, last = stretch
-    seqs = search.seqs_after(0, MOST_COUNTED + 1)
-    beyond = selected or max(0, at - 1)
-    if len(seqs) > MOST_COUNTED:
-        previous = search.seqs_before(selected or at, 1) or search.seqs_before(session.last_seq + 1, 1)
-        following = search.seqs_after(beyond, 1) or seqs
-        among = list(search.seqs_between(first, last)) if last else []
+    seqs = search.seqs_after(counted.to, MOST_COUNTED + 1 - counted.count)
+    count = counted.count + len(seqs.rows)
+    place, beyond = selected or at, selected or max(0, at - 1)
+    is_at_once = seqs.is_whole and not counted.to
+    if is_at_once:
+        earlier, later = _beside(seqs.rows, place, beyond)
+        among = seqs.rows[bisect_left(seqs.rows, stretch[0]) : bisect_right(seqs.rows, stretch[1])]
     else:
-        previous = seqs[: bisect_left(seqs, selected or at)][-1:] or seqs[-1:]
-        following = seqs[bisect_right(seqs, beyond) :] or seqs
-        among = seqs[bisect_left(seqs, first) : bisect_right(seqs, last)]
-    counted = seqs[:MOST_COUNTED]
+        earlier = _earlier(search, session.last_seq, place, looked[0])
+        later = _later(search, beyond, looked[1])
+        among = list(search.seqs_between(*stretch)) if 0 <= stretch[1] - stretch[0] <= MOST_AMONG else []
+    is_capped = count > MOST_COUNTED
     return Found(
         query=query,
-        count=len(counted),
-        capped=len(seqs) > MOST_COUNTED,
-        number=counted.index(selected) + 1 if selected in counted else 0,
-        previous=previous[0] if previous else 0,
-        next=following[0] if following else 0,
+        count=min(max(count, len({*earlier.seqs, *later.seqs})), MOST_COUNTED),
+        capped=is_capped,
+        number=seqs.rows.index(selected) + 1 if is_at_once and selected in seqs.rows else 0,
+        earlier=earlier,
+        later=later,
         among=among,
+        counted=None if is_at_once else Counted(seqs.to, count),
+        is_all=seqs.is_whole or is_capped,
+        last_seq=session.last_seq,
     )
+
+
+def _beside(seqs: list[int], place: int, beyond: int) -> tuple[Side, Side]:
+    """Return the hits before a place and those behind another, of all hits there are, round the ends."""
+    before, behind = bisect_left(seqs, place), bisect_right(seqs, beyond)
+    earlier = [*reversed(seqs[max(0, before - NEAR) : before]), *reversed(seqs[before:][-NEAR:])]
+    later = [*seqs[behind : behind + NEAR], *seqs[: min(behind, NEAR)]]
+    return Side(earlier[:NEAR]), Side(later[:NEAR])
+
+
+def _earlier(search: Search, last: int, place: int, looked: int) -> Side:
+    """Return the hits before a place; `looked` is how far was looked already, behind the place when round the end."""
+    if looked <= place:
+        behind = search.seqs_before(looked or place, NEAR)
+        if behind.rows or not behind.is_whole:
+            return Side(behind.rows, behind.to)
+        looked = last + 1
+    round_the_end = search.seqs_before(looked, NEAR)
+    return Side(round_the_end.rows, round_the_end.to if round_the_end.to > place else 0)
+
+
+def _later(search: Search, place: int, looked: int) -> Side:
+    """Return the hits behind a place; `looked` is how far was looked already, before the place when round the end."""
+    if not 0 < looked < place:
+        ahead = search.seqs_after(max(place, looked), NEAR)
+        if ahead.rows or not ahead.is_whole:
+            return Side(ahead.rows, ahead.to)
+        looked = 0
+    round_the_end = search.seqs_after(looked, NEAR)
+    return Side(round_the_end.rows, round_the_end.to if round_the_end.to < place else 0)
 
 
 def newest(session: AgentSession, query: Query) -> Window:
@@ -235,17 +360,17 @@ def newest(session: AgentSession, query: Query) -> Window:
 
 def before(session: AgentSession, query: Query, seq: int) -> Window:
     """Return the hits just before `seq`."""
-    events = Search(session, query).before(seq, WINDOW + 1)
-    shown = events[:WINDOW][::-1]
-    start = shown[0].seq if len(events) > WINDOW else 1
+    looked = Search(session, query).before(seq, WINDOW + 1)
+    shown = looked.rows[:WINDOW][::-1]
+    start = shown[0].seq if len(looked.rows) > WINDOW else looked.to
     return HitWindow(shown, session.last_seq, (start, max(0, min(seq - 1, session.last_seq))))
 
 
 def after(session: AgentSession, query: Query, seq: int) -> Window:
     """Return the hits just after `seq`."""
-    events = Search(session, query).after(seq, WINDOW + 1)
-    shown = events[:WINDOW]
-    end = shown[-1].seq if len(events) > WINDOW else session.last_seq
+    looked = Search(session, query).after(seq, WINDOW + 1)
+    shown = looked.rows[:WINDOW]
+    end = shown[-1].seq if len(looked.rows) > WINDOW else looked.to
     return HitWindow(shown, session.last_seq, (seq + 1, end))
 
 
@@ -253,9 +378,10 @@ def around(session: AgentSession, query: Query, seq: int) -> Window:
     """Return the hits before and after `seq`, and itself when it is one."""
     search, half = Search(session, query), WINDOW // 2
     earlier, later = search.before(seq, half + 1), search.after(seq - 1, half + 1)
-    start = earlier[half - 1].seq if len(earlier) > half else 1
-    end = later[half - 1].seq if len(later) > half else session.last_seq
-    return HitWindow([*earlier[:half][::-1], *later[:half]], session.last_seq, (start, end))
+    start = earlier.rows[half - 1].seq if len(earlier.rows) > half else earlier.to
+    end = later.rows[half - 1].seq if len(later.rows) > half else later.to
+    shown = [*earlier.rows[:half][::-1], *later.rows[:half]]
+    return HitWindow(shown, session.last_seq, (start, end))
 
 
 def marked(session: AgentSession, query: Query, seqs: Collection[int]) -> set[int]:

@@ -17,6 +17,7 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.query import MAX_LENGTH, Query, QueryProblem, complete, parse
 from sessions_app.timeline import within
 from sessions_app.timeline.window import Window
+from sessions_app.timeline.within import NOT_YET, Counted, Found
 
 Context = dict[str, Any]
 
@@ -24,7 +25,9 @@ Context = dict[str, Any]
 class WithinQuery(QueryForm):
     """What is searched for, whether only that is shown, and from where it is looked at.
 
-    `at` is the seq of the first event on the screen, `first` and `last` those between which hits are marked.
+    `at` is the seq of the first event on the screen, `first` and `last` those between which hits are marked. What an
+    answer before has looked at is not looked at again: it counted `count` hits up to `counted`, and looked as far as
+    `down` and `up` for those before and after the open event.
     """
 
     q = forms.CharField(required=False, max_length=MAX_LENGTH)
@@ -32,6 +35,10 @@ class WithinQuery(QueryForm):
     at = forms.IntegerField(required=False, min_value=0)
     first = forms.IntegerField(required=False, min_value=0)
     last = forms.IntegerField(required=False, min_value=0)
+    counted = forms.IntegerField(required=False, min_value=0)
+    count = forms.IntegerField(required=False, min_value=0)
+    down = forms.IntegerField(required=False, min_value=0)
+    up = forms.IntegerField(required=False, min_value=0)
 
 
 @require_safe
@@ -96,8 +103,28 @@ def found(session: AgentSession, asked: Context) -> Context:
         selected=selected.seq if selected else 0,
         at=asked["at"] or 0,
         stretch=(asked["first"] or 0, asked["last"] or 0),
+        counted=Counted(asked["counted"] or 0, asked["count"] or 0),
+        looked=(asked["down"] or 0, asked["up"] or 0),
     )
-    return {**context, "found": what}
+    return {**context, "found": what, "further": _further(asked, what)}
+
+
+def _further(asked: Context, what: Found) -> str:
+    """Return the address at which the search goes on from where it ended."""
+    selected: Event | None = asked["selected"]
+    counted = what.counted or NOT_YET
+    places = {
+        "down": what.earlier.place,
+        "up": what.later.place,
+        "counted": counted.to,
+        "count": counted.count,
+    }
+    query = {
+        "q": asked["q"],
+        "only": "1" if asked["only"] else "",
+        "event": selected.event_id if selected else "",
+    }
+    return f"?{urlencode({name: value for name, value in (query | places).items() if value})}"
 
 
 def _read(text: str) -> tuple[Query, QueryProblem | None]:

@@ -11,6 +11,8 @@ const TYPING_PAUSE = 250;
 /** Milliseconds, and how many times as long as an answer took, before what is found is asked for again. */
 const SOON = 300;
 const RESTS = 4;
+/** Milliseconds before a search goes on that has not looked at the whole session yet. */
+const BREATH = 60;
 const HIGHLIGHT = "found";
 const MOST_RANGES = 2000;
 
@@ -46,6 +48,7 @@ async function showWindow() {
   if (open) timeline.reveal(open, "center");
   else if (!selection.selectedSeq()) timeline.toEnd();
   document.dispatchEvent(new CustomEvent("timeline:replaced"));
+  timeline.fill();
 }
 
 let typing = 0;
@@ -60,7 +63,7 @@ only.addEventListener("change", ask);
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   await ask();
-  go("next");
+  go(1);
 });
 
 document.addEventListener("click", (event) => {
@@ -69,7 +72,7 @@ document.addEventListener("click", (event) => {
   const surroundings = event.target.closest("a[data-surroundings]");
   if ((!chip && !hit && !surroundings) || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  if (hit) go(hit.dataset.hit);
+  if (hit) go(hit.dataset.hit === "next" ? 1 : -1);
   else if (chip) take(chip.dataset.query);
   else showSurroundings();
 });
@@ -96,17 +99,52 @@ function take(query) {
 
 /* --- What was found --- */
 
-/** Ask anew how many hits there are and which of the events on the page they are. */
-async function refresh() {
-  if (!asked() && !place.firstElementChild) return;
+/** Ask anew how many hits there are and which of the events on the page they are. Return whether there is an answer. */
+async function refresh({ looked = {}, purpose = "found" } = {}) {
+  if (!asked() && !place.firstElementChild) return false;
   const { first, last } = timeline.list().dataset;
-  const at = timeline.onScreen()[0];
+  const about = `${asked()} ${selection.selectedSeq()}`;
   const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries({ first, last, at })) query.set(name, value);
-  const html = await fetchPart(`${location.pathname}?${query}`, "found");
-  if (html === null) return;
-  place.innerHTML = html;
+  const more = { first, last, at: timeline.onScreen()[0], ...countedBefore(), ...looked };
+  for (const [name, value] of Object.entries(more)) query.set(name, value);
+  const html = await fetchPart(`${location.pathname}?${query}`, "found", purpose);
+  if (html === null || about !== `${asked()} ${selection.selectedSeq()}`) return false;
+  show(html);
   mark();
+  if (result() && "counting" in result().dataset) goOn();
+  return true;
+}
+
+/** What an answer before has counted is not counted again, as long as the same is searched for. */
+function countedBefore() {
+  const { counted, count } = result()?.dataset ?? {};
+  return counted && place.dataset.asked === asked() ? { counted, count } : {};
+}
+
+/** Put an answer in place of the last one; while hits are counted only what has changed is told to those who listen. */
+function show(html) {
+  place.dataset.asked = asked();
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  const next = fresh.content.querySelector("[data-counting]");
+  const shown = result();
+  if (!next || !shown?.querySelector("progress") || told(next) !== told(shown)) {
+    place.innerHTML = html;
+    return;
+  }
+  for (const name of ["counted", "count", "hits", "earlier", "later", "down", "up"]) {
+    shown.dataset[name] = next.dataset[name];
+  }
+  shown.querySelector("progress").value = next.querySelector("progress").value;
+}
+
+const told = (line) => [...line.querySelectorAll(":scope > span, :scope > a")].map((each) => each.textContent).join();
+
+let counting = 0;
+
+function goOn() {
+  clearTimeout(counting);
+  counting = setTimeout(() => refresh(), BREATH);
 }
 
 let waiting = 0;
@@ -131,7 +169,8 @@ new MutationObserver(refreshIfAsked).observe(view, { subtree: true, attributeFil
 /** Mark the hits on the page, and in them the words that were searched for. */
 function mark() {
   const hits = new Set(JSON.parse(result()?.dataset.hits ?? "[]"));
-  for (const event of timeline.events()) event.classList.toggle("is-hit", hits.has(Number(event.dataset.seq)));
+  const isHit = (event) => isFiltering() || hits.has(Number(event.dataset.seq));
+  for (const event of timeline.events()) event.classList.toggle("is-hit", Boolean(result()) && isHit(event));
   highlight();
 }
 
@@ -166,29 +205,48 @@ function matches(node, pattern) {
 
 /* --- Going from hit to hit --- */
 
-async function go(which) {
-  if (!result()) return;
-  const seq = Number(result().dataset[which]);
-  if (!seq) return;
-  if (seq === selection.selectedSeq()) {
-    const event = timeline.eventOf(seq);
-    if (event) timeline.reveal(event);
-    return;
+let steps = 0;
+let isGoing = false;
+
+/** Go so many hits on. However fast one asks, each step counts: those that come meanwhile are made together. */
+async function go(by) {
+  steps += by;
+  if (isGoing) return;
+  isGoing = true;
+  while (steps && result()) if (!(await makeSteps())) steps = 0;
+  steps = 0;
+  isGoing = false;
+}
+
+/** Make as many of the steps as hits are known that way, or look for more of them. Return whether that was possible. */
+async function makeSteps() {
+  const [way, looked] = steps > 0 ? ["later", "up"] : ["earlier", "down"];
+  const seqs = JSON.parse(result().dataset[way]);
+  const place = Number(result().dataset[looked]);
+  if (!seqs.length) return Boolean(place) && refresh({ looked: { [looked]: place }, purpose: "steps" });
+  const made = Math.min(Math.abs(steps), seqs.length);
+  steps -= Math.sign(steps) * made;
+  await open(seqs[made - 1]);
+  return !steps || refresh({ purpose: "steps" });
+}
+
+async function open(seq) {
+  if (seq !== selection.selectedSeq()) {
+    const shown = document.querySelector("input[name=view]:checked");
+    const opened = selection.select(seq);
+    shown.checked = true; // on a narrow screen one goes from hit to hit in the timeline, not in the details
+    await opened;
   }
-  const shown = document.querySelector("input[name=view]:checked");
-  await selection.select(seq);
-  shown.checked = true; // on a narrow screen one goes from hit to hit in the timeline, not in the details
   const event = timeline.eventOf(seq);
   if (event) timeline.reveal(event);
-  await refresh();
 }
 
 const isAsking = () => Boolean(result());
 
 declare("In this session", [
   { keys: ["f"], does: "Find in this session", work: () => box.select() },
-  { keys: ["n"], does: "Next hit", when: isAsking, work: () => go("next") },
-  { keys: ["N"], does: "Previous hit", when: isAsking, work: () => go("previous") },
+  { keys: ["n"], does: "Next hit", when: isAsking, work: () => go(1) },
+  { keys: ["N"], does: "Previous hit", when: isAsking, work: () => go(-1) },
 ]);
 
 /* Back and forth in the history: the form says what the address says. */

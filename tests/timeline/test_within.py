@@ -40,7 +40,7 @@ def page_of(story: Story, query: str = "") -> str:
 
 
 def seqs(story: Story, text: str) -> list[int]:
-    return within.Search(story.session, parse(text)).seqs_after(0, 100)
+    return within.Search(story.session, parse(text)).seqs_after(0, 100).rows
 
 
 def shown(tree: Element) -> list[int]:
@@ -247,10 +247,129 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
 def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
     monkeypatch.setattr(within, "STRETCH", stretch)
     search = within.Search(told.session, parse("rome"))
-    assert search.seqs_after(0, 9) == [5, 6, 8]
-    assert search.seqs_after(5, 1) == [6]
-    assert search.seqs_before(9, 9) == [8, 6, 5]
-    assert search.seqs_before(8, 1) == [6]
-    assert [event.seq for event in search.before(99, 2)] == [8, 6]
-    assert search.seqs_before(1, 5) == []
-    assert search.seqs_after(8, 5) == []
+    assert search.seqs_after(0, 9).rows == [5, 6, 8]
+    assert search.seqs_after(5, 1).rows == [6]
+    assert search.seqs_before(9, 9).rows == [8, 6, 5]
+    assert search.seqs_before(8, 1).rows == [6]
+    assert [event.seq for event in search.before(99, 2).rows] == [8, 6]
+    assert search.seqs_before(1, 5).rows == []
+    assert search.seqs_after(8, 5).rows == []
+
+
+class Clock:
+    """A clock that goes on by a second whenever it is read: every look ends with its first stretch."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.fixture
+def slow(monkeypatch) -> None:
+    """A store in which three events take all the time there is."""
+    monkeypatch.setattr(within, "STRETCH", 3)
+    monkeypatch.setattr(within, "_now", Clock())
+
+
+@pytest.fixture
+def long(story: Story) -> Story:
+    """Forty events that no index knows; 9 and 30 tell of Rome."""
+    for seq in range(1, 41):
+        story.says("Rome" if seq in (9, 30) else "hay")
+    return story
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_long_search_tells_what_it_found_so_far_and_goes_on_from_there(long):
+    rome, counts, found = parse("rome"), [], None
+    while found is None or not found.is_all:
+        found = within.found(long.session, rome, counted=found.counted if found else within.NOT_YET)
+        counts.append((found.counted.to, found.counted.count))
+    assert counts[:4] == [(3, 0), (6, 0), (9, 1), (12, 1)]
+    assert counts[-1] == (40, 2)
+    assert (found.count, found.capped) == (2, False)
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize(
+    ("selected", "way", "hits"),
+    [
+        (20, "later", [30, 9, 30]),
+        (35, "later", [9, 30, 9]),
+        (20, "earlier", [9, 30, 9]),
+        (5, "earlier", [30, 9, 30]),
+    ],
+)
+def test_hits_on_either_side_are_looked_for_round_the_ends_until_they_are_found(long, selected, way, hits):
+    went = []
+    for _ in hits:
+        looked, answers = [0, 0], 0
+        while True:
+            found = within.found(
+                long.session, parse("rome"), selected=selected, looked=(looked[0], looked[1])
+            )
+            side: within.Side = getattr(found, way)
+            answers += 1
+            if side.seqs or not side.place:
+                break
+            looked[way == "later"] = side.place
+            assert answers < 20
+        selected = side.nearest
+        went.append(selected)
+    assert went == hits
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("way", ["earlier", "later"])
+def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, way):
+    looked, answers = [0, 0], 0
+    while True:
+        found = within.found(long.session, parse("nothing"), selected=20, looked=(looked[0], looked[1]))
+        side = getattr(found, way)
+        if not side.place:
+            break
+        looked[way == "later"] = side.place
+        answers += 1
+        assert answers < 30
+    assert side.seqs == []
+
+
+@pytest.mark.usefixtures("slow")
+def test_windows_of_hits_say_how_far_they_looked_and_lead_on(long):
+    rome = parse("rome")
+    window, held = within.newest(long.session, rome), []
+    assert (window.first_shown, window.last_shown, window.has_older) == (38, 40, True)
+    while window.has_older:
+        window = within.before(long.session, rome, window.first_shown)
+        held += [event.seq for event in window.events]
+    assert held == [30, 9]
+    window = within.after(long.session, rome, 0)
+    assert (window.first_shown, window.last_shown, window.has_newer) == (1, 3, True)
+
+
+@pytest.mark.usefixtures("slow")
+def test_the_page_says_that_it_is_still_looking_and_leads_on_without_scripts(long, get):
+    page = get(page_of(long, "?q=rome&seq=20"))
+    line = page.one("p", css="found-line")
+    assert "data-counting" in line.attrs
+    assert (line.attrs["data-counted"], line.attrs["data-count"]) == ("3", "0")
+    assert line.one("progress").attrs == {"max": "40", "value": "3", "aria-label": "Events looked at"}
+    further = line.one("noscript").one("a").attrs["href"]
+    again = get(page_of(long, further)).one("p", css="found-line")
+    assert again.attrs["data-counted"] == "6"
+
+
+def test_the_hits_on_either_side_are_named_to_go_through_them_fast(told):
+    found = within.found(told.session, parse("paris"), selected=2)
+    assert (found.later.seqs, found.earlier.seqs) == ([4, 1, 2], [1, 4, 2])
+    assert within.found(told.session, parse("author:helper"), selected=8).later.seqs == [8]
+
+
+def test_hits_are_listed_for_a_page_and_not_for_a_session(told, monkeypatch):
+    monkeypatch.setattr(within, "MOST_COUNTED", 1)
+    monkeypatch.setattr(within, "MOST_AMONG", 3)
+    assert within.found(told.session, parse("paris"), stretch=(1, 4)).among == [1, 2, 4]
+    assert within.found(told.session, parse("paris"), stretch=(1, 5)).among == []
