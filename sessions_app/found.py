@@ -29,7 +29,7 @@ def session_missing(pk: int) -> SessionMissing:
 
 
 def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event:
-    """Return a session's event without its body, by ADK's id or else by `seq`.
+    """Return a session's event, by ADK's id or else by `seq`. Its body is read when it is asked for.
 
     Raises:
         EventMissing: it has no such event.
@@ -42,3 +42,13 @@ def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = N
             hint=f"It has {session.last_seq} events: GET /api/v1/sessions/{session.pk}/events lists them.",
         )
     return event
+
+
+def event_body(pk: int, seq: int) -> str:
+    """Return the JSON of an event, by its session's surrogate key and its `seq`.
+
+    Raises:
+        SessionMissing: there is no such session, or it was deleted.
+        EventMissing: it has no such event.
+    """
+    return find_event(find_session(pk), seq=seq).data

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app.errors import BadInput, EventMissing
+from sessions_app import state
+from sessions_app.errors import BadInput
+from sessions_app.found import find_event
 from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import textdiff, valuediff
 from sessions_app.presentation.textdiff import Piece
@@ -97,7 +99,7 @@ def compare(session: AgentSession, left: int, right: int) -> Comparison:
         raise BadInput(
             f"Event {left} cannot be compared with itself.", hint="Choose another event on one of the sides."
         )
-    first, second = _find(session, left), _find(session, right)
+    first, second = find_event(session, seq=left), find_event(session, seq=right)
     ours, theirs = dict(_fields(first)), dict(_fields(second))
     names = [*ours, *(name for name in theirs if name not in ours)]
     return Comparison(
@@ -116,7 +118,7 @@ def like_before(session: AgentSession, seq: int) -> int:
     Raises:
         EventMissing: the session has no such event.
     """
-    event = _find(session, seq)
+    event = find_event(session, seq=seq)
     earlier = windows.rows_of(session).filter(kind=event.kind, seq__lt=seq).order_by("-seq")
     near = list(earlier.values_list("seq", "author")[:LIKE_LOOKED_AT])
     same = next((other for other, author in near if author == event.author), 0)
@@ -124,15 +126,6 @@ def like_before(session: AgentSession, seq: int) -> int:
 
 
 LIKE_LOOKED_AT = 200
-
-
-def _find(session: AgentSession, seq: int) -> Event:
-    event = windows.find_event(session, seq=seq)
-    if event is None:
-        raise EventMissing(
-            f"This session has no event {seq}.", hint=f"It has {session.last_seq} events: choose one of them."
-        )
-    return event
 
 
 def _fields(event: Event) -> Iterator[tuple[str, Any]]:
@@ -190,7 +183,7 @@ _KINDS = {
 
 
 def _row(name: str, left: Any, right: Any) -> Row:
-    if left == right and type(left) is type(right):
+    if left == right and state.same_json(state.dumps(left), state.dumps(right)):
         return Row(name, _shown(left), _shown(right), differs=False)
     if isinstance(left, str) and isinstance(right, str) and max(len(left), len(right)) > SHORT:
         return _texts(name, left, right)

@@ -58,6 +58,17 @@ SIGNAL_ICONS = {
 VALUED_SIGNALS = frozenset({"transferToAgent", "rewindBeforeInvocationId", "route"})
 
 
+class Summary(dict[str, Any]):
+    """What `wire.summarise` kept of an event.
+
+    What it has nothing of reads as None: a row asks for a dozen things that most events lack, and a failing lookup costs
+    a template a hundred times as much as one that succeeds.
+    """
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Signal:
     """A control signal of an event; `value` is empty when the signal itself says all."""
@@ -106,7 +117,7 @@ class Item:
     """
 
     event: Event
-    summary: dict[str, Any]
+    summary: Summary
     changes: list[KeyChange] = field(default_factory=list)
     elapsed: float | None = None
     rewound_by: int = 0
@@ -287,7 +298,7 @@ def items(events: Sequence[Event], notes: Notes, before: Event | None = None) ->
     asked = dict(notes.asked)
     previous, transfers = before, before is not None and _transfers(json.loads(before.summary))
     for event in events:
-        summary = json.loads(event.summary)
+        summary = Summary(json.loads(event.summary))
         item = Item(
             event=event,
             summary=summary,

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
 from sessions_app.models import AgentSession, Event, Kind
-from sessions_app.timeline.lanes import Speaker
+from sessions_app.timeline.lanes import MOST_LANES, Speaker
 
 WINDOW = 40
 """Events on a page, and in one message of a socket."""
@@ -79,6 +79,11 @@ class Totals:
     def seconds(self) -> float:
         """Time from the first event to the last."""
         return max(0.0, self.ended_at - self.started_at)
+
+    @property
+    def sharing(self) -> int:
+        """How many of its agents share the last lane; 0: each has its own."""
+        return len(self.speakers) - MOST_LANES + 1 if len(self.speakers) > MOST_LANES else 0
 
 
 def rows_of(session: AgentSession) -> QuerySet[Event]:
@@ -162,12 +167,6 @@ def near_tools(session: AgentSession, kind: str, *, before: int = 0, after: int 
     if before:
         return rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_LOOKED_AT]
     return rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_LOOKED_AT]
-
-
-def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event | None:
-    """Return one event, by ADK's id or by `seq`. Its body is read when it is asked for."""
-    which = {"event_id": event_id} if event_id else {"seq": seq}
-    return rows_of(session).filter(**which).first()
 
 
 def nearest_event(session: AgentSession, seq: int) -> Event | None:

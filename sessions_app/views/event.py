@@ -14,8 +14,8 @@ from django.views.decorators.http import require_safe
 from devui.http import json_text
 from sessions_app.errors import EventMissing
 from sessions_app.forms import PieceQuery, QueryForm
-from sessions_app.found import find_session
-from sessions_app.models import AgentSession, Event
+from sessions_app.found import event_body, find_session
+from sessions_app.models import AgentSession
 from sessions_app.presentation import jsontree, marking
 from sessions_app.timeline import comparison
 
@@ -40,14 +40,11 @@ def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Answer an event's JSON as it is stored or, with a pointer, a piece of it as a tree or as text.
 
     Raises:
+        SessionMissing: no such session.
         EventMissing: no such event.
         NotFound: there is nothing at the pointer.
     """
-    data = Event.objects.filter(session__pk=pk, seq=seq).values_list("data", flat=True).first()
-    if data is None:
-        raise EventMissing(
-            f"Session {pk} has no event {seq}.", hint="It may have been deleted: reload the page."
-        )
+    data = event_body(pk, seq)
     if "pointer" not in request.GET:
         return json_text(data)
     query = EventPieceQuery(request.GET).read()

@@ -12,10 +12,10 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from sessions_app.artifacts import rows
-from sessions_app.errors import EventMissing, NotFound
+from sessions_app.errors import NotFound
 from sessions_app.forms import QueryForm
-from sessions_app.found import find_session
-from sessions_app.models import Artifact, Event
+from sessions_app.found import event_body, find_session
+from sessions_app.models import Artifact
 from sessions_app.presentation import filetype, jsontree, visible
 
 SANDBOX = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'"
@@ -46,14 +46,12 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Serve the inline data of the part at `?pointer=` (RFC 6901) of an event.
 
     Raises:
+        SessionMissing: no such session.
         EventMissing: no such event.
         NotFound: there is no such part, or it holds no inline data.
     """
     query = BlobQuery(request.GET).read()
-    data = Event.objects.filter(session__pk=pk, seq=seq).values_list("data", flat=True).first()
-    if data is None:
-        raise EventMissing(f"Session {pk} has no event {seq}.", hint="It may have been deleted.")
-    part = jsontree.resolve(json.loads(data), query["pointer"])
+    part = jsontree.resolve(json.loads(event_body(pk, seq)), query["pointer"])
     inline = part.get("inlineData") if isinstance(part, dict) else None
     if not isinstance(inline, dict):
         raise NotFound(

@@ -17,6 +17,7 @@ from devui.http import wants_partial
 from sessions_app import deletion, expiry, lineage
 from sessions_app.errors import EventMissing, SessionMissing
 from sessions_app.forms import ManyTexts
+from sessions_app.found import find_event, session_missing
 from sessions_app.keeping import mirror_of
 from sessions_app.models import AgentSession, Event
 from sessions_app.realms import in_own_realm, is_kept, present
@@ -33,6 +34,7 @@ from sessions_app.views import within
 from sessions_app.views.within import WithinQuery
 
 PAGE = "devui/sessions/session.html"
+MISSING = "devui/sessions/missing.html"
 TIMELINE = "devui/sessions/timeline.html"
 
 KEYS_SHOWN = 60
@@ -90,17 +92,22 @@ def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> 
 
 @require_safe
 def by_key(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show a session by its key: one of a realm, or one whose ids cannot stand in a path."""
+    """Show a session by its key: one of a realm, or one whose ids cannot stand in a path.
+
+    A page that was open when its session was deleted asks here what became of it.
+    """
     rows = present(AgentSession.objects.select_related("mirrored").filter(pk=pk))
     session = expiry.with_ttl(rows).first()
     if session is None:
+        missing = session_missing(pk)
         context = {
-            "message": f"There is no session {pk}.",
-            "hint": "It may have been deleted.",
-            "code": SessionMissing.code,
+            "message": missing.message,
+            "hint": missing.hint,
+            "code": missing.code,
             "deleted": deletion.batch_with(pk=pk),
         }
-        return render(request, "devui/sessions/missing.html", context, status=404)
+        template = f"{MISSING}#gone" if wants_partial(request, "gone") else MISSING
+        return render(request, template, context, status=404)
     return _show(request, session)
 
 
@@ -129,9 +136,16 @@ def _answer(
 
 
 def _selected(session: AgentSession, query: Context) -> Event | None:
-    if query["event"]:
-        return windows.find_event(session, event_id=query["event"])
-    return None if query["seq"] is None else windows.find_event(session, seq=query["seq"])
+    if not query["event"] and query["seq"] is None:
+        return None
+    return _event(session, event_id=query["event"], seq=query["seq"])
+
+
+def _event(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event | None:
+    try:
+        return find_event(session, event_id=event_id, seq=seq)
+    except EventMissing:
+        return None
 
 
 def _frame(session: AgentSession, query: Context) -> Context:
@@ -246,7 +260,7 @@ def _board(session: AgentSession, query: Context) -> Context:
     }
     if query["diff"]:
         return {**shared, "differences": differences(session, query["diff"], selected, limit=limit)}
-    known = windows.find_event(session, seq=query["known"]) if query["known"] else None
+    known = _event(session, seq=query["known"]) if query["known"] else None
     seen = Seen(known, query["mark"]) if known else None
     watched = query["watch"][:MOST_WATCHED]
     return {**shared, "board": board(session, selected, limit=limit, watched=watched, seen=seen)}
@@ -283,7 +297,7 @@ def _no_event(request: HttpRequest, session: AgentSession, query: Context) -> Ht
         "session": session,
         "nearest": windows.nearest_event(session, seq),
     }
-    return render(request, "devui/sessions/missing.html", context, status=404)
+    return render(request, MISSING, context, status=404)
 
 
 def _no_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
@@ -294,7 +308,7 @@ def _no_session(request: HttpRequest, app_name: str, user_id: str, session_id: s
         "near": _near(app_name, session_id),
         "deleted": deletion.batch_with(app_name=app_name, user_id=user_id, session_id=session_id),
     }
-    return render(request, "devui/sessions/missing.html", context, status=404)
+    return render(request, MISSING, context, status=404)
 
 
 def _near(app_name: str, session_id: str) -> list[AgentSession]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -68,6 +69,20 @@ def test_an_image_is_shown_from_an_address_of_its_own(shown, story):
     assert image.attrs["src"] == f"/sessions/id/{story.pk}/events/1/blob/?pointer=%2Fcontent%2Fparts%2F1"
     assert (image.attrs["alt"], image.attrs["loading"]) == ("plot.png", "lazy")
     assert "plot.png image/png · 3 B" in row.text
+
+
+def test_media_stored_without_their_place_are_named_in_the_row_and_shown_in_the_open_event(story, get):
+    seq = story.add({"text": "see"}, blob("image/png", "plot.png"))
+    row = Event.objects.get(session=story.pk, seq=seq)
+    summary = json.loads(row.summary)
+    del summary["media"][0]["pointer"]
+    Event.objects.filter(pk=row.pk).update(summary=json.dumps(summary, separators=(",", ":")))
+    page = get(page_of(story, "?seq=1"))
+    assert not event(page, 1).all("img")
+    opener = next(link for link in event(page, 1).all("a") if "open the event" in link.text)
+    assert opener.attrs["href"] == "?seq=1"
+    image = page.one("div", id="inspection").one("img")
+    assert image.attrs["src"] == f"/sessions/id/{story.pk}/events/1/blob/?pointer=%2Fcontent%2Fparts%2F1"
 
 
 @pytest.mark.parametrize("kind", ["audio", "video"])

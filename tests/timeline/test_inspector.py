@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.found import find_event
 from sessions_app.timeline import inspector
-from sessions_app.timeline import window as windows
 from sessions_app.timeline.inspector import Inspection, Partner, inspect
 from tests.timeline.story import START, Story
 
 
 def opened(story: Story, seq: int) -> Inspection:
     session = story.session
-    return inspect(session, windows.find_event(session, seq=seq))
+    return inspect(session, find_event(session, seq=seq))
 
 
 def test_a_call_and_its_result_lead_to_each_other(story):

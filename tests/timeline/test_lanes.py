@@ -7,6 +7,7 @@ from sessions_app.timeline.items import Item
 from sessions_app.timeline.lanes import DOT, MOST_LANES, Lanes
 from sessions_app.timeline.reading import read
 from tests.timeline.story import Story
+from tests.timeline.test_session_page import page_of
 
 
 def drawn(story: Story, first: int = 1) -> dict[int, Lanes | None]:
@@ -55,6 +56,15 @@ def test_a_line_runs_from_the_first_event_of_an_agent_to_its_last(story):
         (False, True),
     ]
     assert (own[1].y1, own[1].y2, own[4].y1, own[4].y2) == (str(DOT), "100%", "0", str(DOT))
+
+
+def test_agents_that_share_the_last_lane_are_counted_and_said(story, get):
+    for number in range(MOST_LANES):
+        story.says("hi", author=f"agent{number}")
+    assert "in one lane" not in get(page_of(story)).one("ol", id="events").text
+    for number in range(3):
+        story.says("hi", author=f"late{number}")
+    assert f"{MOST_LANES + 3} agents, 4 in one lane" in get(page_of(story)).one("ol", id="events").text
 
 
 def test_a_window_draws_agents_where_the_whole_invocation_has_them(story):

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from sessions_app import deletion, found
 from sessions_app.models import Run
 from sessions_app.runs import rows
 from sessions_app.timeline.questions import CONFIRMATION
@@ -138,7 +139,32 @@ def test_an_unknown_session_is_named_and_those_with_an_id_like_it_are_offered(st
 
 
 def test_an_unknown_key_is_not_found(db, get):
-    assert "4711" in get("/sessions/id/4711/", status=404).one("h1").text
+    assert get("/sessions/id/4711/", status=404).one("h1").text == found.session_missing(4711).message
+
+
+def test_an_open_page_is_told_what_became_of_its_session_and_how_to_have_it_back(story, get, client):
+    story.says("hi")
+    batch = deletion.delete([story.pk]).batch
+    gone = get(page_of(story), target="gone", status=404)
+    assert not gone.all("html")
+    assert "This session was deleted" in gone.text
+    form = gone.one("form")
+    assert form.attrs["action"] == reverse("session-undo", kwargs={"batch": batch.id})
+    client.post(form.attrs["action"], {"next": form.one("input", name="next").attrs["value"]})
+    assert seqs(get(page_of(story))) == [1]
+
+
+def test_a_session_that_was_removed_for_good_is_said_to_be_gone_without_a_way_back(db, get):
+    gone = get("/sessions/id/4711/", target="gone", status=404)
+    assert not gone.all("form")
+    assert gone.one("a").attrs["href"] == "/sessions/"
+
+
+@pytest.mark.parametrize("path", ["", "blob/"])
+def test_nothing_of_a_deleted_session_is_served(story, client, path):
+    story.says("hi")
+    deletion.delete([story.pk])
+    assert client.get(f"{page_of(story)}events/1/{path}").status_code == 404
 
 
 @pytest.mark.parametrize("query", ["?seq=x", "?before=-1", "?tab=nothing", "?scope=nothing"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app import found
+from sessions_app.errors import EventMissing
 from sessions_app.models import Event
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.window import Window
@@ -60,11 +62,12 @@ def test_rows_of_a_window_leave_bodies_in_the_store(ten):
         assert {"data", "private"} <= event.get_deferred_fields()
 
 
-def test_an_event_is_found_by_its_id_or_its_seq_and_else_not(ten):
-    assert windows.find_event(ten, event_id="e3").seq == 3
-    assert windows.find_event(ten, seq=4).event_id == "e4"
-    assert windows.find_event(ten, event_id="nobody") is None
-    assert windows.find_event(ten, seq=11) is None
+def test_an_event_is_found_by_its_id_or_its_seq_and_else_refused(ten):
+    assert found.find_event(ten, event_id="e3").seq == 3
+    assert found.find_event(ten, seq=4).event_id == "e4"
+    for which in ({"event_id": "nobody"}, {"seq": 11}):
+        with pytest.raises(EventMissing, match="has no event"):
+            found.find_event(ten, **which)
 
 
 @pytest.mark.parametrize(("seq", "nearest"), [(-5, 1), (0, 1), (4, 4), (99, 10)])
