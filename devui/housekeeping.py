@@ -1,4 +1,7 @@
-"""What the server does by itself beside serving: sessions that were deleted long enough ago are removed for good."""
+"""What the server does by itself beside serving.
+
+Sessions that were deleted long enough ago are removed for good, and so is what killed processes have left of forks.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ async def keep_house(every_s: float = EVERY_S) -> None:
 
 def clean_up() -> int:
     """Remove what was deleted long enough ago, in small batches. Return how many sessions that were."""
+    now = time.time()
     try:
-        return purge.remove_deleted(time.time() - deletion.KEPT_S).finished
+        purge.remove_abandoned(now - purge.STOOD_STILL_S)
+        return purge.remove_deleted(now - deletion.KEPT_S).finished
     finally:
         connections.close_all()

@@ -29,6 +29,7 @@ R = TypeVar("R")
 
 READ_THREADS = 4
 WRITE_THREADS = 4
+SLICING_THREADS = 2
 
 _pools: dict[tuple[int, str], _Pool] = {}
 _committers: dict[int, GroupCommitter] = {}
@@ -56,6 +57,19 @@ async def read(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         StoreUnavailable: see `faults`; also what `work` raises.
     """
     return await _hop("read", READ_THREADS, partial(work, *args, **kwargs))
+
+
+async def in_slices(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run long work that commits in short transactions of its own. Nobody's append or read waits behind it.
+
+    A cancelled caller does not end it.
+
+    Raises:
+        StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable: see `faults`; also what `work` raises.
+    """
+    return await asyncio.shield(
+        asyncio.ensure_future(_hop("slices", SLICING_THREADS, partial(work, *args, **kwargs)))
+    )
 
 
 async def _hop(name: str, threads: int, work: Callable[[], R]) -> R:

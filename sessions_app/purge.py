@@ -37,6 +37,9 @@ from sessions_app.runs import rows as runs
 BATCH = 500
 """Rows deleted in one transaction."""
 
+STOOD_STILL_S = 600.0
+"""A fork that has not been copied on for so long is no longer being copied: its process was killed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -104,6 +107,7 @@ def purge(
         for pk in _set_aside_before():
             _remove_rows(pk, report)
             report.finished += 1
+        remove_abandoned(moment - STOOD_STILL_S)
         remove_deleted(moment - deletion.KEPT_S, report)
     pks = list(wanted.due(moment).order_by("updated_at", "pk").values_list("pk", flat=True))
     for done, pk in enumerate(pks, start=1):
@@ -130,6 +134,25 @@ def remove_deleted(before: float, report: Report | None = None) -> Report:
     return report
 
 
+def remove_abandoned(before: float) -> int:
+    """Remove forks whose copying was killed: none of their rows was written since a moment. Return how many."""
+    rows = AgentSession.objects.filter(realm__startswith=realms.FORMING, updated_at__lt=before)
+    found = list(rows)
+    for session in found:
+        remove_unfinished(session)
+    return len(found)
+
+
+def remove_unfinished(session: AgentSession) -> None:
+    """Remove a fork that did not get its place. Its row goes last: it is what finds the others."""
+    if not AgentSession.objects.filter(pk=session.pk, realm__startswith=realms.FORMING).exists():
+        return
+    report = Report()
+    _remove_shared(session.realm)
+    _remove_artifacts(Artifact.objects.filter(realm=session.realm), report)
+    _remove_rows(session.pk, report)
+
+
 def delete_realm(realm: str) -> Report:
     """Remove a private world: its sessions, the state that they share with its ledger, artifacts and memory.
 
@@ -146,9 +169,7 @@ def delete_realm(realm: str) -> Report:
     report = Report()
     for pk in list(AgentSession.objects.filter(realm=realm).values_list("pk", flat=True)):
         _remove_rows(pk, report)
-    for scope, owners in ((Scope.USER, UserScope), (Scope.APP, AppScope)):
-        for pk in list(owners.objects.filter(realm=realm).values_list("pk", flat=True)):
-            _remove_scope(scope, owners, pk)
+    _remove_shared(realm)
     _remove_artifacts(Artifact.objects.filter(realm=realm), report)
     for pks in _batches(MemoryEntry.objects.filter(realm=realm)):
         with _unit():
@@ -232,6 +253,13 @@ def _remove_rows(pk: int, report: Report) -> None:
     with _unit():
         session.delete()
         bell.ring_after_commit()
+
+
+def _remove_shared(realm: str) -> None:
+    """Delete the state of a realm's users and apps."""
+    for scope, owners in ((Scope.USER, UserScope), (Scope.APP, AppScope)):
+        for pk in list(owners.objects.filter(realm=realm).values_list("pk", flat=True)):
+            _remove_scope(scope, owners, pk)
 
 
 def _remove_scope(scope: Scope, owners: type[UserScope | AppScope], pk: int) -> None:

@@ -13,21 +13,28 @@ ATTEMPT = "eval/"
 FORK = "fork/"
 """Of forks that were given state of their own; what follows is made."""
 
+FORMING = "forming/"
+"""Of forks that are being copied: each gets its place when it is whole."""
+
 PURGED = "purged/"
 """Of sessions that are being removed; the session's key follows."""
 
 DELETED = "deleted/"
 """Of sessions that a person deleted and may have back; the session's key follows."""
 
+UNSEEN = (FORMING, PURGED, DELETED)
+
 
 def is_gone(session: AgentSession) -> bool:
-    """Tell whether a session was deleted: nobody sees it, whether or not it may come back."""
-    return session.realm.startswith((PURGED, DELETED))
+    """Tell whether nobody sees a session: it was deleted, and may come back or not, or it is not whole yet."""
+    return session.realm.startswith(UNSEEN)
 
 
 def present(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Leave out the sessions that were deleted."""
-    return rows.exclude(realm__startswith=PURGED).exclude(realm__startswith=DELETED)
+    """Leave out the sessions that were deleted, or are not whole yet."""
+    for unseen in UNSEEN:
+        rows = rows.exclude(realm__startswith=unseen)
+    return rows
 
 
 def is_kept(session: AgentSession) -> bool:

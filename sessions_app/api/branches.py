@@ -58,7 +58,7 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
         title=body.title,
         own_realm=body.own_realm,
     )
-    made = await db.write(fork, session, wanted)
+    made = await db.in_slices(fork, session, wanted)
     return Status(201, await db.read(SessionOut.of, made))
 
 

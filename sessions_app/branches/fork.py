@@ -1,4 +1,4 @@
-"""Forking a session at an event into a new one. A handful of statements copy it inside the database, row by row there.
+"""Forking a session at an event into a new one.
 
 What is taken over: events 1 … seq as they are (ids, bodies, private parts), the ledger of the session's keys up to
 there, so every old value and its writer answer in the fork too, the state as it was, the versions of the session's
@@ -7,6 +7,10 @@ artifacts (rows: large content is one file by its hash, whoever refers to it), a
 `user:` and `app:` keys have owners that sessions share. A fork on live state reads them as they are now, those of the
 app and user it is made for. One in a realm of its own has owners of its own, which hold what they held at the event,
 with the ledger that the events taken over looked at.
+
+A long session is copied in many short transactions, so that no append waits for it (`copying`). Meanwhile the copy is
+in a realm that nobody sees; one last transaction gives it its place, whole. A copy that fails is removed, one whose
+process was killed by the next purge.
 """
 
 from __future__ import annotations
@@ -14,35 +18,20 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, models, transaction
-from django.db.backends.utils import CursorWrapper
+from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Sum
 
-from sessions_app import bell, history, keeping, lineage, realms, state, writes
-from sessions_app.branches import files
+from sessions_app import bell, history, keeping, lineage, purge, realms, state, writes
+from sessions_app.branches.copying import Copy
 from sessions_app.errors import AlreadyExists, BadInput
-from sessions_app.found import find_event, find_session
+from sessions_app.found import find_event, find_session, session_missing
 from sessions_app.ids import SessionKey
-from sessions_app.lineage import Ancestor, Origin
-from sessions_app.models import (
-    AgentSession,
-    AppScope,
-    AppState,
-    Artifact,
-    Cause,
-    Event,
-    Kind,
-    Scope,
-    SessionState,
-    StateChange,
-    TempWrite,
-    UserScope,
-    UserState,
-)
+from sessions_app.lineage import Origin
+from sessions_app.models import AgentSession, AppScope, Artifact, Event, Kind, Scope, UserScope
 
 ORIGIN = "fork"
 
@@ -51,7 +40,8 @@ NAME_LIMIT = 80
 TITLE_LIMIT = 500
 """Longest title that a fork is given, in characters: every list of sessions shows it."""
 
-CHUNK = 500
+NOT_INDEXED = -1
+"""Whatever the index has seen of a fork while it was copied, it was not whole."""
 
 SAYS_SOMETHING = '{"text":"'
 """How a summary begins that has text: `wire.summarise` leaves out what is empty."""
@@ -81,6 +71,8 @@ class Wanted:
 def fork(session_pk: int, wanted: Wanted) -> AgentSession:
     """Make a session that begins as another one did, up to an event. The other one stays as it is.
 
+    Commits in short transactions of its own: a caller that has begun one makes everybody wait for all of it.
+
     Raises:
         SessionMissing: no such session.
         EventMissing: it has no such event.
@@ -88,19 +80,20 @@ def fork(session_pk: int, wanted: Wanted) -> AgentSession:
             of real life while agents keep theirs elsewhere.
         AlreadyExists: the id is taken, by a session or by artifacts that one has left behind.
     """
-    with transaction.atomic():
-        source = find_session(session_pk)
-        event = _last_event(source, wanted)
-        new = _create(source, event, wanted)
-        with connection.cursor() as cursor:
-            copy = _Copy(cursor, source, new, event, lineage.ancestors(source))
-            copy.session()
-            if wanted.own_realm:
-                copy.shared_state()
-            copy.events(versions_kept=wanted.own_realm or _shares_owners(source, new))
-            copy.artifacts(with_users=wanted.own_realm)
+    source, event, place, new = _begin(session_pk, wanted)
+    try:
+        copy = Copy(source, new, event, lineage.ancestors(source))
+        copy.session()
+        if wanted.own_realm:
+            copy.shared_state()
+        copy.events({} if wanted.own_realm or _shares_owners(source, place) else _versions_now(place))
+        copy.artifacts(with_users=wanted.own_realm)
         _derive(new, source, event)
-        bell.ring_after_commit()
+        _publish(new, source, place)
+    except BaseException:
+        with suppress(DatabaseError):
+            purge.remove_unfinished(new)
+        raise
     return new
 
 
@@ -121,202 +114,67 @@ def _last_event(source: AgentSession, wanted: Wanted) -> Event:
     return find_event(source, event_id=wanted.event_id, seq=newest)
 
 
-def _create(source: AgentSession, event: Event, wanted: Wanted) -> AgentSession:
+def _begin(session_pk: int, wanted: Wanted) -> tuple[AgentSession, Event, SessionKey, AgentSession]:
+    """Return the session, its last event to take over, the place of the fork, and the empty fork out of sight."""
+    with transaction.atomic():
+        source = find_session(session_pk)
+        event = _last_event(source, wanted)
+        place = _place(source, wanted)
+        title = title_of(source, event.seq) if wanted.title is None else wanted.title
+        if len(title) > TITLE_LIMIT:
+            raise BadInput(
+                f"The title is longer than {TITLE_LIMIT} characters.", hint="Choose a shorter one."
+            )
+        out_of_sight = place._replace(realm=f"{realms.FORMING}{uuid.uuid4()}")
+        new = writes.create_session(out_of_sight, origin=ORIGIN, title=state.clean_text(title))
+        _refuse_taken(place)
+    return source, event, place, new
+
+
+def _place(source: AgentSession, wanted: Wanted) -> SessionKey:
     if not wanted.own_realm:
         keeping.refuse_new()
-    key = SessionKey(
+    return SessionKey(
         realm=f"{realms.FORK}{uuid.uuid4()}" if wanted.own_realm else "",
         app_name=source.app_name if wanted.app_name is None else wanted.app_name,
         user_id=source.user_id if wanted.user_id is None else wanted.user_id,
         session_id=wanted.session_id.strip() or str(uuid.uuid4()),
     )
-    title = title_of(source, event.seq) if wanted.title is None else wanted.title
-    if len(title) > TITLE_LIMIT:
-        raise BadInput(f"The title is longer than {TITLE_LIMIT} characters.", hint="Choose a shorter one.")
-    new = writes.create_session(key, origin=ORIGIN, title=state.clean_text(title))
-    if files.artifacts_of(new).exists():
+
+
+def _refuse_taken(place: SessionKey) -> None:
+    if AgentSession.objects.filter(**place._asdict()).exists():
+        raise _taken(place)
+    if Artifact.objects.filter(**place._asdict()).exists():
         raise AlreadyExists(
-            f"A session {key.session_id!r} that is gone has left artifacts, which would mix with the fork's.",
+            f"A session {place.session_id!r} that is gone has left artifacts, which would mix with the fork's.",
             hint="Choose another id, or leave it out to have one made.",
         )
-    return new
 
 
-def _shares_owners(source: AgentSession, new: AgentSession) -> bool:
+def _taken(place: SessionKey) -> AlreadyExists:
+    return AlreadyExists(
+        f"Session already exists: {place.session_id}",
+        hint="Choose another id, or leave it out to have one made.",
+    )
+
+
+def _shares_owners(source: AgentSession, place: SessionKey) -> bool:
     """Tell whether both read the same `user:` and `app:` keys, so the versions that events saw mean the same."""
-    return (source.realm, source.app_name, source.user_id) == (new.realm, new.app_name, new.user_id)
+    return (source.realm, source.app_name, source.user_id) == place[:3]
 
 
-class _Copy:
-    """The statements that copy a session up to an event."""
-
-    def __init__(
-        self,
-        cursor: CursorWrapper,
-        source: AgentSession,
-        new: AgentSession,
-        event: Event,
-        ancestors: Sequence[Ancestor],
-    ) -> None:
-        self.cursor = cursor
-        self.source = source
-        self.new = new
-        self.event = event
-        self.ancestors = ancestors
-
-    def session(self) -> None:
-        """Copy the ledger of the session's own keys, its state and its ghosts."""
-        up_to = [self.source.pk, self.event.seq]
-        self._copy(
-            StateChange,
-            "scope = %s AND owner_id = %s AND position <= %s ORDER BY id",
-            [str(Scope.SESSION), *up_to],
-            owner_id=self.new.pk,
-            session_id=self.new.pk,
-        )
-        self._copy(TempWrite, "session_id = %s AND seq <= %s ORDER BY id", up_to, session_id=self.new.pk)
-        self._settle(SessionState, Scope.SESSION, self.new.pk, self.event.seq)
-
-    def shared_state(self) -> None:
-        """Give the new realm owners that hold what the shared scopes held at the event."""
-        start, then = history.owners_at_start(self.source), history.owners_at(self.source, self.event)
-        whose = {"realm": self.new.realm, "app_name": self.new.app_name}
-        if Scope.USER in then.ids:
-            owner = UserScope.objects.create(
-                **whose, user_id=self.new.user_id, version=then.positions[Scope.USER]
-            )
-            self._copy_shared(Scope.USER, owner.pk, start, then)
-            self._settle(UserState, Scope.USER, owner.pk, owner.version)
-        if Scope.APP in then.ids:
-            app = AppScope.objects.create(**whose, version=then.positions[Scope.APP])
-            self._copy_shared(Scope.APP, app.pk, start, then)
-            self._settle(AppState, Scope.APP, app.pk, app.version)
-
-    def events(self, *, versions_kept: bool) -> None:
-        """Copy the events. In front of other owners they all see the state that those have now."""
-        seen: dict[str, Any] = {} if versions_kept else self._versions_now()
-        self._copy(
-            Event,
-            "session_id = %s AND seq <= %s ORDER BY seq",
-            [self.source.pk, self.event.seq],
-            session_id=self.new.pk,
-            **seen,
-        )
-
-    def artifacts(self, *, with_users: bool) -> None:
-        """Copy the versions of the session's artifacts; into a realm of its own those of its user, too."""
-        whose: dict[str, Any] = {
-            "realm": self.new.realm,
-            "app_name": self.new.app_name,
-            "user_id": self.new.user_id,
-        }
-        own = files.rows_at(self.source, self.event)
-        self._copy_artifacts(own, **whose, session_id=self.new.session_id, from_session=self.new.session_id)
-        if with_users:
-            users = Artifact.objects.filter(
-                realm=self.source.realm,
-                app_name=self.source.app_name,
-                user_id=self.source.user_id,
-                session_id="",
-                created_at__lte=self.event.timestamp,
-            )
-            self._copy_artifacts(list(users.order_by("pk").values_list("pk", flat=True)), **whose)
-
-    def _copy_artifacts(self, pks: list[int], **changed: Any) -> None:
-        for start in range(0, len(pks), CHUNK):
-            batch = pks[start : start + CHUNK]
-            # The lock keeps the rows, and so the files they refer to, until the copies refer to them as well.
-            list(Artifact.objects.select_for_update().filter(pk__in=batch).values_list("pk"))
-            places = ", ".join(["%s"] * len(batch))
-            self._copy(Artifact, f"id IN ({places}) ORDER BY id", batch, **changed)
-
-    def _copy_shared(self, scope: Scope, owner_id: int, start: history.Owners, then: history.Owners) -> None:
-        """Copy what the events looked at: each key's last write before them, as the fork's, and all that followed."""
-        source, first, last = then.ids[scope], start.positions.get(scope, 0), then.positions[scope]
-        which = f"id IN ({history.WRITES_AT}) AND removed = %(no)s ORDER BY position, id"
-        given = {"scope": str(scope), "owner": source, "position": first, "no": False}
-        self._copy(StateChange, which, given, owner_id=owner_id, cause=str(Cause.FORK), session_id=None)
-        writer, values = self._writer()
-        self._copy(
-            StateChange,
-            "scope = %(scope)s AND owner_id = %(owner)s AND position > %(after)s AND position <= %(upto)s ORDER BY id",
-            {"scope": str(scope), "owner": source, "after": first, "upto": last, **values},
-            raw={"session_id": writer},
-            owner_id=owner_id,
-        )
-
-    def _writer(self) -> tuple[str, dict[str, Any]]:
-        """Return SQL for the session that a copied row of shared state belongs to.
-
-        That is the fork for what it has taken over, else none: other sessions tell of their own rows only.
-        """
-        values: dict[str, Any] = {"new": self.new.pk}
-        taken = [Ancestor(self.source.pk, self.event.seq)]
-        taken += [Ancestor(each.pk, min(each.last_seq, self.event.seq)) for each in self.ancestors]
-        cases = []
-        for number, each in enumerate(taken):
-            values |= {f"pk{number}": each.pk, f"seq{number}": each.last_seq}
-            cases.append(f"WHEN session_id = %(pk{number})s AND seq <= %(seq{number})s THEN %(new)s")
-        return f"CASE {' '.join(cases)} ELSE NULL END", values
-
-    def _settle(self, table: type[models.Model], scope: Scope, owner_id: int, position: int) -> None:
-        """Write an owner's state from its ledger: the last write of each key."""
-        target, ledger = table._meta.db_table, StateChange._meta.db_table
-        columns = "owner_id, key, key_id, value, private, note, position"
-        self.cursor.execute(
-            f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {ledger}"  # noqa: S608 - our own tables
-            f" WHERE id IN ({history.WRITES_AT}) AND removed = %(no)s ORDER BY position, id",
-            {"scope": str(scope), "owner": owner_id, "position": position, "no": False},
-        )
-
-    def _versions_now(self) -> dict[str, int]:
-        positions = history.owners_at(self.new).positions
-        return {
-            "user_version": positions.get(Scope.USER, 0),
-            "app_version": positions.get(Scope.APP, 0),
-        }
-
-    def _copy(
-        self,
-        table: type[models.Model],
-        which: str,
-        given: Sequence[Any] | dict[str, Any],
-        *,
-        raw: dict[str, str] | None = None,
-        **changed: Any,
-    ) -> None:
-        """Copy rows of a table inside the database, all columns but the key, some of them changed.
-
-        Args:
-            table: whose rows.
-            which: SQL behind WHERE, with `given` for its parameters.
-            given: a sequence, or named.
-            raw: column -> SQL expression.
-            changed: column -> value.
-        """
-        fields = table._meta.concrete_fields
-        columns = [str(field.column) for field in fields if not field.primary_key]
-        named = isinstance(given, dict)
-        expressions, values = [], []
-        for column in columns:
-            if column in changed:
-                expressions.append(f"%(set_{column})s" if named else "%s")
-                values.append(changed[column])
-            else:
-                expressions.append((raw or {}).get(column, column))
-        parameters: Any = [*values, *given]
-        if isinstance(given, dict):
-            parameters = {**given, **{f"set_{column}": value for column, value in changed.items()}}
-        name = table._meta.db_table
-        self.cursor.execute(
-            f"INSERT INTO {name} ({', '.join(columns)})"  # noqa: S608 - our own tables and columns
-            f" SELECT {', '.join(expressions)} FROM {name} WHERE {which}",
-            parameters,
-        )
+def _versions_now(place: SessionKey) -> dict[str, int]:
+    """Return what the events see in front of other owners: the state that those have now."""
+    positions = history.owners_at(AgentSession(**place._asdict())).positions
+    return {
+        "user_version": positions.get(Scope.USER, 0),
+        "app_version": positions.get(Scope.APP, 0),
+    }
 
 
 def _derive(new: AgentSession, source: AgentSession, event: Event) -> None:
-    """Write what lists show of the new session, and where it comes from."""
+    """Find out what lists show of the new session, and where it comes from."""
     new.forked_from, new.forked_seq = source, event.seq
     new.lineage = Origin(
         source.realm, source.app_name, source.user_id, source.session_id, event.seq, event.event_id
@@ -325,16 +183,34 @@ def _derive(new: AgentSession, source: AgentSession, event: Event) -> None:
     if event.seq == source.last_seq:
         new.first_text, new.last_text = source.first_text, source.last_text
         new.error_count, new.total_tokens = source.error_count, source.total_tokens
-    else:
-        events = Event.objects.filter(session=new)
-        texts = events.filter(summary__startswith=SAYS_SOMETHING).values_list("summary", flat=True)
-        new.first_text = _preview(texts.filter(author="user").order_by("seq").first())
-        new.last_text = _preview(texts.order_by("-seq").first())
-        errors = events.filter(kind=Kind.ERROR).exclude(summary__contains='"error":{"code":"",')
-        new.error_count = errors.count()
-        new.total_tokens = events.aggregate(total=Sum("total_tokens"))["total"] or 0
-    new.updated_at = time.time()
-    new.save()
+        return
+    events = Event.objects.filter(session=new)
+    texts = events.filter(summary__startswith=SAYS_SOMETHING).values_list("summary", flat=True)
+    new.first_text = _preview(texts.filter(author="user").order_by("seq").first())
+    new.last_text = _preview(texts.order_by("-seq").first())
+    errors = events.filter(kind=Kind.ERROR).exclude(summary__contains='"error":{"code":"",')
+    new.error_count = errors.count()
+    new.total_tokens = events.aggregate(total=Sum("total_tokens"))["total"] or 0
+
+
+def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None:
+    """Give a finished copy its place, if what was copied is still there: whole then, since it was there before."""
+    with transaction.atomic():
+        still = AgentSession.objects.select_for_update().filter(pk=source.pk).first()
+        if still is None or still.realm.startswith(realms.PURGED):
+            raise session_missing(source.pk)
+        _refuse_taken(place)
+        moved: tuple[Any, ...] = (UserScope, AppScope, Artifact)
+        for table in moved:
+            table.objects.filter(realm=new.realm).update(realm=place.realm)
+        new.realm, new.updated_at = place.realm, time.time()
+        new.indexed_seq = NOT_INDEXED
+        try:
+            with transaction.atomic():
+                new.save(force_update=True)
+        except IntegrityError as error:
+            raise _taken(place) from error
+        bell.ring_after_commit()
 
 
 def _preview(summary: str | None) -> str:

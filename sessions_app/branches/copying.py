@@ -1,0 +1,239 @@
+"""Copying a session up to an event: row by row inside the database, slice by slice, each a short transaction.
+
+What is copied are rows that never change, and which ones they are is read once before: it does not matter what
+others write meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.models import Model, QuerySet
+
+from sessions_app import history
+from sessions_app.branches import files
+from sessions_app.errors import StaleSession
+from sessions_app.lineage import Ancestor
+from sessions_app.models import (
+    AgentSession,
+    AppScope,
+    AppState,
+    Artifact,
+    Cause,
+    Event,
+    Scope,
+    SessionState,
+    StateChange,
+    TempWrite,
+    UserScope,
+    UserState,
+)
+from sessions_app.slices import Slices
+
+CHUNK = 2_000
+"""Keys of rows read at a time."""
+
+KEPT = "NOT removed"
+
+
+class Expression(NamedTuple):
+    """SQL, and the values for its placeholders."""
+
+    sql: str
+    values: Sequence[Any] = ()
+
+
+class Copy:
+    """A copy of a session up to an event, in the making."""
+
+    def __init__(
+        self, source: AgentSession, new: AgentSession, event: Event, ancestors: Sequence[Ancestor]
+    ) -> None:
+        """Copy into `new`, a session without events that nobody sees."""
+        self.source = source
+        self.new = new
+        self.event = event
+        self.ancestors = ancestors
+        self._slices = Slices()
+
+    def session(self) -> None:
+        """Copy the ledger of the session's own keys, its state and its ghosts."""
+        ledger = StateChange.objects.filter(
+            scope=Scope.SESSION, owner_id=self.source.pk, position__lte=self.event.seq
+        )
+        self._copy(StateChange, ledger, {"owner_id": self.new.pk, "session_id": self.new.pk})
+        ghosts = TempWrite.objects.filter(session=self.source, seq__lte=self.event.seq)
+        self._copy(TempWrite, ghosts, {"session_id": self.new.pk})
+        self._settle(SessionState, Scope.SESSION, self.new.pk, self.event.seq)
+
+    def shared_state(self) -> None:
+        """Give the new realm owners that hold what the shared scopes held at the event."""
+        start, then = history.owners_at_start(self.source), history.owners_at(self.source, self.event)
+        whose = {"realm": self.new.realm, "app_name": self.new.app_name}
+        if Scope.USER in then.ids:
+            owner = UserScope.objects.create(
+                **whose, user_id=self.new.user_id, version=then.positions[Scope.USER]
+            )
+            self._copy_shared(Scope.USER, owner.pk, start, then)
+            self._settle(UserState, Scope.USER, owner.pk, owner.version)
+        if Scope.APP in then.ids:
+            app = AppScope.objects.create(**whose, version=then.positions[Scope.APP])
+            self._copy_shared(Scope.APP, app.pk, start, then)
+            self._settle(AppState, Scope.APP, app.pk, app.version)
+
+    def events(self, seen: dict[str, int]) -> None:
+        """Copy the events.
+
+        Args:
+            seen: the versions of shared state that they all see; empty: each sees what it saw.
+        """
+        changed = {"session_id": self.new.pk, **seen}
+
+        def copy(seqs: Sequence[int]) -> None:
+            which = "session_id = %s AND seq BETWEEN %s AND %s"
+            _insert(Event, which, [self.source.pk, seqs[0], seqs[-1]], changed, order="seq")
+
+        self._in_slices(range(1, self.event.seq + 1), copy)
+
+    def artifacts(self, *, with_users: bool) -> None:
+        """Copy the versions of the session's artifacts; into a realm of its own those of its user, too."""
+        whose: dict[str, Any] = {
+            "realm": self.new.realm,
+            "app_name": self.new.app_name,
+            "user_id": self.new.user_id,
+        }
+        own = files.rows_at(self.source, self.event)
+        self._copy_artifacts(
+            own, {**whose, "session_id": self.new.session_id, "from_session": self.new.session_id}
+        )
+        if with_users:
+            users = Artifact.objects.filter(
+                realm=self.source.realm,
+                app_name=self.source.app_name,
+                user_id=self.source.user_id,
+                session_id="",
+                created_at__lte=self.event.timestamp,
+            )
+            self._copy_artifacts(_keys(users), whose)
+
+    def _copy_artifacts(self, pks: Sequence[int], changed: dict[str, Any]) -> None:
+        def copy(some: Sequence[int]) -> None:
+            # The lock keeps the rows, and so the files they refer to, until the copies refer to them as well.
+            list(Artifact.objects.select_for_update().filter(pk__in=some).values_list("pk"))
+            _insert(Artifact, _among(some), some, changed)
+
+        self._in_slices(pks, copy)
+
+    def _copy_shared(self, scope: Scope, owner_id: int, start: history.Owners, then: history.Owners) -> None:
+        """Copy what the events looked at: each key's last write before them, as the fork's, and all that followed."""
+        source, first, last = then.ids[scope], start.positions.get(scope, 0), then.positions[scope]
+        before = sorted(history.newest_writes(scope, source, first))
+        kept = {"owner_id": owner_id, "cause": str(Cause.FORK), "session_id": None}
+        self._in_slices(before, lambda some: _insert(StateChange, f"{_among(some)} AND {KEPT}", some, kept))
+        since = StateChange.objects.filter(
+            scope=scope, owner_id=source, position__gt=first, position__lte=last
+        )
+        self._copy(StateChange, since, {"owner_id": owner_id}, {"session_id": self._writer()})
+
+    def _writer(self) -> Expression:
+        """Return SQL for the session that a copied row of shared state belongs to.
+
+        That is the fork for what it has taken over, else none: other sessions tell of their own rows only.
+        """
+        taken = [Ancestor(self.source.pk, self.event.seq)]
+        taken += [Ancestor(each.pk, min(each.last_seq, self.event.seq)) for each in self.ancestors]
+        cases = " ".join(["WHEN session_id = %s AND seq <= %s THEN %s"] * len(taken))
+        values = [value for each in taken for value in (each.pk, each.last_seq, self.new.pk)]
+        return Expression(f"CASE {cases} ELSE NULL END", values)
+
+    def _settle(self, table: type[Model], scope: Scope, owner_id: int, position: int) -> None:
+        """Write an owner's state from its ledger: the last write of each key."""
+        target, ledger = table._meta.db_table, StateChange._meta.db_table
+        columns = "owner_id, key, key_id, value, private, note, position"
+
+        def write(pks: Sequence[int]) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {ledger}"  # noqa: S608 - our own tables
+                    f" WHERE {_among(pks)} AND {KEPT} ORDER BY id",
+                    pks,
+                )
+
+        self._in_slices(sorted(history.newest_writes(scope, owner_id, position)), write)
+
+    def _copy(
+        self,
+        table: type[Model],
+        rows: QuerySet[Any],
+        changed: dict[str, Any],
+        computed: dict[str, Expression] | None = None,
+    ) -> None:
+        def copy(some: Sequence[int]) -> None:
+            _insert(table, _among(some), some, changed, computed)
+
+        self._in_slices(_keys(rows), copy)
+
+    def _in_slices(self, pks: Sequence[int], copy: Callable[[Sequence[int]], None]) -> None:
+        start = 0
+        while start < len(pks):
+            some = pks[start : start + self._slices.rows]
+            with self._slices.one():
+                self._go_on()
+                copy(some)
+            start += len(some)
+
+    def _go_on(self) -> None:
+        """Say that the copy is still being made.
+
+        Raises:
+            StaleSession: it stood still for so long that it was taken for given up, and is being removed.
+        """
+        if not AgentSession.objects.filter(pk=self.new.pk).update(updated_at=time.time()):
+            raise StaleSession(
+                f"The fork of session {self.source.session_id!r} stood still for so long that it was removed.",
+                hint="Fork it again.",
+            )
+
+
+def _keys(rows: QuerySet[Any]) -> Sequence[int]:
+    """Return the primary keys of rows in their order. Millions of them are a few megabytes."""
+    return array("q", rows.order_by("pk").values_list("pk", flat=True).iterator(CHUNK))
+
+
+def _among(pks: Sequence[int]) -> str:
+    return f"id IN ({', '.join(['%s'] * len(pks))})"
+
+
+def _insert(
+    table: type[Model],
+    which: str,
+    values: Sequence[Any],
+    changed: dict[str, Any],
+    computed: dict[str, Expression] | None = None,
+    *,
+    order: str = "id",
+) -> None:
+    """Copy rows of a table inside the database, all columns but the key, some of them changed.
+
+    Args:
+        table: whose rows.
+        which: SQL behind WHERE, with `values` for its placeholders.
+        values: see `which`.
+        changed: column to value.
+        computed: column to SQL.
+        order: column that the copies follow each other by.
+    """
+    given = {column: Expression("%s", [value]) for column, value in changed.items()} | (computed or {})
+    columns = [str(field.column) for field in table._meta.concrete_fields if not field.primary_key]
+    chosen = [given.get(column, Expression(column)) for column in columns]
+    name = table._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {name} ({', '.join(columns)})"  # noqa: S608 - our own tables and columns
+            f" SELECT {', '.join(each.sql for each in chosen)} FROM {name} WHERE {which} ORDER BY {order}",
+            [*(value for each in chosen for value in each.values), *values],
+        )

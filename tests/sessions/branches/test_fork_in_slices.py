@@ -1,0 +1,291 @@
+"""A fork is copied in short transactions, out of sight: others go on meanwhile, and it is there whole or not at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from devui import housekeeping
+from sessions_app import deletion, history, indexing, listing, purge, realms, slices, writes
+from sessions_app.artifacts import rows as artifacts
+from sessions_app.branches import copying
+from sessions_app.branches import fork as forking
+from sessions_app.branches.fork import Wanted, fork
+from sessions_app.errors import AlreadyExists, SessionMissing, StaleSession
+from sessions_app.found import find_session
+from sessions_app.models import (
+    AgentSession,
+    AppScope,
+    AppState,
+    Artifact,
+    Event,
+    SessionState,
+    StateChange,
+    StateValue,
+    TempWrite,
+    UserScope,
+    UserState,
+)
+from tests.sessions.branches.test_fork import columns, events_of, merged, merged_at
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.usefixtures("store")
+
+TABLES: tuple[Any, ...] = (
+    AgentSession,
+    AppScope,
+    AppState,
+    Artifact,
+    Event,
+    SessionState,
+    StateChange,
+    TempWrite,
+    UserScope,
+    UserState,
+)
+LENGTH = 24
+
+
+class Killed(BaseException):
+    """The process ends in the middle."""
+
+
+def told() -> Story:
+    """Tell a session with keys in every scope, seeds, ghosts and files."""
+    story = Story(initial={f"seed{number}": number for number in range(9)})
+    for number in range(LENGTH):
+        delta = {f"k{number % 7}": number, f"user:u{number % 3}": number, "app:a": number, "temp:t": number}
+        story.says(f"words{number}", delta=delta, keep_temp=True)
+    for name in ("a.txt", "user:u.txt"):
+        key = artifacts.file_key("", "weather", "ann", "s1", name)
+        artifacts.save(key, artifacts.Draft(Artifact.Holding.TEXT, "{}", None, "{}", "s1"), None)
+    Artifact.objects.update(created_at=1.0)
+    return story
+
+
+def counts() -> dict[str, int]:
+    return {table.__name__: table.objects.count() for table in TABLES}
+
+
+def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list[int]:
+    """Let something happen between the transactions of a copy, which are of three rows; it is told which one it is."""
+    times: list[int] = []
+
+    def happen(seconds: float) -> None:
+        times.append(len(times))
+        act(times[-1])
+
+    monkeypatch.setattr(slices, "FIRST", 3)
+    monkeypatch.setattr(slices, "MOST", 3)
+    monkeypatch.setattr(slices, "give_way", happen)
+    return times
+
+
+def elsewhere(act: Callable[[], object]) -> None:
+    """Do something on a connection of its own. What waits for a lock that this thread holds would wait for ever."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not failed, failed
+
+
+@pytest.mark.parametrize("own_realm", [False, True])
+def test_others_append_between_the_slices_of_a_fork_that_nobody_sees_until_it_is_whole(
+    monkeypatch: pytest.MonkeyPatch, own_realm: bool
+):
+    story, other = told(), Story("other")
+    then = merged_at(story.session, LENGTH)
+    seen: set[str] = set()
+
+    def go_on(number: int) -> None:
+        elsewhere(lambda: other.says(f"{number}", delta={"user:u0": f"late {number}"}))
+        elsewhere(lambda: story.says(f"later {number}", delta={"k0": f"late {number}", "app:a": "late"}))
+        everywhere = listing.Wanted(realm=realms.FORMING)
+        for wanted in (listing.Wanted(), everywhere):
+            seen.update(listing.sessions(wanted).values_list("session_id", flat=True))
+        with pytest.raises(SessionMissing):
+            find_session(AgentSession.objects.latest("pk").pk)
+
+    times = between(monkeypatch, go_on)
+    new = fork(story.pk, Wanted(seq=LENGTH, own_realm=own_realm))
+    assert len(times) > LENGTH / 3
+    assert seen == {"s1", "other"}
+    assert events_of(new) == events_of(story.session)[:LENGTH]
+    assert merged_at(new, LENGTH) == then
+    for seq in range(1, LENGTH + 1):
+        assert merged_at(new, seq) == merged_at(story.session, seq)
+    ledger = StateChange.objects.filter(scope="session", position__lte=LENGTH).order_by("pk")
+    apart = ("owner_id", "session_id")
+    assert [columns(row, *apart) for row in ledger.filter(owner_id=new.pk)] == [
+        columns(row, *apart) for row in ledger.filter(owner_id=story.pk)
+    ]
+    ghosts = TempWrite.objects.filter(seq__lte=LENGTH).order_by("pk")
+    assert [columns(row, "session_id") for row in ghosts.filter(session=new)] == [
+        columns(row, "session_id") for row in ghosts.filter(session=story.pk)
+    ]
+    files = Artifact.objects.filter(realm=new.realm, session_id__in=[new.session_id, ""])
+    assert {row.filename for row in files} == {"a.txt", "u.txt"}
+    if own_realm:
+        assert merged(new) == then
+
+
+@pytest.mark.parametrize("own_realm", [False, True])
+def test_a_copy_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, own_realm: bool):
+    story = told()
+    before = counts()
+
+    def fail(number: int) -> None:
+        if number == last:
+            raise OSError("the disk sleeps")
+
+    last = -1
+    whole = len(between(monkeypatch, fail)) or _slices_of(story, monkeypatch, own_realm)
+    for last in range(0, whole, 4):
+        times = between(monkeypatch, fail)
+        with pytest.raises(OSError, match="the disk sleeps"):
+            fork(story.pk, Wanted(own_realm=own_realm))
+        assert len(times) == last + 1
+        assert counts() == before
+
+
+def _slices_of(story: Story, monkeypatch: pytest.MonkeyPatch, own_realm: bool) -> int:
+    """Return how many slices a fork takes, and remove it."""
+    times = between(monkeypatch, lambda number: None)
+    new = fork(story.pk, Wanted(own_realm=own_realm))
+    if own_realm:
+        purge.delete_realm(new.realm)
+    else:
+        Artifact.objects.filter(session_id=new.session_id).delete()
+        writes.delete_session(writes.SessionKey("", new.app_name, new.user_id, new.session_id))
+    return len(times)
+
+
+@pytest.mark.parametrize("own_realm", [False, True])
+def test_what_a_killed_process_has_copied_is_removed_once_it_has_stood_still(
+    monkeypatch: pytest.MonkeyPatch, own_realm: bool
+):
+    story = told()
+    before = counts()
+
+    def kill(number: int) -> None:
+        if number == 20:
+            raise Killed
+
+    between(monkeypatch, kill)
+    monkeypatch.setattr(forking.purge, "remove_unfinished", lambda session: None)
+    with pytest.raises(Killed):
+        fork(story.pk, Wanted(own_realm=own_realm))
+    monkeypatch.undo()
+    assert counts() != before
+    housekeeping.clean_up()
+    assert counts() != before, "it could still be copied on"
+    AgentSession.objects.filter(realm__startswith=realms.FORMING).update(
+        updated_at=time.time() - purge.STOOD_STILL_S - 1
+    )
+    housekeeping.clean_up()
+    assert counts() == before
+
+
+def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pytest.MonkeyPatch):
+    story = told()
+    before = counts()
+
+    def give_up(number: int) -> None:
+        if number == 5:
+            purge.remove_abandoned(time.time() + 60)
+
+    between(monkeypatch, give_up)
+    with pytest.raises(StaleSession, match="stood still"):
+        fork(story.pk, Wanted())
+    assert counts() == before
+
+
+def test_an_id_that_is_taken_while_the_fork_is_copied_is_refused(monkeypatch: pytest.MonkeyPatch):
+    story = told()
+
+    def take(number: int) -> None:
+        if number == 5:
+            elsewhere(lambda: Story("mine"))
+
+    between(monkeypatch, take)
+    with pytest.raises(AlreadyExists, match="mine"):
+        fork(story.pk, Wanted(session_id="mine"))
+    assert AgentSession.objects.count() == 2
+    assert not Event.objects.exclude(session_id=story.pk).exists()
+
+
+@pytest.mark.parametrize("for_good", [False, True])
+def test_a_session_that_is_deleted_for_good_while_it_is_forked_has_no_fork(
+    monkeypatch: pytest.MonkeyPatch, for_good: bool
+):
+    story = told()
+
+    def delete(number: int) -> None:
+        if number == 12 and for_good:
+            elsewhere(lambda: writes.delete_session(story.key))
+        elif number == 12:
+            elsewhere(lambda: deletion.delete([story.pk]))
+
+    between(monkeypatch, delete)
+    if for_good:
+        with pytest.raises(SessionMissing):
+            fork(story.pk, Wanted())
+        assert not Event.objects.exists()
+    else:
+        assert fork(story.pk, Wanted()).last_seq == LENGTH
+
+
+def test_the_index_that_looked_at_half_a_fork_finds_all_of_it(monkeypatch: pytest.MonkeyPatch):
+    story = told()
+    between(monkeypatch, lambda number: indexing.index_all())
+    new = fork(story.pk, Wanted())
+    indexing.index_all()
+
+    def values(pk: int) -> set[tuple[str, str]]:
+        found = StateValue.objects.filter(scope="session", owner_id=pk)
+        return {(row.key_id, row.mark) for row in found}
+
+    assert values(new.pk) == values(story.pk)
+
+
+def test_slices_grow_while_they_are_short_and_shrink_when_they_are_long(monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    monkeypatch.setattr(slices.time, "monotonic", lambda: now[0])
+    waited: list[float] = []
+    monkeypatch.setattr(slices, "give_way", waited.append)
+    series = slices.Slices()
+    for held, rows in ((0.001, slices.FIRST * 2), (0.2, slices.FIRST), (0.03, slices.FIRST)):
+        with series.one():
+            now[0] += held
+        assert series.rows == rows
+    now[0] += 0.01
+    with series.one():
+        pass
+    assert [round(seconds, 3) for seconds in waited] == [0.0, 0.001, 0.2, 0.02]
+
+
+def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch):
+    """Else a long session would be read again for each slice of it."""
+    story = told()
+    asked: list[int] = []
+    keys = copying._keys
+    monkeypatch.setattr(copying, "_keys", lambda rows: asked.append(1) or keys(rows))
+    between(monkeypatch, lambda number: None)
+    fork(story.pk, Wanted(own_realm=True))
+    assert len(asked) == 5
+    assert history.state_at(story.session).merged()
