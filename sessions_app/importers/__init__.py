@@ -6,6 +6,7 @@ by its models. `sessions_app.imports` writes what is read.
 
 from sessions_app.importers.artifact_files import ArtifactFolder, StoredArtifact
 from sessions_app.importers.documents import session_events
+from sessions_app.importers.folders import SessionFolder, Walked, walk
 from sessions_app.importers.records import (
     Choice,
     Format,
@@ -17,13 +18,20 @@ from sessions_app.importers.records import (
     StoredState,
     Unread,
 )
-from sessions_app.importers.sniff import artifacts_beside, fingerprint, holds_sessions, open_source
+from sessions_app.importers.sniff import (
+    artifacts_beside,
+    fingerprint,
+    folder_of_files,
+    holds_sessions,
+    open_source,
+)
 
 __all__ = [
     "ArtifactFolder",
     "Choice",
     "Format",
     "Owner",
+    "SessionFolder",
     "SharedState",
     "Source",
     "StoredArtifact",
@@ -31,9 +39,12 @@ __all__ = [
     "StoredSession",
     "StoredState",
     "Unread",
+    "Walked",
     "artifacts_beside",
     "fingerprint",
+    "folder_of_files",
     "holds_sessions",
     "open_source",
     "session_events",
+    "walk",
 ]

@@ -30,15 +30,19 @@ EXPORT_VERSION = 1
 
 
 class SessionDocument:
-    """One session, or a list of them, as ADK's REST answers them. The whole file is read at once."""
+    """One session, or a list of them, as ADK's REST answers them. The whole file is read at once.
+
+    Attributes:
+        is_empty: it holds no session, wanted or not.
+    """
 
     format = Format.JSON
 
-    def __init__(self, path: Path, choice: Choice) -> None:
+    def __init__(self, path: Path, choice: Choice, *, may_be_empty: bool = False) -> None:
         """Read the file.
 
         Raises:
-            BadInput: it is no JSON, or holds no session.
+            BadInput: it is no JSON, or holds no session and must not be empty.
         """
         self.location = str(path)
         self.remarks: list[str] = []
@@ -46,7 +50,8 @@ class SessionDocument:
         document = _parse(path)
         found = document if isinstance(document, list) else [document]
         self._sessions = [_folded(each) for each in found if _is_session(each)]
-        if not self._sessions:
+        self.is_empty = not self._sessions
+        if self.is_empty and not may_be_empty:
             raise BadInput(
                 f"{str(path)!r} is JSON but holds no session.",
                 hint="A session has `appName`, `userId`, `id` and `events`, as adk web exports it.",
@@ -57,20 +62,20 @@ class SessionDocument:
         """Return the file's time and size."""
         return file_fingerprint(self._path)
 
-    def sessions(self) -> Iterator[StoredSession | Unread]:
+    def sessions(self) -> Iterator[StoredSession]:
         """Yield the sessions; one without a time of its own has that of its last event."""
         for each in self._sessions:
             times = [event.wire["timestamp"] for event in _events_of(each) if isinstance(event, StoredEvent)]
             updated = _time(each.get("lastupdatetime"), max(times, default=0.0))
             yield StoredSession(_owner(each), min([updated, *times]), updated)
 
-    def states(self) -> Iterator[StoredState | Unread]:
+    def states(self) -> Iterator[StoredState]:
         """Yield the sessions' own part of the merged state."""
         for each in self._sessions:
             if isinstance(each.get("state"), dict):
                 yield StoredState(_owner(each), state.split(each["state"]).session)
 
-    def shared(self) -> Iterator[SharedState | Unread]:
+    def shared(self) -> Iterator[SharedState]:
         """Yield what the merged states say of apps and users; the newest session's word counts."""
         apps: dict[str, SharedState] = {}
         users: dict[tuple[str, str], SharedState] = {}

@@ -46,13 +46,18 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session without its events and state. Times are epoch seconds."""
+    """A session without its events and state. Times are epoch seconds.
+
+    Attributes:
+        part: the file that it stands in, where the source is made of several.
+    """
 
     owner: Owner
     created_at: float
     updated_at: float
     title: str = ""
     tags: tuple[str, ...] = ()
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)

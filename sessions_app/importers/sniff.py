@@ -68,6 +68,14 @@ def fingerprint(location: str) -> str:
     return " ".join(parts)
 
 
+def folder_of_files(location: str) -> Path | None:
+    """Return the folder that a location names, if it is one that no `adk web` has run in."""
+    path = _path_of(location)
+    if path is None or not path.is_dir() or holds_sessions(location) or artifacts_beside(location):
+        return None
+    return path
+
+
 def holds_sessions(location: str) -> bool:
     """Tell whether a folder holds a store of sessions. What is no folder is taken for a store itself."""
     path = _path_of(location)

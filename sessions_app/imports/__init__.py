@@ -11,8 +11,8 @@ here already is never changed:
 State that no event explains (given at creation, or changed behind ADK's back) gets ledger rows of its own.
 """
 
-from sessions_app.imports.places import import_location
+from sessions_app.imports.places import fingerprint_of, import_location
 from sessions_app.imports.replay import Progress, import_sessions
 from sessions_app.imports.report import Report
 
-__all__ = ["Progress", "Report", "import_location", "import_sessions"]
+__all__ = ["Progress", "Report", "fingerprint_of", "import_location", "import_sessions"]

@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import TypeVar
-
-from django.db import transaction
+from typing import NamedTuple, TypeVar
 
 from sessions_app import bell, wire
 from sessions_app.errors import BadInput
@@ -21,9 +19,15 @@ from sessions_app.imports.rows import Arrival, Write
 from sessions_app.imports.seats import Seat, take_seat
 from sessions_app.imports.twins import Twins
 from sessions_app.models import AgentSession, Event, ImportedSession, ImportSource
+from sessions_app.slices import Slices
 from sessions_app.wire import EventRecord
 
 BATCH = 200
+"""Most events that one transaction takes."""
+
+KEYS = 2_000
+"""Keys with which a transaction is full, except that an event is never torn apart."""
+
 FEW_SESSIONS = 50
 """Up to so many sessions are read on their own; for more of them the whole source is read once."""
 
@@ -61,6 +65,13 @@ def _check_one_app(source: Source) -> None:
         )
 
 
+class _Read(NamedTuple):
+    """An event of the source, and what is stored of it."""
+
+    event: StoredEvent
+    record: EventRecord
+
+
 class _Import:
     def __init__(self, source: Source, into_app: str | None, dry_run: bool, progress: Progress) -> None:
         self._source = source
@@ -69,12 +80,14 @@ class _Import:
         self._report = Report(str(source.format), source.location, dry_run)
         self._row = None if dry_run else _source_row(source)
         self._seats: dict[Owner, Seat] = {}
+        self._slices = Slices()
 
     def run(self) -> Report:
         for remark in self._source.remarks:
             self._report.remarks.add(remark)
-        for sessions in _batches(self._readable(self._source.sessions())):
-            self._seat(sessions)
+        sessions = self._readable(self._source.sessions())
+        while some := list(islice(sessions, min(BATCH, self._slices.rows))):
+            self._seat(some)
         names = [name for name, seat in self._seats.items() if not seat.closed]
         if names:
             self._replay(names)
@@ -95,7 +108,7 @@ class _Import:
                 yield item
 
     def _seat(self, sessions: list[StoredSession]) -> None:
-        with transaction.atomic():
+        with self._slices.one():
             for stored in sessions:
                 name = stored.owner
                 key = SessionKey("", self._into_app or name.app_name, name.user_id, name.session_id)
@@ -120,21 +133,35 @@ class _Import:
     def _replay(self, names: list[Owner]) -> None:
         only = names if len(names) <= FEW_SESSIONS < len(self._seats) else None
         total, read = (self._source.count_events() if only is None else None), 0
-        for batch in _batches(self._source.events(only)):
+        for batch in self._batches(self._source.events(only)):
             self._take(list(self._readable(batch)))
             read += len(batch)
             self._progress(read, total)
 
+    def _batches(self, items: Iterable[StoredEvent | Unread]) -> Iterator[list[StoredEvent | Unread]]:
+        """Yield as much as one transaction should take."""
+        batch: list[StoredEvent | Unread] = []
+        keys = 0
+        for item in items:
+            batch.append(item)
+            keys += _keys_in(item)
+            if keys >= KEYS or len(batch) >= min(BATCH, self._slices.rows):
+                yield batch
+                batch, keys = [], 0
+        if batch:
+            yield batch
+
     def _take(self, events: list[StoredEvent]) -> None:
         """Compare what is here already and append the rest, in one transaction."""
-        with transaction.atomic():
-            seated = [(self._seat_of(event), event) for event in events]
+        read = [_Read(event, _record(event)) for event in events]  # most of the work: nobody waits for it
+        with self._slices.one():
+            seated = [(self._seat_of(each.event), each) for each in read]
             sessions = self._lock([seat for seat, _ in seated if seat])
             keys = {seat.pk: seat.key for seat, _ in seated if seat and seat.pk}
             twins = Twins(keys, (event.wire["id"] for event in events))
             arrivals = []
-            for seat, event in seated:
-                if seat is None or seat.closed or not (record := self._admit(seat, event, twins)):
+            for seat, each in seated:
+                if seat is None or seat.closed or not (record := self._admit(seat, each, twins)):
                     continue
                 self._report.events += 1
                 if seat.pk:
@@ -160,9 +187,9 @@ class _Import:
                     self._refuse(seat, "somebody wrote to it, or deleted it, during the import")
         return sessions
 
-    def _admit(self, seat: Seat, event: StoredEvent, twins: Twins) -> EventRecord | None:
+    def _admit(self, seat: Seat, read: _Read, twins: Twins) -> EventRecord | None:
         """Return the record of an event that is to be appended; None for one that is here, or is not to come."""
-        record = _record(event)
+        event, record = read
         try:
             check_event_ids(record.event_id, record.invocation_id)
         except BadInput as error:
@@ -197,13 +224,26 @@ class _Import:
             self._report.changed.add(f"{where}: {change}")
 
     def _count(self) -> None:
+        files: dict[str, Report] = {}
         for seat in self._seats.values():
-            if seat.is_new:
-                self._report.created += 1
-            elif not seat.closed and seat.came > seat.here:
-                self._report.extended += 1
-            elif seat.is_unchanged or not seat.closed:
-                self._report.unchanged += 1
+            _count(self._report, seat)
+            if part := seat.stored.part:
+                _count(files.setdefault(part, Report("", part, self._report.dry_run)), seat)
+                files[part].events += max(seat.came - seat.here, 0)
+                if seat.closed and not seat.is_unchanged:
+                    files[part].conflicts.add(seat.closed)
+        for part, counted in files.items():
+            left = f"; {counted.conflicts.total} left as it is here" if counted.conflicts else ""
+            self._report.files.add(f"{part}: {counted.counts()}{left}")
+
+
+def _count(report: Report, seat: Seat) -> None:
+    if seat.is_new:
+        report.created += 1
+    elif not seat.closed and seat.came > seat.here:
+        report.extended += 1
+    elif seat.is_unchanged or not seat.closed:
+        report.unchanged += 1
 
 
 def _append(source: ImportSource, arrivals: list[Arrival]) -> None:
@@ -247,7 +287,7 @@ def _source_row(source: Source) -> ImportSource:
     return row
 
 
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
-    stream = iter(items)
-    while batch := list(islice(stream, BATCH)):
-        yield batch
+def _keys_in(item: StoredEvent | Unread) -> int:
+    if isinstance(item, Unread):
+        return 0
+    return len((item.wire.get("actions") or {}).get("stateDelta") or ())

@@ -40,6 +40,7 @@ class Report:
         events: events written.
         artifacts: versions of artifacts written.
         eval_runs: runs of evalsets written.
+        files: what came of each file of a folder.
         remarks: what to know about the source as a whole.
         changed: what is other than in the source, and why.
         conflicts: what is here with other content and was left as it is.
@@ -55,6 +56,7 @@ class Report:
     events: int = 0
     artifacts: int = 0
     eval_runs: int = 0
+    files: Lines = field(default_factory=Lines)
     remarks: Lines = field(default_factory=Lines)
     changed: Lines = field(default_factory=Lines)
     conflicts: Lines = field(default_factory=Lines)
@@ -68,6 +70,7 @@ class Report:
     def sections(self) -> Iterator[tuple[str, Lines]]:
         """Yield the lists that are not empty, with their heading."""
         for heading, lines in (
+            ("File by file", self.files),
             ("Good to know", self.remarks),
             ("Changed on the way", self.changed),
             ("Left as it is here", self.conflicts),
@@ -75,3 +78,25 @@ class Report:
         ):
             if lines:
                 yield heading, lines
+
+    def add(self, part: Report, name: str) -> None:
+        """Count what came of a part of the source, and tell it under the part's name."""
+        self.files.add(f"{name}: {part.format}, {part.counts()}")
+        for count in ("created", "extended", "unchanged", "events", "artifacts", "eval_runs"):
+            setattr(self, count, getattr(self, count) + getattr(part, count))
+        for heading in ("remarks", "changed", "conflicts", "unread"):
+            mine, theirs = getattr(self, heading), getattr(part, heading)
+            for line in theirs:
+                mine.add(f"{name}: {line}")
+            mine.total += theirs.total - len(theirs.kept)
+
+    def counts(self) -> str:
+        """Return how much came, as a sentence says it."""
+        come = [f"{self.events} event(s)"]
+        come += [f"{self.artifacts} artifact version(s)"] if self.artifacts else []
+        come += [f"{self.eval_runs} eval run(s)"] if self.eval_runs else []
+        verb = "would come" if self.dry_run else "came"
+        return (
+            f"{self.created} new session(s), {self.extended} extended, {self.unchanged} unchanged;"
+            f" {' and '.join(come)} {verb}"
+        )

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import models
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from sessions_app import indexing, state
 from sessions_app.attribution import Writer
@@ -35,8 +36,21 @@ STATE_ROWS: dict[Scope, type[SessionState] | type[UserState] | type[AppState]] =
     Scope.USER: UserState,
     Scope.APP: AppState,
 }
-REMOVED = 1_000
-"""Keys that one statement removes: databases limit the values that a statement may hold."""
+TOGETHER = 1_000
+"""Keys that one statement names: databases limit the values that a statement may hold."""
+
+
+_UPSERT_KEY = (
+    "INSERT INTO {table} (owner_id, key, key_id, value, private, note, position) VALUES (%s, %s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT (owner_id, key_id) DO UPDATE SET value = excluded.value, private = excluded.private,"
+    " note = excluded.note, position = excluded.position"
+)
+_INSERT_CHANGE = (
+    "INSERT INTO sessions_app_statechange (scope, owner_id, key, key_id, position, value, private, note, removed,"
+    " cause, timestamp, session_id, from_user, from_session, seq, event_id, invocation_id, author, writer,"
+    " writer_name, call_id, inferred)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +165,11 @@ def save_sessions(sessions: Iterable[AgentSession]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One key on its way into the state and the ledger."""
+    """One key on its way into the state and the ledger.
+
+    Attributes:
+        is_past: it goes into the ledger alone: what was written since stands in the state.
+    """
 
     owner: Owner
     position: int
@@ -162,86 +180,105 @@ class Write:
     removed: bool = False
     arrival: Arrival | None = None
     for_key: SessionKey = NOBODY
+    is_past: bool = False
 
 
 def store(writes: Sequence[Write]) -> None:
     """Write keys to the ledger, and to the state where nothing newer stands there."""
-    changes = StateChange.objects.bulk_create([_change(write) for write in writes])
-    indexing.put_values(change for change in changes if change.session_id is None)
-    for scope in STATE_ROWS:
-        newest = {
-            (write.owner.row.pk, state.key_id(write.key)): write
-            for write in writes
-            if write.owner.scope is scope
-        }
-        newer = _newer_keys(scope, [write.owner for write in newest.values() if write.owner.is_kept])
-        _store_state(scope, [write for place, write in newest.items() if place not in newer])
+    with connection.cursor() as cursor:
+        if writes:
+            cursor.executemany(_INSERT_CHANGE, [_change(write) for write in writes])
+        for scope in STATE_ROWS:
+            newest = {
+                (write.owner.row.pk, state.key_id(write.key)): write
+                for write in writes
+                if write.owner.scope is scope and not write.is_past
+            }
+            newer = _newer_keys(scope, [write for write in newest.values() if write.owner.is_kept])
+            _store_state(cursor, scope, [write for place, write in newest.items() if place not in newer])
+    indexing.put_values(_found_by(write) for write in writes if _session_of(write) is None)
 
 
-def _newer_keys(scope: Scope, kept: Iterable[Owner]) -> set[tuple[int, str]]:
-    """Return the keys that somebody else has written since the source did: (owner, key_id)."""
-    owners = {owner.row.pk: owner.version for owner in kept}
+def _newer_keys(scope: Scope, kept: Iterable[Write]) -> set[tuple[int, str]]:
+    """Return which of the keys to be written somebody else has written since the source did: (owner, key_id)."""
+    wanted: dict[tuple[int, int], list[str]] = {}
+    for write in kept:
+        owner = (write.owner.row.pk, write.owner.version)
+        wanted.setdefault(owner, []).append(state.key_id(write.key))
     found: set[tuple[int, str]] = set()
-    for owner_id, version in owners.items():
+    for (owner_id, version), key_ids in wanted.items():
         rows = StateChange.objects.filter(scope=scope, owner_id=owner_id, position__gt=version)
-        found.update((owner_id, key_id) for key_id in rows.values_list("key_id", flat=True).distinct())
+        for start in range(0, len(key_ids), TOGETHER):
+            some = rows.filter(key_id__in=key_ids[start : start + TOGETHER])
+            found.update((owner_id, key_id) for key_id in some.values_list("key_id", flat=True).distinct())
     return found
 
 
-def _store_state(scope: Scope, writes: Sequence[Write]) -> None:
-    model = STATE_ROWS[scope]
+def _store_state(cursor: CursorWrapper, scope: Scope, writes: Sequence[Write]) -> None:
     rows = [
-        model(
-            owner=write.owner.row,
-            key=write.key,
-            key_id=state.key_id(write.key),
-            value=write.value.public,
-            private=write.value.private,
-            note=write.value.note,
-            position=write.position,
+        (
+            write.owner.row.pk,
+            write.key,
+            state.key_id(write.key),
+            write.value.public,
+            write.value.private,
+            write.value.note,
+            write.position,
         )
         for write in writes
         if not write.removed
     ]
-    manager: models.Manager[Any] = model._default_manager
-    manager.bulk_create(
-        rows,
-        update_conflicts=True,
-        unique_fields=["owner", "key_id"],
-        update_fields=["value", "private", "note", "position"],
-    )
+    if rows:
+        cursor.executemany(_UPSERT_KEY.format(table=STATE_ROWS[scope]._meta.db_table), rows)
     removed: dict[int, list[str]] = {}
     for write in writes:
         if write.removed:
             removed.setdefault(write.owner.row.pk, []).append(state.key_id(write.key))
     for owner_id, key_ids in removed.items():
-        for start in range(0, len(key_ids), REMOVED):
-            manager.filter(owner=owner_id, key_id__in=key_ids[start : start + REMOVED]).delete()
+        for start in range(0, len(key_ids), TOGETHER):
+            here = STATE_ROWS[scope]._default_manager.filter(owner=owner_id)
+            here.filter(key_id__in=key_ids[start : start + TOGETHER]).delete()
 
 
-def _change(write: Write) -> StateChange:
-    arrival = write.arrival
+def _session_of(write: Write) -> AgentSession | None:
+    return write.arrival.session if write.arrival else write.owner.session
+
+
+def _found_by(write: Write) -> StateChange:
+    """Return what of a write finds its owner."""
     return StateChange(
         scope=write.owner.scope,
-        owner_id=write.owner.row.pk,
-        key=write.key,
         key_id=state.key_id(write.key),
-        position=write.position,
+        owner_id=write.owner.row.pk,
         value=None if write.removed else write.value.public,
-        private=None if write.removed else write.value.private,
-        note=write.value.note,
-        removed=write.removed,
-        cause=Cause.IMPORT,
-        timestamp=write.timestamp,
-        session=arrival.session if arrival else write.owner.session,
-        from_user=arrival.session.user_id if arrival else write.for_key.user_id,
-        from_session=arrival.session.session_id if arrival else write.for_key.session_id,
-        seq=arrival.seq if arrival else 0,
-        event_id=arrival.record.event_id if arrival else "",
-        invocation_id=arrival.record.invocation_id if arrival else "",
-        author=arrival.record.author if arrival else "",
-        writer=write.writer.kind,
-        writer_name=state.clean_text(write.writer.name),
-        call_id=state.clean_text(write.writer.call_id),
-        inferred=write.writer.inferred,
+    )
+
+
+def _change(write: Write) -> tuple[str | float | None, ...]:
+    """Return a row of the ledger, in the order of `_INSERT_CHANGE`."""
+    session, arrival = _session_of(write), write.arrival
+    record = arrival.record if arrival else None
+    return (
+        str(write.owner.scope),
+        write.owner.row.pk,
+        write.key,
+        state.key_id(write.key),
+        write.position,
+        None if write.removed else write.value.public,
+        None if write.removed else write.value.private,
+        write.value.note,
+        write.removed,
+        str(Cause.IMPORT),
+        write.timestamp,
+        session.pk if session else None,
+        arrival.session.user_id if arrival else write.for_key.user_id,
+        arrival.session.session_id if arrival else write.for_key.session_id,
+        arrival.seq if arrival else 0,
+        record.event_id if record else "",
+        record.invocation_id if record else "",
+        record.author if record else "",
+        write.writer.kind,
+        state.clean_text(write.writer.name),
+        state.clean_text(write.writer.call_id),
+        write.writer.inferred,
     )

@@ -1,12 +1,16 @@
-"""State that no event explains, and the end of an import: everything is as the source has it."""
+"""State that no event explains, and the end of an import: everything is as the source has it.
+
+What is to be written is found out by reading, and written in short transactions that first see whether anybody else
+has written since. An import that is stopped in between finds out the rest when it is run again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
-
-from django.db import transaction
 
 from sessions_app import bell, state
 from sessions_app.ids import SessionKey, can_exist
@@ -17,8 +21,10 @@ from sessions_app.imports.report import Report
 from sessions_app.imports.rows import Owner, Write
 from sessions_app.imports.seats import Seat
 from sessions_app.models import AgentSession, ImportedSession, ImportSource, Scope, StateChange
+from sessions_app.slices import Slices
 
 BATCH = 100
+WENT_ON = "somebody wrote to it, or deleted it, before its state could be made that of the source"
 
 
 def settle(
@@ -29,21 +35,14 @@ def settle(
     report: Report,
 ) -> None:
     """Settle all sessions that are open and whole, then the state of their users and apps."""
+    slices = Slices()
     whole = {name: seat for name, seat in seats.items() if seat.is_whole}
-    states = source.states()
-    while batch := list(islice(states, BATCH)):
-        with transaction.atomic():
-            for stored in _readable(batch, report):
-                if seat := whole.get(stored.owner):
-                    _settle_session(seat, stored)
-            bell.ring_after_commit()
-    shared = source.shared()
-    while some := list(islice(shared, BATCH)):
-        with transaction.atomic():
-            for each in _readable(some, report):
-                _settle_shared(source_row, into_app or each.app_name, each, report)
-            bell.ring_after_commit()
-    _finish(whole.values())
+    for stored in _readable(source.states(), report):
+        if seat := whole.get(stored.owner):
+            _settle_session(slices, seat, stored, report)
+    for shared in _readable(source.shared(), report):
+        _settle_shared(slices, source_row, into_app or shared.app_name, shared, report)
+    _finish(slices, whole.values())
 
 
 def _readable(items: Iterable[Any], report: Report) -> Iterable[Any]:
@@ -54,45 +53,86 @@ def _readable(items: Iterable[Any], report: Report) -> Iterable[Any]:
             yield item
 
 
-def _settle_session(seat: Seat, stored: StoredState) -> None:
+def _settle_session(slices: Slices, seat: Seat, stored: StoredState, report: Report) -> None:
     """Give a session's keys what the source has, where its events say otherwise or nothing."""
-    found = AgentSession.objects.select_for_update().filter(**seat.key._asdict(), last_seq=seat.came)
-    session = found.first()
+    session = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came).first()
     if session is None:
+        report.conflicts.add(f"{stored.owner}: {WENT_ON}")
         return
     owner = rows.own_session(session, session.last_seq)
     late = session.last_seq if seat.was_settled else 0
-    writes = _missing(owner, stored.values, stored.seeds, late, seat.stored.created_at, seat.key)
-    rows.store(writes)
-    rows.store(_corrections(owner, stored.values, session.last_seq, seat.stored.updated_at, seat.key))
+    missing = _missing(owner, stored.values, stored.seeds, late, seat.stored.created_at, seat.key)
+    settled = _write_to_session(slices, session, missing)
+    if settled:
+        wrong = _corrections(owner, stored.values, session.last_seq, seat.stored.updated_at, seat.key)
+        settled = _write_to_session(slices, session, wrong)
+    if not settled:
+        report.conflicts.add(f"{stored.owner}: {WENT_ON}")
 
 
-def _settle_shared(source: ImportSource, app_name: str, shared: SharedState, report: Report) -> None:
+def _write_to_session(slices: Slices, session: AgentSession, writes: list[Write]) -> bool:
+    """Write keys of a session. Return whether nobody else has written to it since it was read."""
+    for some in _sliced(slices, writes):
+        with slices.one():
+            same = AgentSession.objects.select_for_update().filter(pk=session.pk, revision=session.revision)
+            if not same.exists():
+                return False
+            rows.store(some)
+            bell.ring_after_commit()
+    return True
+
+
+def _settle_shared(
+    slices: Slices, source: ImportSource, app_name: str, shared: SharedState, report: Report
+) -> None:
     user_id = shared.user_id or ""
     scope = Scope.APP if shared.user_id is None else Scope.USER
     if not can_exist(app_name, user_id):
         return
     key = SessionKey("", app_name, user_id, "")
-    owner = rows.own_shared(source, key, scope, make=bool(shared.values))
+    own = partial(rows.own_shared, source, key, scope)
+    with slices.one():
+        owner = own(make=bool(shared.values))
     if owner is None:
         return
     first = 0 if not owner.is_kept else owner.version
-    rows.store(_missing(owner, shared.values, shared.seeds, first, shared.updated_at, key))
+    for some in _sliced(slices, _missing(owner, shared.values, shared.seeds, first, shared.updated_at, key)):
+        with slices.one():
+            now = own(make=False)
+            if now is None or now.is_kept != owner.is_kept:
+                report.conflicts.add(f"state of {_whose(shared)}: {WENT_ON}")
+                return
+            rows.store(some)
+            bell.ring_after_commit()
     if owner.is_kept:
         _tell_kept(owner, shared, report)
         return
-    corrections = _corrections(owner, shared.values, owner.version + 1, shared.updated_at, key)
-    if corrections:
-        owner.take_version()
-        rows.store(corrections)
-    rows.release(source, owner)
+    corrections = _corrections(owner, shared.values, owner.version, shared.updated_at, key)
+    for some in _sliced(slices, corrections) if corrections else [[]]:
+        with slices.one():
+            now = own(make=False)
+            if now is None or now.is_kept:
+                report.conflicts.add(f"state of {_whose(shared)}: {WENT_ON}")
+                return
+            if some:
+                now.take_version()
+            rows.store([replace(write, owner=now, position=now.version) for write in some])
+            rows.release(source, now)
+            bell.ring_after_commit()
 
 
-def _finish(seats: Iterable[Seat]) -> None:
+def _sliced(slices: Slices, writes: list[Write]) -> Iterator[list[Write]]:
+    start = 0
+    while some := writes[start : start + slices.rows]:
+        yield some
+        start += len(some)
+
+
+def _finish(slices: Slices, seats: Iterable[Seat]) -> None:
     """Give the sessions their times, and note that they are whole."""
     ready = iter(seats)
     while batch := list(islice(ready, BATCH)):
-        with transaction.atomic():
+        with slices.one():
             for seat in batch:
                 same = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came)
                 if same.update(updated_at=seat.stored.updated_at):
@@ -113,9 +153,14 @@ def _missing(
     seeded = set(ledger.filter(position=0).values_list("key_id", flat=True))
     given = {state.canonical_key(key): value for key, value in {**wanted, **seeds}.items()}
     known_seeds = {state.canonical_key(key) for key in seeds}
+
+    def seed(key: str) -> Write:
+        value, is_past = state.canonical(given[key], key), state.key_id(key) in explained
+        return Write(owner, position, key, value, timestamp, for_key=for_key, is_past=is_past)
+
     return [
-        Write(owner, position, key, state.canonical(value, key), timestamp, for_key=for_key)
-        for key, value in given.items()
+        seed(key)
+        for key in given
         if state.key_id(key) not in explained
         or (key in known_seeds and position == 0 and state.key_id(key) not in seeded)
     ]
@@ -150,8 +195,11 @@ def _tell_kept(owner: Owner, shared: SharedState, report: Report) -> None:
         if (row := here.get(key)) and not state.same_json(state.canonical(value, key).public, row.value)
     ]
     if other:
-        whose = (
-            f"app {shared.app_name}" if shared.user_id is None else f"user {shared.app_name}/{shared.user_id}"
-        )
         named = ", ".join(sorted(other)[:10])
-        report.conflicts.add(f"state of {whose}: {len(other)} key(s) keep their value here: {named}")
+        report.conflicts.add(f"state of {_whose(shared)}: {len(other)} key(s) keep their value here: {named}")
+
+
+def _whose(shared: SharedState) -> str:
+    if shared.user_id is None:
+        return f"app {shared.app_name}"
+    return f"user {shared.app_name}/{shared.user_id}"

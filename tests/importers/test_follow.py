@@ -19,13 +19,13 @@ def between_looks(monkeypatch: Any, steps: list[Callable[[], None]]) -> None:
     """Do these things while the command sleeps, then press Ctrl-C."""
     waiting: Iterator[Callable[[], None]] = iter(steps)
 
-    def sleep(seconds: float) -> None:
+    def pause() -> None:
         step = next(waiting, None)
         if step is None:
             raise KeyboardInterrupt
         step()
 
-    monkeypatch.setattr(command.time, "sleep", sleep)
+    monkeypatch.setattr(command, "pause", pause)
 
 
 def test_what_a_live_store_gets_comes_as_it_gets_it(store, tmp_path: Path, monkeypatch, capsys):

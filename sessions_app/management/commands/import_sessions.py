@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import DevUIError
-from sessions_app.importers import Choice, fingerprint
-from sessions_app.imports import Report, import_location
+from sessions_app.importers import Choice
+from sessions_app.imports import Report, fingerprint_of, import_location
 from sessions_app.schema import ensure_schema
 
 INCOMPLETE, COULD_NOT_READ = 1, 2
@@ -24,7 +24,7 @@ MOST_LINES = 50
 class Command(BaseCommand):
     """Exits 0 when everything came, 1 when something was left alone or unreadable, 2 when it could not read."""
 
-    help = "Import sessions from an ADK store (file, folder or URL), session JSON or a DevUI export. Only reads it."
+    help = "Import sessions from ADK stores (file, folder or URL), session JSON or DevUI exports. Only reads them."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         add(
             "source",
             metavar="SOURCE",
-            help="a file, an agent's folder, sqlite:///, postgresql:// or mysql:// URL",
+            help="a file, an agent's folder, a folder of files, or a sqlite:///, postgresql:// or mysql:// URL",
         )
         add("--app", help="only sessions of this app")
         add("--user", help="only sessions of this user")
@@ -85,8 +85,8 @@ class Command(BaseCommand):
         self.stdout.write("Following. Ctrl-C ends it.")
         seen = ""
         while True:
-            time.sleep(FOLLOW_S)
-            now = fingerprint(options["source"])
+            pause()
+            now = fingerprint_of(options["source"])
             if now and now == seen:
                 continue
             report, seen = self._import(options), now
@@ -101,21 +101,19 @@ class Command(BaseCommand):
 
     def _tell(self, report: Report) -> None:
         write = self.stdout.write
-        counts = [f"{report.events} event(s)"]
-        counts += [f"{report.artifacts} artifact version(s)"] if report.artifacts else []
-        counts += [f"{report.eval_runs} eval run(s)"] if report.eval_runs else []
-        verb = "would come" if report.dry_run else "came"
         write(f"{report.location}: {report.format}")
-        write(
-            f"{report.created} new session(s), {report.extended} extended, {report.unchanged} unchanged;"
-            f" {' and '.join(counts)} {verb}."
-        )
+        write(f"{report.counts()}.")
         for heading, lines in report.sections():
             write(f"{heading} ({lines.total}):")
             for line in lines.kept[:MOST_LINES]:
                 write(f"  {_printable(line)}")
             if lines.total > MOST_LINES:
                 write(f"  … and {lines.total - MOST_LINES} more")
+
+
+def pause() -> None:
+    """Wait until it is time to look at a live store again."""
+    time.sleep(FOLLOW_S)
 
 
 def _printable(line: str) -> str:
