@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from django.db import connection
 
-from sessions_app import event_index, listing, state
+from sessions_app import event_index, listing, state, unindexed
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait
 from sessions_app.query import Vocabulary
 
@@ -36,7 +36,7 @@ _KEYS = _NAMES.format(table="sessions_app_statevalue", column="key_id", fixed="s
 
 
 def known(texts: Iterable[str] = ()) -> Vocabulary:
-    """Return the names that the store knows, as far as it is indexed, and which of some texts are ids. Eight queries.
+    """Return the names that the store knows, as far as it is indexed, and which of some texts are ids. Nine queries.
 
     Two more for each text that could be an id.
     """
@@ -50,6 +50,7 @@ def known(texts: Iterable[str] = ()) -> Vocabulary:
         tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST]),
         keys=keys,
         ids=_ids(texts),
+        is_whole=not unindexed.sessions().exists(),
     )
 
 

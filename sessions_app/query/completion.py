@@ -29,6 +29,7 @@ class Vocabulary:
     Attributes:
         keys: keys of the state with their prefixes.
         ids: texts that are ids of events or invocations, each with the name of the term that finds it.
+        is_whole: whether everything that was written is in the indexes that tools, authors and keys are read from.
     """
 
     apps: Sequence[str] = ()
@@ -38,6 +39,7 @@ class Vocabulary:
     tags: Sequence[str] = ()
     keys: Sequence[str] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
+    is_whole: bool = True
 
     def of(self, name: str) -> Sequence[str]:
         """Return the values that a term of this name may have."""

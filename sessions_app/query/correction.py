@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -12,6 +12,9 @@ from sessions_app.query.terms import Field, Query, StateTerm, Term, When, Word, 
 
 NAMED = ("app", "user", "tool", "author", "tag", "key")
 """Terms whose values are names that the store knows."""
+
+INDEXED = ("tool", "author", "key")
+"""Those of which it knows as many as the indexes have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +35,16 @@ def unknown(query: Query, known: Vocabulary) -> list[Remark]:
         kind, name = wanted
         names = known.of(kind)
         if name not in names:
-            remarks.append(_remark(query, position, kind, name, names))
+            remarks.append(_remark(query, position, kind, name, known))
     return remarks
 
 
 def named(query: Query, known: Vocabulary) -> list[Remark]:
-    """Return what is to be said of the words in a query that are names or ids: which terms find what is called so."""
+    """Return what is to be said of parts of a query that are names or ids: which terms find what is called so."""
     return [
-        Remark(f"{term.text[:80]!r} is {what}.", _with(query, position, meant))
+        Remark(f"{name[:80]!r} is {what}.", _with(query, position, meant))
         for position, term in enumerate(query.terms)
-        if isinstance(term, Word)
-        for what, meant in _called(term, known)
+        for name, what, meant in _called(term, known)
     ]
 
 
@@ -52,20 +54,26 @@ _KINDS = {
     "tool": "a tool",
     "author": "an author of events",
     "tag": "a tag",
+    "is": "what a session may be",
+    "kind": "a kind of event",
 }
 
 
-def _called(word: Word, known: Vocabulary) -> Iterator[tuple[str, Term]]:
-    """Yield what a word is the name of, and the term that finds it."""
-    text = word.text
-    if name := known.ids.get(text):
-        yield f"the id of an {name}", Field(name, text, negated=word.negated)
-    for name, what in _KINDS.items():
-        if spelled(name, text) in known.of(name):
-            yield what, Field(name, spelled(name, text), negated=word.negated)
+def _called(term: Term, known: Vocabulary) -> Iterator[tuple[str, str, Term]]:
+    """Yield names that a term holds, what has that name, and the term that finds it."""
+    if isinstance(term, StateTerm):
+        return
+    text = term.text if isinstance(term, Word) else f"{term.name}:{term.value}"
     if text in known.keys:
         scope, key = state.scope_of(text)
-        yield "a key of the state", StateTerm(scope, key, when=When.EVER, negated=word.negated)
+        yield text, "a key of the state", StateTerm(scope, key, when=When.EVER, negated=term.negated)
+    if isinstance(term, Field):
+        return
+    if name := known.ids.get(text):
+        yield text, f"the id of an {name}", Field(name, text, negated=term.negated)
+    for name, what in _KINDS.items():
+        if spelled(name, text) in known.of(name):
+            yield text, what, Field(name, spelled(name, text), negated=term.negated)
 
 
 def _with(query: Query, position: int, term: Term) -> str:
@@ -82,9 +90,11 @@ def _name_in(term: Term) -> tuple[str, str] | None:
     return None
 
 
-def _remark(query: Query, position: int, kind: str, name: str, names: Iterable[str]) -> Remark:
-    close = get_close_matches(name, list(names), 1)
+def _remark(query: Query, position: int, kind: str, name: str, known: Vocabulary) -> Remark:
+    close = get_close_matches(name, known.of(kind), 1)
     what = "No state has a key" if kind == "key" else f"No session has the {kind}"
+    if kind in INDEXED and not known.is_whole:
+        what = f"Search, which has yet to read some sessions, knows no {kind}"
     message = f"{what} {name[:80]!r}"
     if not close:
         return Remark(f"{message}.")

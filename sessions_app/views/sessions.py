@@ -111,7 +111,7 @@ def _remarks(request: HttpRequest, query: Query) -> list[tuple[str, str, str]]:
     if query.is_empty:
         return []
     known = vocabulary.known(word.text for word in query.words)
-    found = [*unknown(query, known), *named(query, known)]
+    found = [*named(query, known), *unknown(query, known)]
     return [(remark.message, remark.suggestion, _meant(request, remark.suggestion)) for remark in found]
 
 

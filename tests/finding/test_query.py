@@ -270,7 +270,19 @@ def test_words_that_are_names_or_ids_are_told_with_the_terms_that_find_what_is_c
     assert meant('"user:tier"') == ["user:tier ever"]
     assert meant("e-12") == ["invocation:e-12"]
     assert "the id of an invocation" in named(parse("e-12"), known)[0].message
-    assert meant("tool:look nothing") == []
+    assert meant("user:tier") == ["user:tier ever"]
+    assert meant("a pinned b") == ["a is:pinned b"]
+    assert meant("tool:look nothing user:tier = 3") == []
+
+
+def test_of_names_that_search_may_not_have_read_yet_nothing_is_denied():
+    known = Vocabulary(apps=["weather"], tools=["look"], is_whole=False)
+    tool, app = unknown(parse("tool:lok app:wether"), known)
+    assert (
+        tool.message
+        == "Search, which has yet to read some sessions, knows no tool 'lok': did you mean 'look'?"
+    )
+    assert app.message.startswith("No session has the app 'wether'")
 
 
 def test_days_are_days_in_utc_and_spans_count_back_from_now():
