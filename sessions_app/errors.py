@@ -37,6 +37,13 @@ class InvalidBody(BadInput):
         self.errors = errors
 
 
+class Forbidden(DevUIError):
+    """What is asked for is nothing that DevUI does, whoever asks."""
+
+    status = 403
+    code = "forbidden"
+
+
 class NotFound(DevUIError):
     """The object named does not exist."""
 

@@ -58,7 +58,14 @@ class Segment:
         return value.replace("%", "%25").replace("/", "%2F")
 
 
+class Rest(Segment):
+    """Path converter of a name at the end of a path: it may hold slashes, as the names of artifacts do."""
+
+    regex = ".+"
+
+
 register_converter(Segment, "seg")
+register_converter(Rest, "rest")
 
 
 def seg_reverse(name: str, **kwargs: Any) -> str:
@@ -94,14 +101,26 @@ def upstream_path(app_name: str, user_id: str, session_id: str | None = None) ->
     Raises:
         BadInput: an id holds one.
     """
-    ids = {"app": app_name, "user": user_id} | ({} if session_id is None else {"session": session_id})
-    for name, value in ids.items():
-        if "/" in value or value in {"", ".", ".."}:
-            raise BadInput(
-                f"ADK's own server, which answers this, cannot be asked for the {name} {value!r}: its paths cannot"
-                " hold this id.",
-                hint="Choose an id without a slash. A session without events can be created, unless another service"
-                " keeps the sessions.",
-            )
-    path = f"/apps/{quote(app_name, safe='')}/users/{quote(user_id, safe='')}/sessions"
-    return path if session_id is None else f"{path}/{quote(session_id, safe='')}"
+    path = f"/apps/{_upstream('app', app_name)}/users/{_upstream('user', user_id)}/sessions"
+    return path if session_id is None else f"{path}/{_upstream('session', session_id)}"
+
+
+def upstream_dev_path(app_name: str, *parts: str) -> str:
+    """Return a development path of an app at ADK's server.
+
+    Raises:
+        BadInput: a part holds a slash.
+    """
+    ids = (_upstream("id", part) for part in parts)
+    return "/".join((f"/dev/apps/{_upstream('app', app_name)}", *ids))
+
+
+def _upstream(name: str, value: str) -> str:
+    if "/" in value or value in {"", ".", ".."}:
+        raise BadInput(
+            f"ADK's own server, which answers this, cannot be asked for the {name} {value!r}: its paths cannot"
+            " hold this id.",
+            hint="Choose an id without a slash. A session without events can be created, unless another service"
+            " keeps the sessions.",
+        )
+    return quote(value, safe="")

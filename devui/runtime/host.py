@@ -9,18 +9,19 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
 from fastapi import FastAPI
-from google.adk.agents.run_config import RunConfig
+from google.adk import cli
 from google.adk.apps.app import App
 from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
 from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 
-from devui.runtime import services
-from devui.runtime._adk import ManagedServer, Node, StreamingMode, load_as_adk_web_does
-from devui.runtime.config import RuntimeConfig, RuntimeOptions
+from devui.runtime import run_config, services
+from devui.runtime._adk import ManagedServer, Node, load_as_adk_web_does
+from devui.runtime.config import RuntimeConfig
 from devui.runtime.describe import describe
 from devui.runtime.evals import EvalRuns
 from devui.runtime.loading import AgentSource, describe_failure
@@ -32,6 +33,8 @@ from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.importers.databases import without_password
 from sessions_app.models import Run
 from sessions_app.realms import refuse_kept
+
+FRONT_END = Path(cli.__file__).parent / "browser"
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +71,7 @@ class RuntimeHost:
             lifespan=self._lifespan,
             otel_to_cloud=self.config.options.otel_to_cloud,
             bind_host="127.0.0.1",
+            web_assets_dir=str(FRONT_END) if FRONT_END.is_dir() else None,  # else ADK has no `build_graph`
         )
 
     @asynccontextmanager
@@ -161,7 +165,7 @@ class RuntimeHost:
             refuse_kept(live.session)
             await self.runs.check_place(live.session)
             runner = await self._runner_of(live.session.realm)
-            await runner.run_queued(live, request, run_config(request, self.config.options))
+            await runner.run_queued(live, request, run_config.run_config(request, self.config.options))
         except asyncio.CancelledError:
             await self.runs.finish(live, Run.Status.CANCELLED)
         except Exception as error:
@@ -226,24 +230,10 @@ class RuntimeHost:
         task.add_done_callback(self._tasks.discard)
 
 
-def run_config(request: dict[str, Any], options: RuntimeOptions) -> RunConfig:
-    """Return ADK's RunConfig of what the console asked for.
-
-    Raises:
-        ValidationError: a field of `run_config` does not exist or cannot have this value.
-    """
-    defaults = {} if options.max_llm_calls is None else {"max_llm_calls": options.max_llm_calls}
-    mode = StreamingMode.SSE if request.get("streaming") else StreamingMode.NONE
-    given = {**defaults, "streaming_mode": mode, **(request.get("run_config") or {})}
-    if request.get("custom_metadata"):
-        given["custom_metadata"] = request["custom_metadata"]
-    return RunConfig.model_validate(given)
-
-
 def _described(root: Node, app: App | None, app_name: str) -> dict[str, Any]:
     """Return the description of an agent. One that cannot be described can be run all the same."""
     try:
-        return describe(root, app, app_name)
+        return {**describe(root, app, app_name), "run_config": run_config.schema()}
     except Exception:
         log.exception("Agent %r cannot be described.", app_name)
         return {"name": root.name, "type": type(root).__name__, "description": root.description}

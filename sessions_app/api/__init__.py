@@ -5,10 +5,12 @@ ADK's paths answer as `adk api_server` does (`google/adk/cli/api_server.py`): pa
 on to ADK's server in the app's runtime process.
 """
 
-from sessions_app.api import expiry
+from sessions_app.api import declined, expiry, upstream
 from sessions_app.api.adk import router as adk
 from sessions_app.api.v1 import router as v1
 
+adk.add_router("", upstream.router)
+adk.add_router("", declined.router)
 v1.add_router("", expiry.router)
 
 __all__ = ["adk", "v1"]

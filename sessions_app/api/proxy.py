@@ -22,6 +22,9 @@ from sessions_app.runs.client import provider
 
 PASSED_ON = ("Content-Type", "Accept", "Traceparent", "Tracestate")
 EVENT_STREAM = "text/event-stream"
+STREAMS = (EVENT_STREAM, "text/plain")
+"""What is sent on as it comes. ADK's server sends the output of its tests as text."""
+
 FRAME_END = b"\n\n"
 
 CODES = {
@@ -57,7 +60,7 @@ async def forward(request: HttpRequest, app_name: str, path: str) -> HttpRespons
         async with AsyncExitStack() as stack:
             opening = client.open(request.method or "POST", path, headers=headers, content=request.body)
             upstream = await stack.enter_async_context(opening)
-            if upstream.headers.get("content-type", "").startswith(EVENT_STREAM):
+            if upstream.is_success and upstream.headers.get("content-type", "").startswith(STREAMS):
                 return _streamed(upstream, stack.pop_all())
             return _in_full(upstream.status_code, await upstream.aread())
     except httpx.TransportError as error:
@@ -100,7 +103,10 @@ async def _frames(upstream: httpx.Response, closing: AsyncExitStack) -> AsyncIte
                 yield chunk
     except (httpx.TransportError, RuntimeUnavailable) as error:
         why = error if isinstance(error, RuntimeUnavailable) else _died()
-        yield (b"" if end == FRAME_END else FRAME_END) + _error_frame(why)
+        if upstream.headers["content-type"].startswith(EVENT_STREAM):
+            yield (b"" if end == FRAME_END else FRAME_END) + _error_frame(why)
+        else:
+            yield f"\n{why.message} {why.hint}\n".encode()
 
 
 def _error_frame(error: RuntimeUnavailable) -> bytes:

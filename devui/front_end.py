@@ -1,0 +1,141 @@
+"""ADK's own front end under `/dev-ui/`, from the `google-adk` package that is installed.
+
+Nothing of it is copied: its files are served as they are. Only its first page is changed on the way, so that it
+loads nothing from other hosts and its content security policy can be narrow.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import mimetypes
+import re
+from functools import cache
+from pathlib import Path
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from sessions_app.errors import NotFound
+
+INDEX = "index.html"
+HASHED = re.compile(r"-[A-Z0-9]{8}\.\w+$")
+"""Names that change with their content."""
+
+FOREIGN_LINK = re.compile(r'\s*<link[^>]*href="https?:[^>]*>')
+FOREIGN_FONT = re.compile(r"@font-face\s*\{[^}]*url\(https?:[^}]*\}")
+LATE_STYLES = re.compile(r"""\s+media="print"\s+onload="[^"]*\"""")
+"""What of the first page asks other hosts, and the handler by which it takes its styles late."""
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "base-uri 'self'",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "img-src 'self' data: blob:",
+        "media-src 'self' data: blob:",
+        "script-src 'self' 'wasm-unsafe-eval'",
+        "style-src 'self' 'unsafe-inline'",
+        "worker-src 'self'",
+    )
+)
+"""Everything from here. Its graphs are drawn by WebAssembly; its libraries write styles into the page."""
+
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+def folder() -> Path | None:
+    """Return where the installed package keeps its front end; None: it has none. ADK is not imported for it."""
+    found = importlib.util.find_spec("google.adk")
+    if found is None or not found.submodule_search_locations:
+        return None
+    browser = Path(next(iter(found.submodule_search_locations))) / "cli" / "browser"
+    return browser if (browser / INDEX).is_file() else None
+
+
+@require_safe
+def redirect(request: HttpRequest) -> HttpResponse:
+    """Lead to the first page, whose addresses are relative to a folder."""
+    query = request.META.get("QUERY_STRING", "")
+    return HttpResponseRedirect(reverse("front-end") + (f"?{query}" if query else ""))
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """Return the first page, with a policy of its own.
+
+    Raises:
+        NotFound: the installed package has no front end.
+    """
+    headers = {
+        "Content-Security-Policy": POLICY,
+        "Cache-Control": "no-store",
+        # A login in a window of its own comes back here and tells the window that opened it.
+        "Cross-Origin-Opener-Policy": "unsafe-none",
+    }
+    return HttpResponse(_first_page(), headers=headers)
+
+
+@require_safe
+def runtime_config(request: HttpRequest) -> HttpResponse:
+    """Return where the server is. Under a path the address is whole: the front end makes sockets' of it."""
+    root = reverse("home").rstrip("/")
+    told = {"backendUrl": request.build_absolute_uri(root) if root else "", "telemetry": False}
+    return JsonResponse(told, headers={"Cache-Control": "no-store"})
+
+
+@require_safe
+def logo(request: HttpRequest) -> HttpResponse:
+    """Return the logo in place of ADK's: none."""
+    return JsonResponse({"logo_text": None, "logo_image_url": None})
+
+
+@require_safe
+def file(request: HttpRequest, name: str) -> HttpResponse:
+    """Return a file of the front end.
+
+    Raises:
+        NotFound: it has no such file.
+    """
+    path = _files().get(name)
+    if path is None:
+        raise NotFound(f"ADK's front end has no file {name!r}.", hint="It begins at /dev-ui/.")
+    response = HttpResponse(path.read_bytes(), content_type=_type_of(path))
+    fixed = "public, max-age=31536000, immutable" if HASHED.search(name) else "no-cache"
+    response.headers["Cache-Control"] = fixed
+    return response
+
+
+@cache
+def _first_page() -> str:
+    """Return the first page without what it would load from elsewhere."""
+    found = _files().get(INDEX)
+    if found is None:
+        raise NotFound(
+            "The installed google-adk has no front end.", hint="Install google-adk from its wheel on PyPI."
+        )
+    page = found.read_text(encoding="utf-8")
+    for left_out in (FOREIGN_LINK, FOREIGN_FONT, LATE_STYLES):
+        page = left_out.sub("", page)
+    return page
+
+
+@cache
+def _files() -> dict[str, Path]:
+    """Return the files by their names in addresses: nothing else can be asked for."""
+    root = folder()
+    if root is None:
+        return {}
+    return {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
+
+
+def _type_of(path: Path) -> str:
+    return TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"

@@ -1,0 +1,80 @@
+"""ADK's paths that DevUI answers with a refusal, or with nothing: what it leaves to `adk` itself."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+from pydantic import BaseModel
+
+from sessions_app.api import bodies
+from sessions_app.errors import BadInput, Forbidden
+
+DEV = "/dev/apps/{seg:app_name}"
+CONSENT_HEADER = "X-ADK-Telemetry-Request"
+
+router = Router()
+
+
+class Consent(BaseModel):
+    """Body of an answer to ADK's question whether use may be reported to Google."""
+
+    telemetry: bool
+
+
+@router.get("/config/telemetry")
+async def telemetry(request: HttpRequest) -> dict[str, bool]:
+    """Tell that nothing is reported to anybody, so that ADK's front end does not ask."""
+    return {"telemetry": False}
+
+
+@router.post("/config/telemetry")
+async def set_telemetry(request: HttpRequest) -> dict[str, bool]:
+    """Take an answer to the question whether use may be reported; nothing is, whatever it says."""
+    if request.headers.get(CONSENT_HEADER) != "true":
+        raise BadInput("Forbidden: missing required security header", hint=f"Send `{CONSENT_HEADER}: true`.")
+    bodies.shaped(bodies.parse(request), Consent)
+    return {"telemetry": False}
+
+
+@router.get(DEV + "/builder")
+async def builder(request: HttpRequest, app_name: str) -> HttpResponse:
+    """Return no YAML: to ADK's front end that says that it cannot edit the agent."""
+    return HttpResponse("", content_type="text/plain; charset=utf-8")
+
+
+@router.post(DEV + "/builder/save")
+async def save_agent(request: HttpRequest, app_name: str) -> None:
+    """Refuse to write an agent."""
+    raise _builds_nothing()
+
+
+@router.post(DEV + "/builder/cancel")
+async def cancel_agent(request: HttpRequest, app_name: str) -> None:
+    """Refuse to throw a draft of an agent away: there are none."""
+    raise _builds_nothing()
+
+
+@router.get(DEV + "/deploy/defaults")
+async def deploy_defaults(request: HttpRequest, app_name: str) -> None:
+    """Refuse to say how an agent would be deployed."""
+    raise _deploys_nothing()
+
+
+@router.post(DEV + "/deploy/{seg:target}")
+async def deploy(request: HttpRequest, app_name: str, target: str) -> None:
+    """Refuse to deploy an agent."""
+    raise _deploys_nothing()
+
+
+def _builds_nothing() -> Forbidden:
+    return Forbidden(
+        "DevUI does not write agents: it runs what is in their folder.",
+        hint="Edit the agent's files, or build it with `adk web`; the next run uses what they say then.",
+    )
+
+
+def _deploys_nothing() -> Forbidden:
+    return Forbidden(
+        "DevUI does not deploy agents.",
+        hint="Use `adk deploy agent_engine`, `adk deploy cloud_run` or `adk deploy gke`.",
+    )
