@@ -61,8 +61,8 @@ VALUED_SIGNALS = frozenset({"transferToAgent", "rewindBeforeInvocationId", "rout
 class Summary(dict[str, Any]):
     """What `wire.summarise` kept of an event.
 
-    What it has nothing of reads as None: a row asks for a dozen things that most events lack, and a failing lookup costs
-    a template a hundred times as much as one that succeeds.
+    What it has nothing of reads as None: a row asks for a dozen things that most events lack, and a lookup that fails
+    costs a template many times as much as one that succeeds.
     """
 
     def __missing__(self, name: str) -> None:

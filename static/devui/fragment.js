@@ -14,11 +14,16 @@ export async function fetchPart(url, target, purpose = target) {
     const response = await fetch(url, { headers, signal: control.signal });
     const text = await response.text();
     if (response.ok) return text;
-    showError(...errorOf(text, response.status));
+    if (isToBeTold(response.status, text)) showError(...errorOf(text, response.status));
   } catch (error) {
     if (error.name !== "AbortError") showError("The server cannot be reached.", "Is it still running?");
   }
   return null;
+}
+
+/** Let the page have its say first: what it tells by itself is not told as an error. */
+function isToBeTold(status, text) {
+  return document.dispatchEvent(new CustomEvent("part:refused", { cancelable: true, detail: { status, text } }));
 }
 
 /** Return a function that calls `work` at most once in `wait` milliseconds, the last time too. */

@@ -3,9 +3,11 @@
 const FIRST_WAIT = 400;
 const LONGEST_WAIT = 10_000;
 const SILENCE = 45_000;
+/** Why a session's line is closed for good when there is no such session any more. */
+export const GONE = "deleted";
 const REFUSALS = new Map([
   [4400, "the server did not accept the cursor"],
-  [4404, "the session is gone"],
+  [4404, GONE],
 ]);
 
 /** A live connection. States: connecting, live, offline (will try again), refused (will not). */

@@ -1,5 +1,6 @@
 // The rows on the page: put in by what they are, each event once, calls beside their results, and taken out at the ends.
 
+import { leadOn } from "./lanes.js";
 import { showTimes } from "./times.js";
 
 export const list = () => document.getElementById("events");
@@ -24,10 +25,12 @@ export function parse(html) {
 /** Put what the server rendered of later events below the rows, up to `end`; return the rows that are new. */
 export function addBelow(fresh, end) {
   const added = prepare(fresh);
+  const came = added.flatMap((row) => [...row.querySelectorAll(".event")]);
   list().append(...groupsOf(fresh));
   list().dataset.last = end;
   if (!first()) list().dataset.first = 1;
   tidy(added);
+  leadOn(came);
   return added;
 }
 

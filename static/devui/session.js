@@ -6,7 +6,7 @@ import "./console.js";
 import { atMostEvery, fetchPart } from "./fragment.js";
 import "./inspector.js";
 import { declare } from "./keys.js";
-import { Live } from "./live.js";
+import { GONE, Live } from "./live.js";
 import * as rail from "./rail.js";
 import * as selection from "./selection.js";
 import * as timeline from "./timeline.js";
@@ -48,6 +48,7 @@ function showState(name, why) {
   const shown = isPaused && name === "live" ? "paused" : name;
   state.dataset.live = shown;
   state.querySelector("[data-connection]").textContent = why || WORDS[shown];
+  if (why === GONE) showGone();
 }
 
 const HANDLERS = {
@@ -71,7 +72,7 @@ const HANDLERS = {
   },
   title: ({ name }) => showName(name),
   reset: openEnd,
-  gone: () => live.refuse("the session is gone"),
+  gone: () => live.refuse(GONE),
 };
 
 function showName(name) {
@@ -82,6 +83,36 @@ function showName(name) {
   title = `${name} · DevUI`;
   document.title = isActive ? `● ${title}` : title;
 }
+
+/* --- A session that is deleted while it is looked at: it is said once, calmly, with the way back --- */
+
+let isGone = false;
+
+async function showGone() {
+  if (isGone) return;
+  isGone = true;
+  page.toggleAttribute("data-gone", true);
+  const headers = { "HX-Request": "true", "HX-Target": "gone" };
+  const answer = await fetch(page.dataset.self, { headers }).catch(() => null);
+  if (answer?.ok) {
+    location.reload(); // it has come back meanwhile
+    return;
+  }
+  const notice = document.getElementById("gone");
+  notice.innerHTML = answer?.status === 404 ? await answer.text() : "This session was deleted.";
+  showTimes(notice);
+}
+
+/** What a page asks of a session that is gone is refused, and needs no other word. */
+document.addEventListener("part:refused", (event) => {
+  const { status, text } = event.detail;
+  if (status !== 404 || !(isGone || text.includes('data-code="session_not_found"'))) return;
+  event.preventDefault();
+  live.refuse(GONE);
+});
+addEventListener("htmx:responseError", (event) => {
+  if (isGone && event.detail.xhr.status === 404) event.stopPropagation();
+}, true);
 
 let wantedBoard = "";
 

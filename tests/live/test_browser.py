@@ -7,7 +7,7 @@ import time
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from sessions_app import writes
+from sessions_app import deletion, writes
 from sessions_app.live import bell
 from sessions_app.models import Run
 from sessions_app.runs import client, rows
@@ -184,10 +184,45 @@ def test_a_deleted_session_is_said_and_not_asked_for_again(open_page, story):
     page = open_page(story, line=line)
     page.clock.install()
     writes.delete_session(story.key)
-    expect(page.locator("[data-connection]")).to_have_text("the session is gone")
+    expect(page.locator("[data-connection]")).to_have_text("deleted")
+    expect(page.locator("#gone")).to_contain_text("This session was deleted")
     page.clock.fast_forward(60_000)
-    expect(page.locator("[data-connection]")).to_have_text("the session is gone")
+    expect(page.locator("[data-connection]")).to_have_text("deleted")
     assert line.calls == 1
+
+
+def test_a_session_deleted_while_it_is_read_is_said_once_and_can_be_had_back(open_page, long_story):
+    page = open_page(long_story)
+    deletion.delete([long_story.pk])
+    expect(page.locator("#gone .notice")).to_contain_text("can come back")
+    with page.expect_response("**/?event=e129"):
+        event(page, 129).click()
+    page.keyboard.press("j")
+    expect(event(page, 130)).to_have_attribute("aria-current", "true")
+    expect(page.locator("#gone .notice")).to_have_count(1)
+    expect(page.locator(".toast")).to_have_count(0)
+    expect(page.locator("#message")).to_be_hidden()
+    page.get_by_role("button", name="Bring it back").click()
+    expect(page.locator("[data-live=live]")).to_be_visible()
+    expect(event(page, 130)).to_be_visible()
+
+
+LINES = """() => [...document.querySelectorAll("#events .event")].map((event) => [...event.querySelectorAll("line")]
+    .map((line) => `${line.getAttribute("class")} ${line.getAttribute("y1")} ${line.getAttribute("y2")}`).sort())"""
+
+
+@pytest.mark.soak
+def test_lanes_of_rows_that_came_live_are_those_of_the_page_read_anew(open_page, story):
+    story.says("a", author="root")
+    story.says("b", author="left")
+    page = open_page(story)
+    for number, author in enumerate(["right", "right", "left", "root", "right"], start=3):
+        story.says("c", author=author)
+        expect(event(page, number)).to_be_visible()
+    live = page.evaluate(LINES)
+    page.reload()
+    expect(event(page, 7)).to_be_visible()
+    assert page.evaluate(LINES) == live
 
 
 def test_selecting_an_event_says_so_in_the_address_and_back_works(open_page, long_story):

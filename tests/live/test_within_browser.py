@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from sessions_app.timeline import within
 from tests.live.windows import event
 from tests.timeline.story import Story
 
@@ -54,6 +55,33 @@ def test_a_search_counts_marks_and_leads_from_hit_to_hit(open_page, told):
     expect(found(page)).to_have_text("1 of 4 hits")
     page.keyboard.press("Shift+N")
     expect(page.locator("#inspector-title")).to_contain_text("event 200")
+
+
+def test_each_press_counts_however_fast_they_come(open_page, story):
+    for number in range(1, 101):
+        story.says("needle" if number % 2 == 0 else "hay")
+    page = open_page(story, "?q=needle&seq=2")
+    expect(found(page)).to_have_text("1 of 50 hits")
+    page.evaluate(
+        "presses => { for (const key of presses) document.body.dispatchEvent("
+        "new KeyboardEvent('keydown', { key, shiftKey: key === 'N', bubbles: true, cancelable: true })) }",
+        ["n"] * 33 + ["N"] * 3,
+    )
+    expect(found(page)).to_have_text("31 of 50 hits")
+    expect(page.locator("#inspector-title")).to_contain_text("event 62")
+
+
+def test_a_long_search_counts_on_by_itself_and_goes_to_hits_it_has_not_counted(open_page, told, monkeypatch):
+    monkeypatch.setattr(within, "STRETCH", 10)
+    monkeypatch.setattr(within, "LOOK_S", 0.0)
+    page = open_page(told, "?q=needle&seq=60")
+    expect(found(page)).to_have_text("4 hits")
+    page.locator("body").press("n")
+    expect(page.locator("#inspector-title")).to_contain_text("event 100")
+    page.locator("body").press("Shift+N")
+    expect(page.locator("#inspector-title")).to_contain_text("event 50")
+    page.get_by_label("only hits").check()
+    expect(page.locator("#events [data-seq]")).to_have_count(4)
 
 
 def test_on_a_narrow_screen_hits_are_gone_through_in_the_timeline(open_page, told):
