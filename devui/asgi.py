@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any, cast
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
 
@@ -18,10 +19,11 @@ from django.urls import path, re_path  # noqa: E402 - after Django is set up
 from devui.limits import BodyLimit  # noqa: E402 - after Django is set up
 from devui.origins import SameOriginSockets  # noqa: E402 - after Django is set up
 from evals_app.live import websocket_urlpatterns as eval_sockets  # noqa: E402 - after Django is set up
+from sessions_app.api.live import run_live  # noqa: E402 - after Django is set up
 from sessions_app.live.routing import websocket_urlpatterns as session_sockets  # noqa: E402 - after Django is set up
 from sessions_app.paths import RawPathSegments  # noqa: E402 - after Django is set up
 
-sockets = URLRouter([*session_sockets, *eval_sockets])
+sockets = URLRouter([*session_sockets, *eval_sockets, path("run_live", cast(Any, run_live))])
 prefix = settings.DEVUI_URL_PREFIX.strip("/")
 """Proxies differ: some pass the path on as it came, some without the prefix. Both reach the sockets."""
 
@@ -30,7 +32,8 @@ application = RawPathSegments(
         {
             "http": BodyLimit(django_application, settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
             "websocket": SameOriginSockets(
-                URLRouter([path(f"{prefix}/", sockets), path("", sockets), re_path("", WebsocketDenier())])
+                URLRouter([path(f"{prefix}/", sockets), path("", sockets), re_path("", WebsocketDenier())]),
+                for_programs={"/run_live", f"/{prefix}/run_live"},
             ),
         }
     )

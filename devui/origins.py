@@ -9,7 +9,7 @@ ALLOWED_HOSTS.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -84,25 +84,27 @@ class SameOriginSockets:
     opens.
 
     Channels' validator accepts every port of a known host; here the Origin must be the server's own or an
-    allowed one. A handshake without an Origin is refused: scripts send one.
+    allowed one. A handshake without an Origin is refused, because scripts send one, except at the paths of
+    `for_programs`, which other programs than browsers use too.
     """
 
-    def __init__(self, app: AsgiApp) -> None:
+    def __init__(self, app: AsgiApp, for_programs: Collection[str] = ()) -> None:
         self.app = app
+        self.for_programs = for_programs
 
     async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         """Pass the socket on, or deny the handshake (403)."""
         app = self.app if self._may_open(scope) else WebsocketDenier()
         await app(scope, receive, send)
 
-    @staticmethod
-    def _may_open(scope: Mapping[str, Any]) -> bool:
+    def _may_open(self, scope: Mapping[str, Any]) -> bool:
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope.get("headers", []):
             headers.setdefault(name.lower(), []).append(value)
         hosts, origins = headers.get(b"host", []), headers.get(b"origin", [])
-        if len(hosts) != 1 or len(origins) != 1:
+        if len(hosts) != 1 or len(origins) > 1 or not is_known_host(host := hosts[0].decode("latin-1")):
             return False
-        host, origin = hosts[0].decode("latin-1"), origins[0].decode("latin-1")
+        if not origins:
+            return scope.get("path") in self.for_programs
         scheme = "https" if scope.get("scheme") in {"wss", "https"} else "http"
-        return is_known_host(host) and not is_foreign(origin, scheme, host)
+        return not is_foreign(origins[0].decode("latin-1"), scheme, host)

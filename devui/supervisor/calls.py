@@ -10,9 +10,11 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from devui.supervisor.child import Child
-from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.errors import BadInput, DevUIError, RuntimeUnavailable
 from sessions_app.runs.client import Frame
 
 DEATH_S = 0.5
@@ -64,7 +66,7 @@ async def open_stream(
         RuntimeUnavailable: the process died, also while the answer is read.
     """
     kept = {name: value for name, value in headers.items() if name.lower() not in OWN_HEADERS}
-    url = child.http.base_url.copy_with(raw_path=quote(path, safe="/%?&=:@!$'()*+,;~-._").encode())
+    url = child.http.base_url.copy_with(raw_path=_quoted(path).encode())
     request = child.http.build_request(method, url, headers=kept, content=content)
     async with _explained(child):
         response = await child.http.send(request, stream=True)
@@ -72,6 +74,61 @@ async def open_stream(
             yield response
         finally:
             await response.aclose()
+
+
+class Socket:
+    """An open socket to ADK's server (`sessions_app.runs.client.RuntimeSocket`)."""
+
+    def __init__(self, child: Child, connection: ClientConnection) -> None:
+        self.closed: tuple[int, str] | None = None
+        self._child = child
+        self._connection = connection
+
+    async def send(self, message: str | bytes) -> None:
+        """Send a message. One to a socket that is closed is lost."""
+        with suppress(ConnectionClosed):
+            await self._connection.send(message)
+
+    async def messages(self) -> AsyncIterator[str | bytes]:
+        """Yield what the server sends until it closes the socket.
+
+        Raises:
+            RuntimeUnavailable: the process died.
+        """
+        try:
+            while True:
+                yield await self._connection.recv()
+        except ConnectionClosed as closed:
+            if closed.rcvd is None:
+                raise await _explanation(self._child) from closed
+            self.closed = closed.rcvd.code, closed.rcvd.reason
+
+
+@asynccontextmanager
+async def open_socket(child: Child, path: str) -> AsyncIterator[Socket]:
+    """Open a socket to ADK's server. `path` is percent-encoded, with its query.
+
+    Raises:
+        BadInput: the server refuses it.
+        RuntimeUnavailable: the process died before it answered.
+    """
+    with child.used():
+        if not child.is_alive:
+            raise _gone(child)
+        connection = child.connect(_quoted(path))
+        try:
+            opened = await connection
+        except InvalidStatus as refusal:
+            raise BadInput(
+                f"ADK's own server refuses the socket ({refusal.response.status_code}).",
+                hint="Name app_name, user_id and session_id in the query; modalities are TEXT, AUDIO or VIDEO.",
+            ) from refusal
+        except (OSError, InvalidHandshake, ConnectionClosed) as error:
+            raise await _explanation(child) from error
+        try:
+            yield Socket(child, opened)
+        finally:
+            await opened.close()
 
 
 async def frames(child: Child, run_id: str, after: int) -> AsyncIterator[Frame]:
@@ -98,9 +155,19 @@ async def _explained(child: Child) -> AsyncIterator[None]:
         try:
             yield
         except httpx.TransportError as error:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(child.exited.wait(), DEATH_S)
-            raise _gone(child) from error
+            raise await _explanation(child) from error
+
+
+async def _explanation(child: Child) -> RuntimeUnavailable:
+    """Return why a process does not answer, when its end has had the time to become known."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(child.exited.wait(), DEATH_S)
+    return _gone(child)
+
+
+def _quoted(path: str) -> str:
+    """Return a path that is percent-encoded already without what cannot stand in a request's first line."""
+    return quote(path, safe="/%?&=:@!$'()*+,;~-._")
 
 
 def _gone(child: Child) -> RuntimeUnavailable:

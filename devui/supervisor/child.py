@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from websockets.asyncio.client import connect
+
 from devui.runtime.config import TOKEN_HEADER, RuntimeConfig, RuntimeOptions
 from devui.supervisor.output import LineSink, Output
 from devui.supervisor.sockets import Listener
@@ -123,6 +125,10 @@ class Child:
             self.used_at = time.monotonic()
             if not self._requests:
                 self.unused.set()
+
+    def connect(self, path: str) -> connect:
+        """Return a WebSocket to the process, to be opened by `async with`."""
+        return self._listener.connect(path, {TOKEN_HEADER: self.config.token})
 
     async def wait(self) -> None:
         """Return when the process is gone, and end what it started and left behind."""

@@ -16,7 +16,7 @@ from sessions_app import db
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import processes, rows
-from sessions_app.runs.client import Frame
+from sessions_app.runs.client import Frame, RuntimeSocket
 
 if TYPE_CHECKING:
     from devui.supervisor.supervisor import Supervisor
@@ -72,6 +72,18 @@ class AppClient:
             RuntimeUnavailable: the process cannot be reached or died before it answered.
         """
         return self._open(method, path, headers, content)
+
+    @asynccontextmanager
+    async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
+        """Open a socket to ADK's own server in the process.
+
+        Raises:
+            BadInput: the server refuses it.
+            RuntimeUnavailable: the process cannot be reached or died before it answered.
+        """
+        child = await self._supervisor.child(self._app_name)
+        async with calls.open_socket(child, path) as socket:
+            yield socket
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Call one of the process's `/devui/…` endpoints and return its JSON.

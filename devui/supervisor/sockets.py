@@ -10,8 +10,10 @@ import socket
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
+from websockets.asyncio.client import connect, unix_connect
 
 BACKLOG = 1024
 MAX_PATH = 100
@@ -41,6 +43,20 @@ class Listener:
             timeout=httpx.Timeout(None, connect=5.0),
             trust_env=False,
         )
+
+    def connect(self, path: str, headers: dict[str, str]) -> connect:
+        """Return a WebSocket to what will answer on the socket; `async with` opens it, however long that takes."""
+        port = 80 if self.path else self.socket.getsockname()[1]
+        options: dict[str, Any] = {
+            "additional_headers": headers,
+            "compression": None,
+            "open_timeout": None,
+            "ping_interval": None,
+            "max_size": None,
+            "proxy": None,
+        }
+        uri = f"ws://127.0.0.1:{port}{path}"
+        return unix_connect(str(self.path), uri, **options) if self.path else connect(uri, **options)
 
     def close(self) -> None:
         """Close this process's copy. What inherited the socket still listens."""

@@ -24,6 +24,26 @@ Frame = dict[str, Any]
 """
 
 
+class RuntimeSocket(Protocol):
+    """An open socket to ADK's own server in a runtime process.
+
+    Attributes:
+        closed: code and reason by which the server closed it; None before.
+    """
+
+    closed: tuple[int, str] | None
+
+    async def send(self, message: str | bytes) -> None:
+        """Send a message. One to a socket that is closed is lost."""
+
+    def messages(self) -> AsyncIterator[str | bytes]:
+        """Yield what the server sends until it closes the socket.
+
+        Raises:
+            RuntimeUnavailable: the process died.
+        """
+
+
 class RuntimeClient(Protocol):
     """The runtime process of one app."""
 
@@ -46,6 +66,14 @@ class RuntimeClient(Protocol):
         """Open a streamed request to ADK's own server in the process.
 
         Raises:
+            RuntimeUnavailable: the process cannot be reached or died before it answered.
+        """
+
+    def open_socket(self, path: str) -> AbstractAsyncContextManager[RuntimeSocket]:
+        """Open a socket to ADK's own server in the process.
+
+        Raises:
+            BadInput: the server refuses it.
             RuntimeUnavailable: the process cannot be reached or died before it answered.
         """
 

@@ -64,6 +64,15 @@ async def test_a_handshake_that_does_not_say_who_asks_is_denied(headers):
     assert not await opens(headers)
 
 
+async def test_a_program_opens_the_live_socket_without_an_origin_and_no_other():
+    program = [(b"host", b"127.0.0.1:8000")]
+    guarded = SameOriginSockets(echo, for_programs={"/run_live"})
+    assert await opens(program, guarded, path="/run_live")
+    assert not await opens(program, guarded, path="/ws/sessions/1/")
+    assert not await opens([(b"host", b"evil.example")], guarded, path="/run_live")
+    assert not await opens([*program, (b"origin", b"http://evil.example")], guarded, path="/run_live")
+
+
 async def test_an_allowed_origin_opens_a_socket(settings):
     settings.DEVUI_ALLOW_ORIGINS = ["https://ui.example"]
     assert await opens([(b"host", b"127.0.0.1:8000"), (b"origin", b"https://ui.example")])

@@ -1,0 +1,83 @@
+"""ADK's socket `/run_live`: both directions of a live run, passed on to ADK's own server in the app's process.
+
+Messages, codes and reasons of a close are that server's (`google/adk/cli/api_server.py`). What it cannot say itself,
+because there is no such app or its process died, is said in the reason of the close.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+from sessions_app.errors import BadInput, DevUIError, NotFound
+from sessions_app.runs.client import RuntimeSocket, provider
+
+POLICY_VIOLATION = 1008
+INTERNAL_ERROR = 1011
+NO_STATUS = 1005
+REASON_BYTES = 123
+"""Longest reason that a close can carry."""
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Connect a client with an app's process until one of them closes."""
+    await receive()
+    query = scope.get("query_string", b"").decode("latin-1")
+    app_name = parse_qs(query).get("app_name", [os.environ.get("ADK_DEFAULT_APP_NAME", "")])[0]
+    if not app_name:
+        await _close(send, POLICY_VIOLATION, "app_name is required in the query.")
+        return
+    try:
+        client = await provider().client(app_name)
+        async with client.open_socket(f"/run_live?{query}") as upstream:
+            await send({"type": "websocket.accept"})
+            await _connect(upstream, receive, send)
+    except BadInput as error:
+        await _close(send, POLICY_VIOLATION, error.message)
+    except DevUIError as error:
+        await send({"type": "websocket.accept"})
+        code = POLICY_VIOLATION if isinstance(error, NotFound) else INTERNAL_ERROR
+        await _close(send, code, error.message)
+
+
+async def _connect(upstream: RuntimeSocket, receive: Receive, send: Send) -> None:
+    """Pass messages on in both directions. Whoever ends it, the other is told."""
+    listening = asyncio.ensure_future(_listen(upstream, receive))
+    telling = asyncio.ensure_future(_tell(upstream, send))
+    try:
+        await asyncio.wait({listening, telling}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        listening.cancel()
+        telling.cancel()
+        await asyncio.gather(listening, telling, return_exceptions=True)
+
+
+async def _listen(upstream: RuntimeSocket, receive: Receive) -> None:
+    """Pass on what the client sends until it is gone."""
+    while (message := await receive())["type"] == "websocket.receive":
+        text = message.get("text")
+        await upstream.send(message["bytes"] if text is None else text)
+
+
+async def _tell(upstream: RuntimeSocket, send: Send) -> None:
+    """Pass on what the process sends, and how it closes."""
+    try:
+        async for message in upstream.messages():
+            kind = "text" if isinstance(message, str) else "bytes"
+            await send({"type": "websocket.send", kind: message})
+    except DevUIError as error:
+        await _close(send, INTERNAL_ERROR, error.message)
+        return
+    code, reason = upstream.closed or (INTERNAL_ERROR, "")
+    await _close(send, 1000 if code == NO_STATUS else code, reason)
+
+
+async def _close(send: Send, code: int, reason: str) -> None:
+    short = reason.encode()[:REASON_BYTES].decode(errors="ignore")
+    await send({"type": "websocket.close", "code": code, "reason": short})

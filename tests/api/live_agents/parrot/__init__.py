@@ -1,0 +1,5 @@
+"""A live agent."""
+
+from . import agent
+
+__all__ = ["agent"]
