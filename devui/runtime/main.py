@@ -23,6 +23,7 @@ from devui.runtime.host import RuntimeHost
 from devui.runtime.signs import Heartbeat, Lifeline, end_group
 from sessions_app import db
 from sessions_app.runs import processes
+from sessions_app.traces import outbox
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
             os._exit(1)  # an agent forked and its copy came back: it owns nothing here
         heartbeat.stop()
         processes.stop(config.runtime_id)
+        outbox.close()
         db.close_pools()
         if lifeline_fd is not None and os.getppid() != parent_id:
             end_group()  # nobody else is left to end what the agent started

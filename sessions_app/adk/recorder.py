@@ -3,6 +3,9 @@
 Who wrote each key of a state delta (tool and call, callback by name, `output_key`, an explicit delta), what
 the `temp:` keys held that ADK trims before it stores an event, the chunks of text that stream before one is stored,
 and which keys were changed without any event. What it saw is handed to `DjangoSessionService`, which keeps it.
+
+What the models were asked and what they answered, and which stages the run reached when, it writes behind the run
+(`invocation_log`).
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from sessions_app.adk import provenance
+from sessions_app.adk.invocation_log import InvocationLog, InvocationLogs
 from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.provenance import EventNotes
 from sessions_app.adk.service import DjangoSessionService
@@ -64,7 +68,7 @@ def _harmless(
 
 
 class Recorder(BasePlugin):
-    """Records beside the events who wrote each state key, `temp:` writes and streamed chunks.
+    """Records beside the events who wrote each state key, `temp:` writes, streamed chunks and model calls.
 
     Put it first among the App's plug-ins: a plug-in that answers a hook hides it from those behind it. Where
     callbacks and a tool could both have written a key between two hooks, the writer is "one of" them.
@@ -72,17 +76,25 @@ class Recorder(BasePlugin):
     Args:
         on_chunk: is given every streamed chunk; without it chunks are not kept.
         keep_temp: keep `temp:` values as ghosts, shown while their invocation lasts.
+        keep_calls: keep the requests and responses of models, and the stages of runs.
         name: the plug-in's name, unique in an App.
     """
 
     def __init__(
-        self, *, on_chunk: ChunkSink | None = None, keep_temp: bool = True, name: str = "devui_recorder"
+        self,
+        *,
+        on_chunk: ChunkSink | None = None,
+        keep_temp: bool = True,
+        keep_calls: bool = True,
+        name: str = "devui_recorder",
     ) -> None:
         super().__init__(name=name)
         self.failed = False
         self._on_chunk = on_chunk
         self._keep_temp = keep_temp
         self._invocations = WatchedInvocations()
+        self._logs = InvocationLogs()
+        self._keep_calls = keep_calls
 
     @_harmless
     def on_user_message_callback(
@@ -91,6 +103,8 @@ class Recorder(BasePlugin):
         """Note that the user's message, which passes no other hook, belongs to a recorded invocation."""
         notes = EventNotes(keep_temp=self._keep_temp)
         provenance.give_for_invocation(invocation_context.invocation_id, notes)
+        if self._keep_calls and (log := self._logs.open(invocation_context)):
+            log.reached("loaded", log.root_agent)
 
     @_harmless
     def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
@@ -101,27 +115,37 @@ class Recorder(BasePlugin):
         if isinstance(invocation_context.session_service, OUR_SERVICES):
             copy = StateCopy.of(invocation_context.session.state)
             provenance.watch(invocation_context.invocation_id, copy)
+        if self._keep_calls and (log := self._logs.open(invocation_context)):
+            log.began()
 
     @_harmless
     def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
         """From here on the agent's `before_agent_callback`s write."""
         self._invocations[callback_context.invocation_id].agents[agent.name] = agent
         self._hand_to_callbacks(callback_context, "before_agent_callback")
+        if log := self._log(callback_context):
+            log.reached("agent", agent.name)
 
     @_harmless
     def after_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
         """From here on the agent's `after_agent_callback`s write."""
         self._hand_to_callbacks(callback_context, "after_agent_callback")
+        if log := self._log(callback_context):
+            log.reached("agent ended", agent.name)
 
     @_harmless
     def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
         """From here on the agent's `before_model_callback`s write."""
         self._hand_to_callbacks(callback_context, "before_model_callback")
+        if log := self._log(callback_context):
+            log.asked(callback_context, llm_request)
 
     @_harmless
     def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
         """From here on the agent's `after_model_callback`s write."""
         self._hand_to_callbacks(callback_context, "after_model_callback")
+        if log := self._log(callback_context):
+            log.answered(callback_context, llm_response)
 
     @_harmless
     def on_model_error_callback(
@@ -129,6 +153,8 @@ class Recorder(BasePlugin):
     ) -> None:
         """From here on the agent's `on_model_error_callback`s write."""
         self._hand_to_callbacks(callback_context, "on_model_error_callback")
+        if log := self._log(callback_context):
+            log.failed(callback_context, error)
 
     @_harmless
     def before_tool_callback(
@@ -141,6 +167,8 @@ class Recorder(BasePlugin):
         delta.hand_to(Writer("tool", one_of([*callbacks, tool.name]), call_id, inferred=False))
         if call_id:
             invocation.calls[call_id] = delta
+        if log := self._log(tool_context):
+            log.reached("tool", tool.name)
 
     @_harmless
     def after_tool_callback(
@@ -148,6 +176,8 @@ class Recorder(BasePlugin):
     ) -> None:
         """From here on the agent's `after_tool_callback`s write."""
         self._hand_to_callbacks(tool_context, "after_tool_callback")
+        if log := self._log(tool_context):
+            log.reached("tool ended", tool.name)
 
     @_harmless
     def on_tool_error_callback(
@@ -155,6 +185,8 @@ class Recorder(BasePlugin):
     ) -> None:
         """From here on the agent's `on_tool_error_callback`s write."""
         self._hand_to_callbacks(tool_context, "on_tool_error_callback")
+        if log := self._log(tool_context):
+            log.reached("tool failed", tool.name)
 
     @_harmless
     def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
@@ -162,6 +194,8 @@ class Recorder(BasePlugin):
 
         An agent that is used as a tool runs in a session in memory (`AgentTool`): nothing of it is stored.
         """
+        if not event.partial and (log := self._logs.get(invocation_context.invocation_id)):
+            log.became(event)
         if isinstance(invocation_context.session_service, InMemorySessionService):
             return
         if event.partial:
@@ -174,27 +208,30 @@ class Recorder(BasePlugin):
     @_harmless
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Note the keys that were changed without an event; forget the invocation."""
-        await self._end(invocation_context)
+        await self._end(invocation_context, None)
 
     @_harmless
     async def on_run_error_callback(self, *, invocation_context: InvocationContext, error: Exception) -> None:
         """Note the keys that were changed without an event; forget the invocation."""
-        await self._end(invocation_context)
+        await self._end(invocation_context, error)
 
     def _hand_to_callbacks(self, context: CallbackContext, hook: str) -> None:
         invocation = self._invocations[context.invocation_id]
         writer = callback_writer(invocation.callbacks(context.agent_name, hook))
         invocation.delta(context.actions).hand_to(writer)
 
-    async def _end(self, invocation_context: InvocationContext) -> None:
+    def _log(self, context: CallbackContext) -> InvocationLog | None:
+        return self._logs.get(context.invocation_id)
+
+    async def _end(self, invocation_context: InvocationContext, error: Exception | None) -> None:
         invocation_id, session = invocation_context.invocation_id, invocation_context.session
         self._invocations.forget(invocation_id)
         provenance.forget_invocation(invocation_id)
         copy, service = provenance.end_watch(invocation_id), invocation_context.session_service
-        if copy is None or not isinstance(service, OUR_SERVICES):
-            return
-        if found := copy.untracked(session.state):
+        found = copy.untracked(session.state) if copy is not None else []
+        if found and isinstance(service, OUR_SERVICES):
             await service.note_untracked(session, invocation_id, found)
+        await self._logs.close(invocation_id, error)
 
 
 def _writers(invocation: WatchedInvocation, event: Event) -> dict[str, Writer]:

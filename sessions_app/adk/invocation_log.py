@@ -1,0 +1,213 @@
+"""What the recorder keeps of an invocation from inside: its model calls, and the stages it reached.
+
+All of it goes to the outbox (`traces.outbox`). Only the end of a run waits for it, a moment at most, so that what
+was recorded is there when the run is said to have ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+import uuid
+from collections import OrderedDict
+from functools import partial
+
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from opentelemetry import trace
+
+from sessions_app.adk.mirror import MirroredSessionService
+from sessions_app.adk.model_calls import OpenCall
+from sessions_app.adk.service import DjangoSessionService
+from sessions_app.ids import SessionKey
+from sessions_app.traces.outbox import outbox
+from sessions_app.traces.rows import Stage, save_stages
+
+OPEN_S = 0.5
+"""Seconds after which a request is kept though no response has come."""
+
+END_S = 0.5
+"""Seconds that the end of a run waits at most for what was recorded of it."""
+
+LOGS_MOST = 200
+PARTIALS_MOST = 2_000
+"""Chunks of an answer that are kept in case it does not come to its end."""
+
+STAGES_AT_ONCE = 50
+
+_outer: contextvars.ContextVar[InvocationLog | None] = contextvars.ContextVar(
+    "devui_invocation", default=None
+)
+
+
+class InvocationLog:
+    """One invocation under way, as seen by the recorder."""
+
+    def __init__(self, key: SessionKey, invocation_id: str, root_agent: str) -> None:
+        self.key = key
+        self.invocation_id = invocation_id
+        self.root_agent = root_agent
+        self.trace_id = ""
+        self._stages: list[Stage] = []
+        self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
+
+    def reached(self, name: str, of: str = "", at: float | None = None) -> None:
+        """Note that a stage is reached, for an agent or a tool."""
+        self._stages.append(Stage(name, time.time() if at is None else at, of))
+        if len(self._stages) >= STAGES_AT_ONCE:
+            self._send_stages(ended=False)
+
+    def began(self) -> None:
+        """Note that the run of the root agent begins: its session is loaded, the user's message is stored."""
+        self.reached("context ready", self.root_agent)
+        span = trace.get_current_span().get_span_context()
+        if span.is_valid:
+            self.trace_id = format(span.trace_id, "032x")
+
+    def asked(self, context: CallbackContext, request: LlmRequest) -> None:
+        """Note a request. It is kept when the response comes, which is after callbacks have changed it."""
+        call = OpenCall(
+            key=self.key,
+            ref=uuid.uuid4().hex,
+            invocation_id=self.invocation_id,
+            agent=context.agent_name,
+            request=request,
+            started_at=time.time(),
+        )
+        self._forget_done()
+        self._calls[id(context.actions)] = context.actions, call
+        self.reached("request ready", call.agent, call.started_at)
+        # A context of its own: a timer is not to keep a run's spans and variables.
+        asyncio.get_running_loop().call_later(OPEN_S, _keep_open, call, context=contextvars.Context())
+
+    def answered(self, context: CallbackContext, response: LlmResponse) -> None:
+        """Note a response, or a chunk of one."""
+        call = self._call(context.actions)
+        if call is None:
+            return
+        now = time.time()
+        if call.first_at is None:
+            call.first_at = now
+            self.reached("first answer", call.agent, now)
+        if response.partial:
+            call.chunks += 1
+            if len(call.partials) < PARTIALS_MOST:
+                call.partials.append(response)
+            return
+        call.finished_at = now
+        call.responses.append(response)
+        self.reached("answer", call.agent, now)
+
+    def failed(self, context: CallbackContext, error: Exception) -> None:
+        """Note that a model raised instead of answering."""
+        call = self._call(context.actions)
+        if call is not None:
+            call.error, call.finished_at = error, time.time()
+            self.reached("model failed", call.agent, call.finished_at)
+            outbox().put(call.snapshot())
+
+    def became(self, event: Event) -> None:
+        """Note the event that a model call became."""
+        call = self._call(event.actions)
+        if call is None:
+            return
+        if call.first_at is None and call.error is None:
+            call.by_callback, call.finished_at = True, time.time()
+        call.event_ids.append(event.id)
+        call.branch = event.branch or ""
+        outbox().put(call.snapshot())
+
+    async def ended(self, error: Exception | None = None) -> None:
+        """Send what is left and wait a moment until it is written."""
+        self.reached("failed" if error else "end", type(error).__name__ if error else self.root_agent)
+        for _, call in self._calls.values():
+            if not call.event_ids and call.error is None:
+                outbox().put(call.snapshot())
+        self._calls.clear()
+        self._send_stages(ended=True)
+        await outbox().settled(END_S)
+
+    def _send_stages(self, ended: bool) -> None:
+        stages, self._stages = self._stages, []
+        unit = partial(
+            save_stages, self.key, self.invocation_id, stages, self.trace_id, self.root_agent, ended
+        )
+        outbox().put(lambda: unit)
+
+    def _forget_done(self) -> None:
+        """Let go of requests that became events: the next one has begun."""
+        self._calls = {
+            name: (actions, call)
+            for name, (actions, call) in self._calls.items()
+            if not call.event_ids and call.error is None
+        }
+
+    def _call(self, actions: EventActions) -> OpenCall | None:
+        found = self._calls.get(id(actions))
+        return found[1] if found else None
+
+
+def _keep_open(call: OpenCall) -> None:
+    if call.finished_at is None:
+        outbox().put(call.snapshot())
+
+
+class InvocationLogs:
+    """The invocations under way, by id. Of those that never say that they ended the oldest are dropped."""
+
+    def __init__(self) -> None:
+        self._by_id: OrderedDict[str, InvocationLog] = OrderedDict()
+
+    def open(self, context: InvocationContext) -> InvocationLog | None:
+        """Return the log of an invocation; None: its session is none of ours.
+
+        An agent that is used as a tool runs in a session in memory: what it asks belongs to the run around it.
+        """
+        found = self._by_id.get(context.invocation_id)
+        if found is not None:
+            return found
+        if isinstance(context.session_service, InMemorySessionService):
+            return self._inner(context.invocation_id)
+        key = key_of(context.session_service, context)
+        if key is None:
+            return None
+        log = InvocationLog(key, context.invocation_id, context.agent.name if context.agent else "")
+        _outer.set(log)
+        return self._keep(context.invocation_id, log)
+
+    def get(self, invocation_id: str) -> InvocationLog | None:
+        """Return the log of an invocation, if it is kept."""
+        return self._by_id.get(invocation_id)
+
+    async def close(self, invocation_id: str, error: Exception | None = None) -> None:
+        """End the log of an invocation; that of one within another goes on with it."""
+        log = self._by_id.pop(invocation_id, None)
+        if log is not None and log.invocation_id == invocation_id:
+            _outer.set(None)
+            await log.ended(error)
+
+    def _inner(self, invocation_id: str) -> InvocationLog | None:
+        outer = _outer.get()
+        return self._keep(invocation_id, outer) if outer and outer.invocation_id in self._by_id else None
+
+    def _keep(self, invocation_id: str, log: InvocationLog) -> InvocationLog:
+        self._by_id[invocation_id] = log
+        while len(self._by_id) > LOGS_MOST:
+            self._by_id.popitem(last=False)
+        return log
+
+
+def key_of(service: BaseSessionService, context: InvocationContext) -> SessionKey | None:
+    """Return what names the session in the store, when a service of ours keeps it or a copy of it."""
+    here = service.copy if isinstance(service, MirroredSessionService) else service
+    if not isinstance(here, DjangoSessionService):
+        return None
+    session = context.session
+    return SessionKey(here.realm, session.app_name, session.user_id, session.id)

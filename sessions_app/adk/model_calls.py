@@ -1,0 +1,275 @@
+"""Model requests and responses of ADK as records of the store: what was asked, and what came back.
+
+Names of pieces are worked out in the thread that writes them, not in the event loop, and a content that was seen
+before is known by a look at it: a request of a long session is mostly the one before.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+from pydantic import BaseModel
+
+from sessions_app import state
+from sessions_app.ids import SessionKey
+from sessions_app.traces import pieces
+from sessions_app.traces.outbox import Make, Unit
+from sessions_app.traces.pieces import Piece
+from sessions_app.traces.rows import CallRecord, save_call
+
+SEEN_MOST = 100_000
+"""Contents that are known by a look at them."""
+
+_seen: OrderedDict[tuple[Any, ...], str] = OrderedDict()
+
+_SEPARATE = frozenset({"contents", "config", "tools_dict", "live_connect_config"})
+_CONFIG_APART = ("system_instruction", "tools")
+
+USAGE = {
+    "prompt_tokens": "prompt_token_count",
+    "output_tokens": "candidates_token_count",
+    "thought_tokens": "thoughts_token_count",
+    "cached_tokens": "cached_content_token_count",
+    "total_tokens": "total_token_count",
+}
+
+
+@dataclass(eq=False, slots=True)
+class OpenCall:
+    """A model call under way, as the recorder sees it."""
+
+    key: SessionKey
+    ref: str
+    invocation_id: str
+    agent: str
+    request: LlmRequest
+    started_at: float
+    branch: str = ""
+    first_at: float | None = None
+    finished_at: float | None = None
+    responses: list[LlmResponse] = field(default_factory=list)
+    partials: list[LlmResponse] = field(default_factory=list)
+    chunks: int = 0
+    event_ids: list[str] = field(default_factory=list)
+    error: Exception | None = None
+    by_callback: bool = False
+
+    def snapshot(self) -> Make:
+        """Return what makes the record of the call as it is now, in the thread that writes it."""
+        request = self.request
+        return partial(
+            _record,
+            self,
+            request.model,
+            list(request.contents),
+            request.config.model_copy() if request.config else None,
+            tuple(self.responses),
+            tuple(() if self.responses else self.partials),
+            tuple(self.event_ids),
+            (self.first_at, self.finished_at, self.chunks),
+        )
+
+
+def _record(
+    call: OpenCall,
+    model: str | None,
+    contents: list[types.Content],
+    config: types.GenerateContentConfig | None,
+    responses: tuple[LlmResponse, ...],
+    partials: tuple[LlmResponse, ...],
+    event_ids: tuple[str, ...],
+    progress: tuple[float | None, float | None, int],
+) -> Unit:
+    used: list[Piece] = []
+    request = _request(call.request, contents, config, used)
+    response = [_response(found, used) for found in responses]
+    if partials:
+        response = [{"content": _kept(_joined(partials), used), "partial": True}]
+    first_at, finished_at, chunks = progress
+    return partial(
+        save_call,
+        CallRecord(
+            key=call.key,
+            ref=call.ref,
+            invocation_id=call.invocation_id,
+            agent=call.agent,
+            branch=call.branch,
+            model=model or "",
+            started_at=call.started_at,
+            first_at=first_at,
+            finished_at=finished_at,
+            request=request,
+            response=response,
+            pieces=used,
+            chunks=chunks,
+            event_ids=event_ids,
+            usage=_usage(responses or partials),
+            by_callback=call.by_callback,
+            error_type=type(call.error).__name__ if call.error else "",
+            error=str(call.error or ""),
+        ),
+    )
+
+
+def _request(
+    request: LlmRequest,
+    contents: list[types.Content],
+    config: types.GenerateContentConfig | None,
+    used: list[Piece],
+) -> dict[str, Any]:
+    """Return a request: contents, instruction and tools by name of their pieces, the rest as it is."""
+    told: dict[str, Any] = {
+        name: value
+        for name in LlmRequest.model_fields
+        if name not in _SEPARATE and (value := getattr(request, name, None)) is not None
+    }
+    told = {name: pieces.fit(_plain(value)) for name, value in told.items()}
+    whole = pieces.listed([_content(content) for content in contents])
+    used.append(whole)
+    told["contents"], told["count"] = whole.sha, len(contents)
+    if config is not None:
+        told |= _config(config, used)
+    return told
+
+
+def _config(config: types.GenerateContentConfig, used: list[Piece]) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    if config.system_instruction:
+        instruction = pieces.piece_of(_plain(config.system_instruction))
+        used.append(instruction)
+        told["system_instruction"] = instruction.sha
+    if config.tools:
+        tools = pieces.listed(
+            [pieces.piece_of(pieces.without_secrets(tool)) for tool in _declared(config.tools)]
+        )
+        used.append(tools)
+        told["tools"] = tools.sha
+    rest = {
+        name: getattr(config, name)
+        for name in type(config).model_fields
+        if name not in _CONFIG_APART and getattr(config, name, None) is not None
+    }
+    told["config"] = pieces.fit(pieces.without_secrets({name: _plain(item) for name, item in rest.items()}))
+    return told
+
+
+def _declared(tools: Iterable[Any]) -> list[Any]:
+    """Return each function that is declared by itself, and each other tool."""
+    declared: list[Any] = []
+    for tool in tools:
+        functions = getattr(tool, "function_declarations", None)
+        declared += [_plain(function) for function in functions or ()]
+        rest = _plain(tool)
+        if isinstance(rest, dict):
+            rest.pop("functionDeclarations", None)
+        if rest:
+            declared.append(rest)
+    return declared
+
+
+def _response(response: LlmResponse, used: list[Piece]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        name: value
+        for name in LlmResponse.model_fields
+        if name != "content" and (value := getattr(response, name, None)) is not None
+    }
+    told = {name: pieces.fit(_plain(value)) for name, value in told.items()}
+    if response.content is not None:
+        told["content"] = _kept(response.content, used)
+    return told
+
+
+def _kept(content: types.Content, used: list[Piece]) -> str:
+    piece = _content(content)
+    used.append(piece)
+    return piece.sha
+
+
+def _joined(partials: Iterable[LlmResponse]) -> types.Content:
+    """Return what had come of an answer that did not come to its end."""
+    texts = [
+        part.text
+        for response in partials
+        if response.content
+        for part in response.content.parts or []
+        if part.text
+    ]
+    return types.Content(role="model", parts=[types.Part(text="".join(texts))])
+
+
+def _usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
+    """Return the tokens of a call: of several responses the last that tells them."""
+    usage: dict[str, int] = {}
+    for response in responses:
+        if (told := response.usage_metadata) is not None:
+            usage = {name: int(getattr(told, field, None) or 0) for name, field in USAGE.items()}
+    return usage
+
+
+def _content(content: types.Content) -> Piece:
+    """Return the piece of a content. One that was seen before is made JSON only when it has to be stored."""
+    look = _look(content)
+    if look is None:
+        return pieces.piece_of(_plain(content))
+    sha = _seen.get(look)
+    if sha is not None:
+        return Piece(sha, partial(_body, content))
+    piece = pieces.piece_of(_plain(content))
+    _seen[look] = piece.sha
+    if len(_seen) > SEEN_MOST:
+        _seen.popitem(last=False)
+    return piece
+
+
+def _body(content: types.Content) -> str:
+    return pieces.piece_of(_plain(content)).text
+
+
+def _look(content: types.Content) -> tuple[Any, ...] | None:
+    """Return what tells a content from others at a look: of text, of calls and of results; None: of nothing else."""
+    look: list[Any] = [content.role]
+    for part in content.parts or ():
+        given = part.model_fields_set
+        if part.text is not None:
+            if not given <= {"text"} and any(getattr(part, name) for name in given - {"text"}):
+                return None
+            look += (len(part.text), hash(part.text))
+        elif (called := part.function_call) is not None and not part.thought_signature:
+            look += (called.id, called.name, hash(repr(called.args)), called.will_continue)
+        elif (result := part.function_response) is not None and not result.parts:
+            look += (result.id, result.name, hash(repr(result.response)), "result")
+        else:
+            return None
+    return tuple(look)
+
+
+def _plain(value: Any) -> Any:
+    """Return the JSON form of anything: ADK's spelling of its classes, text for what is not JSON."""
+    if isinstance(value, BaseModel):
+        try:
+            dumped = value.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
+            state.storable(dumped)
+        except (ValueError, TypeError, RecursionError):
+            return _by_field(value)
+        return dumped
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {state.canonical_key(name): _plain(item) for name, item in value.items()}
+    return state.jsonable(value)
+
+
+def _by_field(value: BaseModel) -> dict[str, Any]:
+    """Return the JSON form of what cannot be dumped as a whole, so that only what is no JSON becomes text."""
+    return {
+        (info.serialization_alias or info.alias or name): _plain(item)
+        for name, info in type(value).model_fields.items()
+        if (item := getattr(value, name, None)) is not None
+    }

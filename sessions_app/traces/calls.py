@@ -1,0 +1,244 @@
+"""Model calls read back: one in full, those of an invocation, and what differs from the call before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from sessions_app.errors import NotFound
+from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece
+from sessions_app.presentation import valuediff
+from sessions_app.presentation.valuediff import Line
+from sessions_app.traces.pieces import members_of
+
+LOOKED_AT = 400
+"""Names of pieces in one question."""
+
+COMPARED_MOST = 400
+"""Contents in a changed stretch that are matched one by one; a longer one is shown as taken out and put in."""
+
+CALLS_SHOWN = 200
+"""Calls of an invocation in a list."""
+
+FORKS_MOST = 20
+"""Forks of forks that are followed to where a call was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a call sent, read whole or in part.
+
+    Attributes:
+        content_names: of every content, the name of its piece, in order.
+        rest: what else the request said: config, cache, tier.
+    """
+
+    instruction: Any
+    content_names: list[str]
+    tools: list[dict[str, Any]]
+    rest: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Contents of a request that stand to the call before as `change` says: same, added or removed."""
+
+    change: str
+    first: int
+    count: int
+    names: list[str]
+    contents: list[Any]
+
+    @property
+    def hidden(self) -> int:
+        """How many of them are not read."""
+        return self.count - len(self.contents)
+
+
+def calls_of(session: AgentSession, invocation_id: str) -> list[ModelCall]:
+    """Return the calls of an invocation in their order, the first ones of very many."""
+    rows = ModelCall.objects.filter(session=session, invocation_id=invocation_id)
+    return list(rows.defer("request", "response").order_by("number")[:CALLS_SHOWN])
+
+
+def find_call(session: AgentSession, pk: int) -> ModelCall:
+    """Return a call of a session.
+
+    Raises:
+        NotFound: it has no such call.
+    """
+    found = ModelCall.objects.filter(session=session, pk=pk).first()
+    if found is None:
+        raise NotFound(
+            f"Session {session.pk} has no model call {pk}.",
+            hint=f"GET /api/v1/sessions/{session.pk}/model-calls lists them.",
+        )
+    return found
+
+
+def call_of(event: Event, session: AgentSession) -> ModelCall | None:
+    """Return the call that became an event; of an event that a fork took over, the one made where it was forked."""
+    origin: AgentSession | None = session
+    for _ in range(FORKS_MOST):
+        if origin is None:
+            return None
+        if found := _call_in(origin, event):
+            return found
+        if origin.forked_seq is None or event.seq > origin.forked_seq:
+            return None
+        origin = origin.forked_from
+    return None
+
+
+def _call_in(session: AgentSession, event: Event) -> ModelCall | None:
+    rows = ModelCall.objects.filter(session=session)
+    if found := rows.filter(event_id=event.event_id).first():
+        return found
+    others = rows.filter(invocation_id=event.invocation_id, agent=event.author).exclude(event_ids="[]")
+    pairs = others.values_list("pk", "event_ids").order_by("number")[:CALLS_SHOWN]
+    pk = next((pk for pk, ids in pairs if event.event_id in json.loads(ids)), None)
+    return rows.filter(pk=pk).first() if pk else None
+
+
+def call_before(call: ModelCall) -> ModelCall | None:
+    """Return the call of the same agent before a call."""
+    rows = ModelCall.objects.filter(session=call.session_id, agent=call.agent, pk__lt=call.pk)
+    return rows.order_by("-pk").first()
+
+
+def asked(call: ModelCall) -> Asked:
+    """Return what a call sent, without reading its contents."""
+    request = json.loads(call.request)
+    apart = {name: request.pop(name, None) for name in ("contents", "system_instruction", "tools")}
+    request.pop("count", None)
+    named = list(filter(None, (apart["system_instruction"],)))
+    tools = leaves(call.session_id, apart["tools"]) if apart["tools"] else []
+    read = bodies(call.session_id, [*named, *tools])
+    return Asked(
+        instruction=read.get(apart["system_instruction"] or ""),
+        content_names=leaves(call.session_id, apart["contents"]) if apart["contents"] else [],
+        tools=[read[name] for name in tools if name in read],
+        rest=request,
+    )
+
+
+def whole_request(call: ModelCall) -> dict[str, Any]:
+    """Return a request as JSON, in ADK's order of things."""
+    told = asked(call)
+    read = bodies(call.session_id, told.content_names)
+    return {
+        "model": told.rest.get("model", call.model),
+        "system_instruction": told.instruction,
+        "contents": [read.get(name) for name in told.content_names],
+        "tools": told.tools,
+        **{name: value for name, value in told.rest.items() if name != "model"},
+    }
+
+
+def responses(call: ModelCall) -> list[dict[str, Any]]:
+    """Return what came back, contents put in."""
+    told: list[dict[str, Any]] = json.loads(call.response or "[]")
+    read = bodies(call.session_id, [one["content"] for one in told if "content" in one])
+    return [{**one, "content": read.get(one["content"])} if "content" in one else one for one in told]
+
+
+def stretches(call: ModelCall, told: Asked, before: Asked | None, shown: int) -> list[Stretch]:
+    """Return a request's contents beside those of the call before; of each stretch the last `shown` are read."""
+    old = before.content_names if before else []
+    found = [
+        (change, first, names)
+        for change, first, names in _changes(old, told.content_names)
+        if names and (change != "removed" or before is not None)
+    ]
+    if before is None:
+        found = [("same", first, names) for _, first, names in found]
+    read = bodies(call.session_id, [name for _, _, names in found for name in names[-shown:]])
+    return [
+        Stretch(change, first, len(names), names, [read.get(name) for name in names[-shown:]])
+        for change, first, names in found
+    ]
+
+
+def instruction_change(told: Asked, before: Asked | None) -> list[Line]:
+    """Return the lines in which the instruction differs from that of the call before; none when it does not."""
+    if before is None or told.instruction == before.instruction:
+        return []
+    return valuediff.lines(json.dumps(text_of(before.instruction)), json.dumps(text_of(told.instruction)))
+
+
+def tools_change(told: Asked, before: Asked | None) -> tuple[list[str], list[str]]:
+    """Return the names of the tools that the call before did not have, and of those that only it had."""
+    if before is None:
+        return [], []
+    now, then = names_of(told.tools), names_of(before.tools)
+    return [name for name in now if name not in then], [name for name in then if name not in now]
+
+
+def names_of(tools: Iterable[dict[str, Any]]) -> list[str]:
+    """Return what tools are called; one without a name is called after what it is."""
+    return [str(tool.get("name") or next(iter(tool), "tool")) for tool in tools]
+
+
+def text_of(instruction: Any) -> str:
+    """Return the text of an instruction."""
+    if isinstance(instruction, str):
+        return instruction
+    if isinstance(instruction, dict):
+        return "\n".join(str(part.get("text", "")) for part in instruction.get("parts") or [])
+    if isinstance(instruction, list):
+        return "\n".join(map(text_of, instruction))
+    return "" if instruction is None else str(instruction)
+
+
+def leaves(session_pk: int, name: str) -> list[str]:
+    """Return the names of the pieces of a list, in order."""
+    names = [name]
+    while True:
+        read = _texts(session_pk, names)
+        level = [members_of(read.get(one, "")) for one in names]
+        members = [member for found in level if found for member in found[1]]
+        if not any(found and found[0] for found in level):
+            return members
+        names = members
+
+
+def bodies(session_pk: int, names: Sequence[str]) -> dict[str, Any]:
+    """Return the JSON of pieces by their names."""
+    return {name: json.loads(text) for name, text in _texts(session_pk, list(dict.fromkeys(names))).items()}
+
+
+def _texts(session_pk: int, names: Sequence[str]) -> dict[str, str]:
+    read: dict[str, str] = {}
+    for start in range(0, len(names), LOOKED_AT):
+        rows = ModelPiece.objects.filter(session=session_pk, sha__in=names[start : start + LOOKED_AT])
+        read.update(rows.values_list("sha", "body"))
+    return read
+
+
+def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int, list[str]]]:
+    """Return stretches of (change, place of its first content, names)."""
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    out, come = list(old[start : len(old) - end]), list(new[start : len(new) - end])
+    head = [("same", 1, list(new[:start]))]
+    tail = [("same", len(new) - end + 1, list(new[len(new) - end :]))]
+    if max(len(out), len(come)) > COMPARED_MOST:
+        middle = [("removed", start + 1, out), ("added", start + 1, come)]
+    else:
+        middle = []
+        for _, left, left_end, right, right_end in SequenceMatcher(None, out, come, False).get_opcodes():
+            same = out[left:left_end] == come[right:right_end]
+            if same:
+                middle.append(("same", start + right + 1, come[right:right_end]))
+                continue
+            middle.append(("removed", start + left + 1, out[left:left_end]))
+            middle.append(("added", start + right + 1, come[right:right_end]))
+    return head + middle + tail
+
+
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
+    most = min(len(left), len(right))
+    return next((place for place in range(most) if left[place] != right[place]), most)

@@ -1,0 +1,202 @@
+"""What is recorded beside a run, written behind it: a thread of its own takes what waits and writes it in batches.
+
+A run never waits for it and never fails by it. What cannot be written is tried again, and at last dropped with a
+line in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+
+from django.db import InterfaceError, OperationalError, connection, connections, transaction
+
+from sessions_app import db
+
+Unit = Callable[[], bool]
+"""Writes a record, or some of it, in one transaction. Returns whether that was all; else it is called again."""
+
+Make = Callable[[], Unit]
+"""Makes a record ready, in the outbox's thread and outside of any transaction: appends do not wait for it."""
+
+PAUSE_S = 0.2
+"""Seconds that records wait for others to be written with."""
+
+BATCH = 50
+"""Most records in one transaction: an append may wait behind it."""
+
+MOST_WAITING = 20_000
+"""Most records that wait while the store takes none; what comes then is dropped."""
+
+TRIES = 4
+RETRY_S = 0.5
+END_S = 2.0
+"""Seconds that the end of the process waits for what was not written yet."""
+
+log = logging.getLogger(__name__)
+
+
+class Outbox:
+    """The records of this process that are still to be written."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Make] = deque()
+        self._asked: deque[Future[None]] = deque()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._hurry = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+        self._is_full = False
+
+    def put(self, make: Make) -> None:
+        """Let a record be written soon. From any thread; never raises, never waits."""
+        with self._lock:
+            if len(self._waiting) >= MOST_WAITING:
+                if not self._is_full:
+                    log.error("The store takes no records of runs; those of now are dropped, the runs go on.")
+                self._is_full = True
+                return
+            self._is_full = False
+            self._waiting.append(make)
+            self._start()
+        self._wake.set()
+
+    def flush(self) -> Future[None]:
+        """Let what waits be written at once; the future is done when it was."""
+        asked: Future[None] = Future()
+        with self._lock:
+            self._asked.append(asked)
+            self._start()
+        self._hurry.set()
+        self._wake.set()
+        return asked
+
+    async def settled(self, within_s: float | None = None) -> bool:
+        """Wait until what was put so far is written, or for so long. Return whether it was."""
+        try:
+            await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self.flush())), within_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Write what waits, as far as that takes no longer than `END_S`, and end the thread."""
+        thread = self._thread
+        if thread is None:
+            return
+        self._closing = True
+        self._hurry.set()
+        self._wake.set()
+        thread.join(timeout=END_S)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="devui-outbox", daemon=True)
+            self._thread.start()
+
+    def _serve(self) -> None:
+        try:
+            while not (self._closing and not self._waiting and not self._asked):
+                self._wake.wait()
+                self._hurry.wait(PAUSE_S)
+                self._wake.clear()
+                self._hurry.clear()
+                self._write_all()
+        finally:
+            connections.close_all()
+
+    def _write_all(self) -> None:
+        with self._lock:
+            asked, waiting = list(self._asked), list(self._waiting)
+            self._asked.clear()
+            self._waiting.clear()
+        for start in range(0, len(waiting), BATCH):
+            self._write([unit for make in waiting[start : start + BATCH] if (unit := _made(make))])
+        for future in asked:
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
+
+    def _write(self, units: list[Unit]) -> None:
+        """Write a batch; one that is refused is written record by record, so that one fails alone."""
+        while units:
+            left = self._tried(units)
+            if left is None:
+                left = [unit for one in units if len(units) > 1 for unit in self._tried([one]) or ()]
+            units = left
+
+    def _tried(self, units: list[Unit]) -> list[Unit] | None:
+        """Write, again while the store is busy. Return what is not done yet; None: the store refused it."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                return _commit(units)
+            except Exception as error:
+                if attempt < TRIES and not self._closing and _is_passing(error):
+                    time.sleep(RETRY_S * attempt)
+                    continue
+                if len(units) == 1:
+                    log.exception("A record of a run could not be written; it is dropped, the run goes on.")
+                return None
+        return None
+
+
+def _is_passing(error: Exception) -> bool:
+    """Tell whether the database may take it a little later."""
+    return isinstance(error, OperationalError | InterfaceError) or isinstance(
+        error.__cause__, OperationalError | InterfaceError
+    )
+
+
+def _made(make: Make) -> Unit | None:
+    try:
+        return make()
+    except Exception:
+        log.exception("A record of a run could not be made; it is dropped, the run goes on.")
+        return None
+
+
+def _commit(units: list[Unit]) -> list[Unit]:
+    """Write in one transaction; on SQLite in the thread that writes, which nothing else then has to wait for."""
+    if connection.vendor == "sqlite":
+        with asyncio.Runner() as runner:
+            return runner.run(db.write(_run, units))
+    try:
+        return _run(units)
+    except (OperationalError, InterfaceError):
+        connections.close_all()
+        raise
+
+
+def _run(units: list[Unit]) -> list[Unit]:
+    """Run units; as many as a transaction should hold. Return those that are not done."""
+    with transaction.atomic():
+        return [unit for unit in units if not unit()]
+
+
+_outboxes: dict[int, Outbox] = {}
+
+
+def outbox() -> Outbox:
+    """Return this process's outbox. A fork of it has one of its own."""
+    found = _outboxes.get(os.getpid())
+    if found is None:
+        found = _outboxes.setdefault(os.getpid(), Outbox())
+    return found
+
+
+def close() -> None:
+    """Write what waits and end the thread, at the end of the process and between tests."""
+    if (found := _outboxes.pop(os.getpid(), None)) is not None:
+        with suppress(Exception):
+            found.close()
+
+
+atexit.register(close)

@@ -1,0 +1,212 @@
+"""Writes of what was recorded of runs: model calls with their pieces, spans, stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from django.db.models import Max
+
+from sessions_app import bell, state
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, ModelCall, ModelPiece, Span, Trace
+from sessions_app.traces.pieces import Piece
+
+ERROR_MOST = 10_000
+STAGES_MOST = 1_000
+"""Stages of an invocation that are kept."""
+
+LOOKED_AT = 400
+"""Names of pieces in one question."""
+
+PIECES_MOST = 500
+"""Pieces that are stored in one transaction: an append may wait behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A model call so far. `request` and `response` name pieces by their hash.
+
+    Attributes:
+        ref: names the call in every record of it.
+        pieces: what `request` and `response` are made of.
+        event_ids: the events that it became.
+        usage: token counts by name of `ModelCall`'s columns.
+    """
+
+    key: SessionKey
+    ref: str
+    invocation_id: str
+    agent: str
+    branch: str
+    model: str
+    started_at: float
+    first_at: float | None
+    finished_at: float | None
+    request: dict[str, Any]
+    response: list[Any]
+    pieces: Sequence[Piece]
+    chunks: int = 0
+    event_ids: tuple[str, ...] = ()
+    usage: dict[str, int] = field(default_factory=dict)
+    by_callback: bool = False
+    error_type: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A moment of an invocation: what was reached, when, for which agent or tool."""
+
+    name: str
+    at: float
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRecord:
+    """A span that has ended. Times are in nanoseconds since the epoch."""
+
+    key: SessionKey
+    invocation_id: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    name: str
+    kind: str
+    started_ns: int
+    ended_ns: int
+    failed: bool
+    message: str
+    event_id: str
+    attributes: dict[str, Any]
+
+
+def save_call(record: CallRecord) -> bool:
+    """Write a model call, or what came to be known of it. Without its session nothing is written.
+
+    Returns whether that was all: of very many pieces some are written, and a next call goes on.
+    """
+    session_pk = _session_pk(record.key)
+    if session_pk is None:
+        return True
+    if not _save_pieces(session_pk, record.pieces):
+        return False
+    known = {
+        "first_at": record.first_at,
+        "finished_at": record.finished_at,
+        "request": state.dumps(record.request),
+        "response": state.dumps(record.response) if record.response else None,
+        "chunks": record.chunks,
+        "event_id": record.event_ids[-1] if record.event_ids else "",
+        "event_ids": state.dumps(list(record.event_ids)),
+        "by_callback": record.by_callback,
+        "model": state.clean_text(record.model),
+        "error_type": record.error_type,
+        "error": state.clean_text(record.error)[:ERROR_MOST],
+        **record.usage,
+    }
+    if ModelCall.objects.filter(session=session_pk, ref=record.ref).update(**known):
+        return True
+    before = ModelCall.objects.filter(session=session_pk, invocation_id=record.invocation_id)
+    ModelCall.objects.create(
+        session_id=session_pk,
+        ref=record.ref,
+        invocation_id=record.invocation_id,
+        number=(before.aggregate(last=Max("number"))["last"] or 0) + 1,
+        agent=state.clean_text(record.agent),
+        branch=state.clean_text(record.branch),
+        started_at=record.started_at,
+        **known,
+    )
+    return True
+
+
+def save_stages(
+    key: SessionKey, invocation_id: str, stages: Sequence[Stage], trace_id: str, root_agent: str, ended: bool
+) -> bool:
+    """Add stages to what is known of an invocation."""
+    session_pk = _session_pk(key)
+    if session_pk is None or not stages:
+        return True
+    trace = Trace.objects.filter(session=session_pk, invocation_id=invocation_id).first()
+    if trace is None:
+        trace = Trace(
+            session_id=session_pk,
+            invocation_id=invocation_id,
+            started_at=stages[0].at,
+            root_agent=state.clean_text(root_agent),
+        )
+    told = [[stage.name, stage.at, state.clean_text(stage.of)] for stage in stages]
+    trace.stages = state.dumps((trace.stages_told + told)[:STAGES_MOST])
+    trace.trace_id = trace_id or trace.trace_id
+    trace.finished_at = stages[-1].at if ended else None
+    trace.save()
+    bell.ring_after_commit()
+    return True
+
+
+def save_spans(records: Sequence[SpanRecord]) -> bool:
+    """Write spans that have ended. Those of sessions that are gone are left out."""
+    pks: dict[SessionKey, int | None] = {}
+    for record in records:
+        if record.key not in pks:
+            pks[record.key] = _session_pk(record.key)
+    rows = [(pk, record) for record in records if (pk := pks[record.key]) is not None]
+    Span.objects.bulk_create(
+        Span(
+            session_id=pk,
+            invocation_id=record.invocation_id,
+            trace_id=record.trace_id,
+            span_id=record.span_id,
+            parent_id=record.parent_id,
+            name=state.clean_text(record.name),
+            kind=record.kind,
+            started_ns=record.started_ns,
+            ended_ns=record.ended_ns,
+            failed=record.failed,
+            message=state.clean_text(record.message)[:ERROR_MOST],
+            event_id=record.event_id,
+            attributes=state.dumps(record.attributes),
+        )
+        for pk, record in rows
+    )
+    return True
+
+
+def _session_pk(key: SessionKey) -> int | None:
+    rows = AgentSession.objects.filter(
+        realm=key.realm, app_name=key.app_name, user_id=key.user_id, session_id=key.session_id
+    )
+    return rows.values_list("pk", flat=True).first()
+
+
+def _save_pieces(session_pk: int, pieces: Iterable[Piece]) -> bool:
+    """Store what is not there yet, at most about so many. Return whether now all is there."""
+    missing = list(islice(_missing(session_pk, pieces), PIECES_MOST + 1))
+    ModelPiece.objects.bulk_create(
+        (ModelPiece(session_id=session_pk, sha=piece.sha, body=piece.text) for piece in missing),
+        ignore_conflicts=True,
+    )
+    return len(missing) <= PIECES_MOST
+
+
+def _missing(session_pk: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield what is not stored, members before what names them: a list that is there has all its members."""
+    named = {piece.sha: piece for piece in pieces}
+    there = _there(session_pk, list(named))
+    for sha, piece in named.items():
+        if sha not in there:
+            yield from _missing(session_pk, piece.members)
+            yield piece
+
+
+def _there(session_pk: int, names: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for start in range(0, len(names), LOOKED_AT):
+        some = names[start : start + LOOKED_AT]
+        rows = ModelPiece.objects.filter(session=session_pk, sha__in=some)
+        found.update(rows.values_list("sha", flat=True))
+    return found

@@ -1,0 +1,268 @@
+"""What models were asked and what they answered, as the recorder keeps it of runs on ADK's own Runner."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.parallel_agent import ParallelAgent
+from google.adk.models.llm_response import LlmResponse
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from sessions_app import db
+from sessions_app.adk import MirroredSessionService, Recorder
+from sessions_app.branches.fork import Wanted, fork
+from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece
+from sessions_app.traces import calls, rows
+from tests.fakes import ScriptedModel, call
+
+pytestmark = pytest.mark.anywhere
+
+
+def count(city: str, tool_context: ToolContext) -> str:
+    """Count the people of a city."""
+    return f"{city}: 3"
+
+
+async def kept() -> list[ModelCall]:
+    return await db.read(lambda: list(ModelCall.objects.order_by("invocation_id", "number")))
+
+
+async def whole(row: ModelCall) -> dict[str, Any]:
+    return await db.read(lambda: calls.whole_request(row))
+
+
+async def answer(row: ModelCall) -> list[dict[str, Any]]:
+    return await db.read(lambda: calls.responses(row))
+
+
+def texts(request: dict[str, Any]) -> list[str]:
+    return [part.get("text", "") for content in request["contents"] for part in content["parts"]]
+
+
+async def test_a_request_is_kept_whole_with_what_came_back(ask):
+    agent = LlmAgent(
+        name="ann",
+        model=ScriptedModel.saying("hello"),
+        instruction="Be kind.",
+        tools=[count],
+        generate_content_config=types.GenerateContentConfig(temperature=0.5),
+    )
+    await ask(agent, "hi")
+    [row] = await kept()
+    request = await whole(row)
+    assert (row.agent, row.model, row.number) == ("ann", "scripted", 1)
+    assert "Be kind." in request["system_instruction"]
+    assert texts(request) == ["hi"]
+    assert [tool["name"] for tool in request["tools"]] == ["count"]
+    assert "city" in json.dumps(request["tools"])
+    assert request["config"]["temperature"] == 0.5
+    [response] = await answer(row)
+    assert response["content"]["parts"] == [{"text": "hello"}]
+    assert row.started_at <= row.first_at <= row.finished_at
+
+
+async def test_each_call_is_found_by_the_event_that_it_became(ask):
+    agent = LlmAgent(
+        name="ann", model=ScriptedModel.saying(call("count", city="Rome"), "three"), tools=[count]
+    )
+    await ask(agent)
+
+    def found() -> list[tuple[str, int | None]]:
+        session = AgentSession.objects.get()
+        events = Event.objects.filter(session=session).order_by("seq")
+        return [
+            (event.kind, one.number if (one := calls.call_of(event, session)) else None) for event in events
+        ]
+
+    assert await db.read(found) == [
+        ("user", None),
+        ("tool_call", 1),
+        ("tool_result", None),
+        ("agent", 2),
+    ]
+
+
+async def test_what_was_in_the_request_before_is_stored_once(ask):
+    agent = LlmAgent(name="ann", model=ScriptedModel.saying(*["yes"] * 30), instruction="Be kind.")
+    for number in range(30):
+        await ask(agent, f"question {number}")
+    stored = await db.read(lambda: list(ModelPiece.objects.values_list("body", flat=True)))
+    assert len([body for body in stored if "question" in body]) == 30
+    assert len([body for body in stored if "Be kind." in body]) == 1
+    rows = await kept()
+    last = max(rows, key=lambda row: row.pk)
+    assert texts(await whole(last))[::2] == [f"question {number}" for number in range(30)]
+
+
+async def test_the_request_is_the_one_that_callbacks_left(ask):
+    def add(callback_context, llm_request) -> None:
+        llm_request.config.system_instruction = "changed by a callback"
+
+    agent = LlmAgent(name="ann", model=ScriptedModel.saying("yes"), before_model_callback=add)
+    await ask(agent)
+    [row] = await kept()
+    assert (await whole(row))["system_instruction"] == "changed by a callback"
+
+
+async def test_a_callback_that_answers_in_the_models_place_is_told(ask):
+    def answer_itself(callback_context, llm_request) -> LlmResponse:
+        return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="no need")]))
+
+    agent = LlmAgent(name="ann", model=ScriptedModel.saying(), before_model_callback=answer_itself)
+    await ask(agent)
+    [row] = await kept()
+    assert row.by_callback
+    assert row.response is None
+    assert row.event_id
+
+
+async def test_a_model_that_raises_leaves_its_request_and_its_error(ask):
+    agent = LlmAgent(name="ann", model=ScriptedModel.saying(ValueError("out of words")))
+    with pytest.raises(ValueError, match="out of words"):
+        await ask(agent, "hi")
+    [row] = await kept()
+    assert (row.error_type, row.error) == ("ValueError", "out of words")
+    assert texts(await whole(row)) == ["hi"]
+
+
+async def test_a_streamed_answer_counts_its_chunks_and_keeps_the_whole(ask):
+    await ask(LlmAgent(name="ann", model=ScriptedModel.saying("good morning")), streaming=True)
+    [row] = await kept()
+    assert row.chunks == 4
+    [response] = await answer(row)
+    assert response["content"]["parts"] == [{"text": "good morning"}]
+
+
+async def test_tokens_are_kept_beside_the_call(ask):
+    class Counting(ScriptedModel):
+        async def generate_content_async(self, llm_request, stream=False):
+            usage = types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=7, candidates_token_count=3, total_token_count=10
+            )
+            yield LlmResponse(
+                content=types.Content(role="model", parts=[types.Part(text="hi")]), usage_metadata=usage
+            )
+
+    await ask(LlmAgent(name="ann", model=Counting.saying()))
+    [row] = await kept()
+    assert (row.prompt_tokens, row.output_tokens, row.total_tokens) == (7, 3, 10)
+
+
+async def test_calls_of_parallel_agents_stand_apart(ask):
+    agents = [LlmAgent(name=name, model=ScriptedModel.saying(f"I am {name}")) for name in ("ann", "bob")]
+    await ask(ParallelAgent(name="both", sub_agents=agents))
+    found = await kept()
+    assert {row.agent for row in found} == {"ann", "bob"}
+    assert sorted(row.number for row in found) == [1, 2]
+    for row in found:
+        [response] = await answer(row)
+        assert response["content"]["parts"] == [{"text": f"I am {row.agent}"}]
+
+
+async def test_an_agent_used_as_a_tool_asks_within_the_run_around_it(ask):
+    inner = LlmAgent(name="helper", model=ScriptedModel.saying("from within"))
+    outer = LlmAgent(
+        name="ann",
+        model=ScriptedModel.saying(call("helper", request="help"), "done"),
+        tools=[AgentTool(agent=inner)],
+    )
+    await ask(outer)
+    found = await kept()
+    assert [row.agent for row in found] == ["ann", "helper", "ann"]
+    assert len({row.invocation_id for row in found}) == 1
+
+
+async def test_credentials_in_a_config_are_not_kept(ask):
+    agent = LlmAgent(
+        name="ann",
+        model=ScriptedModel.saying("hi"),
+        generate_content_config=types.GenerateContentConfig(
+            http_options=types.HttpOptions(headers={"Authorization": "Bearer s3cret"})
+        ),
+    )
+    await ask(agent)
+    [row] = await kept()
+    assert "s3cret" not in row.request
+    assert "Authorization" in row.request
+
+
+async def test_credentials_in_contents_are_not_kept(ask):
+    def sign_in(tool_context: ToolContext) -> dict[str, Any]:
+        return {"rawAuthCredential": {"authType": "apiKey", "apiKey": "s3cret"}}
+
+    agent = LlmAgent(name="ann", model=ScriptedModel.saying(call("sign_in"), "done"), tools=[sign_in])
+    await ask(agent)
+    bodies = await db.read(lambda: list(ModelPiece.objects.values_list("body", flat=True)))
+    assert any("rawAuthCredential" in body for body in bodies)
+    assert not any("s3cret" in body for body in bodies)
+
+
+async def test_what_is_no_json_is_kept_as_text(ask):
+    def odd(tool_context: ToolContext) -> dict[str, Any]:
+        return {"at": object(), "half": "\ud800", "big": float("inf")}
+
+    agent = LlmAgent(name="ann", model=ScriptedModel.saying(call("odd"), "done"), tools=[odd])
+    await ask(agent)
+    found = await kept()
+    assert len(found) == 2
+    told = json.dumps(await whole(found[-1]))
+    assert "<object object" in told
+
+
+async def test_a_very_long_text_is_kept_in_part_and_says_so(ask):
+    await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "x" * 500_000)
+    [row] = await kept()
+    [text] = texts(await whole(row))
+    assert len(text) < 201_000
+    assert "500,000 characters; the first 200,000 were kept" in text
+
+
+async def test_a_store_that_refuses_a_record_never_ends_a_run(ask, monkeypatch, caplog):
+    def refuse(*_: Any) -> None:
+        raise DatabaseError("no room")
+
+    monkeypatch.setattr(rows, "_save_pieces", refuse)
+    events = await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
+    assert [event.content.parts[0].text for event in events] == ["hi"]
+    assert not await kept()
+    assert [record.levelno for record in caplog.records if "could not be written" in record.message] == [
+        logging.ERROR
+    ]
+
+
+async def test_a_recorder_that_is_told_not_to_keeps_no_calls(ask):
+    await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), plugins=[Recorder(keep_calls=False)])
+    assert not await kept()
+
+
+async def test_a_session_that_another_service_keeps_has_its_calls_beside_the_copy(ask, ours):
+    service = MirroredSessionService(InMemorySessionService(), "memory://", ours)
+    await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), service=service)
+    assert len(await kept()) == 1
+
+
+async def test_calls_go_with_their_session(ask, ours):
+    await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
+    await ours.delete_session(app_name="weather", user_id="ann", session_id="s1")
+    assert not await kept()
+    assert not await db.read(ModelPiece.objects.count)
+
+
+async def test_a_fork_shows_the_calls_of_what_it_took_over(ask, ours):
+    await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
+
+    def forked() -> ModelCall | None:
+        new = fork(AgentSession.objects.get().pk, Wanted(seq=2))
+        return calls.call_of(Event.objects.get(session=new, seq=2), new)
+
+    found = await db.in_slices(forked)
+    assert found is not None
+    assert (await answer(found))[0]["content"]["parts"] == [{"text": "hi"}]
