@@ -77,8 +77,10 @@ async def get_session(request: HttpRequest, app_name: str, user_id: str, session
 @router.post(SESSIONS)
 async def create_session(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
     """Create a session. One that brings events is created by ADK's own server, which judges them."""
-    asked = bodies.shaped_if_any(bodies.parse(request), bodies.CreateSession) or bodies.CreateSession()
+    body = bodies.parse(request)
+    asked = bodies.shaped_if_any(body, bodies.CreateSession) or bodies.CreateSession()
     if asked.events or keeping.elsewhere():
+        bodies.refuse_deep(body)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
     bodies.refuse_options(asked.options)
     return await _create(app_name, user_id, asked.session_id, asked.state)
@@ -89,9 +91,11 @@ async def create_session_with_id(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
     """Create a session of a given id; the body is its state. Deprecated in ADK."""
+    body = bodies.parse(request)
     if keeping.elsewhere():
+        bodies.refuse_deep(body)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
-    initial = bodies.shaped_if_any(bodies.parse(request), dict[str, Any])
+    initial = bodies.shaped_if_any(body, dict[str, Any])
     return await _create(app_name, user_id, session_id, initial)
 
 
@@ -106,6 +110,7 @@ async def update_session(
     delta = bodies.shaped(bodies.parse(request), bodies.UpdateSession).state_delta
     title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
     if keeping.elsewhere():
+        bodies.refuse_deep(delta)
         await db.read(_refuse_busy, app_name, user_id, session_id)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     rest = {name: value for name, value in delta.items() if name != snapshots.TITLE_KEY}

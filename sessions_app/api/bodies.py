@@ -50,6 +50,9 @@ T = TypeVar("T")
 EMPTY: Any = object()
 """What `parse` returns of a request without a body; null is a value."""
 
+MOST_LEVELS = 250
+"""Deepest nesting of what ADK's server stores and can answer with: pydantic writes some 255 levels."""
+
 _ENDPOINT_KEYS = frozenset({"app_name", "user_id", "state", "session_id"})
 
 
@@ -94,6 +97,24 @@ def shaped_if_any(body: Any, shape: type[T]) -> T | None:
         InvalidBody: it has another shape.
     """
     return None if body is EMPTY or body is None else shaped(body, shape)
+
+
+def refuse_deep(body: Any) -> None:
+    """Refuse a body that ADK's server would store and then fail to answer with.
+
+    Raises:
+        BadInput: it is nested deeper than `MOST_LEVELS`.
+    """
+    levels, level = 0, [body] if isinstance(body, dict | list) else []
+    while level:
+        if levels == MOST_LEVELS:
+            raise BadInput(
+                f"The body is nested deeper than {MOST_LEVELS} levels, which ADK's own server cannot answer with.",
+                hint="Nest it less deeply, or keep it as text or as an artifact. Nothing was stored.",
+            )
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+        levels += 1
 
 
 def refuse_options(options: dict[str, Any] | None) -> None:

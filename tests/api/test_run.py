@@ -255,3 +255,33 @@ async def test_a_malformed_event_is_refused_and_nothing_is_stored(web, peer):
     assert answer.status_code == 422
     assert answer.json()["detail"][0]["loc"][:3] == ["body", "events", 0]
     assert (await web.get(SESSIONS)).json() == []
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def calling(levels: int) -> dict[str, Any]:
+    """Return a body whose event calls a tool with an argument that is nested; the call stands 8 levels deep."""
+    content = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"x": nested(levels)}}}]}
+    return {"sessionId": "deep", "events": [restored(author="slow", content=content)]}
+
+
+async def test_events_as_deep_as_adks_server_can_answer_with_are_stored_as_they_are(web, peer):
+    created = await web.post(SESSIONS, json=calling(242))
+    assert created.status_code == 200
+    assert created.json()["events"][0]["content"] == calling(242)["events"][0]["content"]
+    assert (await web.get(SESSIONS + "/deep")).json() == created.json()
+
+
+@pytest.mark.parametrize("levels", [243, 400, 700])
+async def test_events_too_deep_to_be_answered_with_are_refused_before_anything_is_stored(web, peer, levels):
+    answer = await web.post(SESSIONS, json=calling(levels))
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "bad_input"
+    assert "deeper than 250 levels" in answer.json()["detail"]
+    assert "Nest it less" in answer.json()["hint"]
+    assert (await web.get(SESSIONS)).json() == []
