@@ -5,7 +5,9 @@ forks, removals. It is a warning when a row was changed by something else than D
 changed its own copy of the state without an event.
 
 The sum of the events is read off the ledger: the last write of each key by an event of this session, a few seeks a
-key. `from_events=True` folds the events themselves instead, page by page; that takes as long as the session is.
+key. Only keys that may have drifted are read: the database passes over those whose stored value is what the session's
+own event wrote last. `from_events=True` folds the events themselves instead, page by page; that takes as long as the
+session is.
 """
 
 from __future__ import annotations
@@ -17,19 +19,17 @@ from typing import Any
 
 from django.db import connection, models
 
-from sessions_app import history, state
+from sessions_app import history, moments, state
 from sessions_app.models import (
     AgentSession,
-    AppState,
     Cause,
     Event,
     Scope,
-    SessionState,
     StateChange,
     StateRow,
     UntrackedKey,
-    UserState,
 )
+from sessions_app.moments import STATE_ROWS
 
 REACH = 500
 """Writes of a key that are searched for the last one by this session; busier shared keys say "not known"."""
@@ -76,10 +76,15 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What drifted, in the order session, user, app, and what agents changed without events, newest first."""
+    """What drifted, in the order session, user, app, and what agents changed without events, newest first.
+
+    Attributes:
+        unread: keys that may have drifted, too, and were not looked at; none of them is foreign.
+    """
 
     keys: list[Drift]
     untracked: list[UntrackedKey]
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,29 +113,28 @@ FROM sessions_app_statechange AS last WHERE last.id IN ({places})
 _ANYWHERE = 2**62
 """Above every position."""
 
-_STATE_ROWS: dict[Scope, type[StateRow]] = {
-    Scope.SESSION: SessionState,
-    Scope.USER: UserState,
-    Scope.APP: AppState,
-}
 
-
-def drift(session: AgentSession, *, from_events: bool = False) -> Report:
+def drift(session: AgentSession, *, from_events: bool = False, most: int = 0) -> Report:
     """Compare the stored state with what the session's events add up to, in every scope.
 
     Args:
         session: whose state it is.
         from_events: fold the events' own deltas instead of asking the ledger; what the ledger tells otherwise is
             foreign. Takes as long as the session is.
+        most: in each scope no further key is looked at once so many have drifted; 0: all are.
     """
     folded = fold(session) if from_events else None
     owners = history.owners_at(session)
     keys: list[Drift] = []
+    unread = 0
     for scope in (Scope.SESSION, Scope.USER, Scope.APP):
         if scope in owners.ids:
-            keys += _drift_of(session, scope, owners.ids[scope], folded)
+            suspects = _suspects(session, scope, owners.ids[scope], every=from_events)
+            found, looked_at = _drift_among(session, scope, suspects, folded, most)
+            keys += found
+            unread += len(suspects) - looked_at
     noticed = UntrackedKey.objects.filter(session=session).order_by("-pk")
-    return Report(keys, list(noticed[:MOST_UNTRACKED]))
+    return Report(keys, list(noticed[:MOST_UNTRACKED]), unread)
 
 
 def fold(session: AgentSession) -> dict[str, Any]:
@@ -145,20 +149,96 @@ def fold(session: AgentSession) -> dict[str, Any]:
     return folded
 
 
-def _drift_of(
-    session: AgentSession, scope: Scope, owner_id: int, folded: Mapping[str, Any] | None
-) -> list[Drift]:
-    last = _rows(history.newest_writes(scope, owner_id, _ANYWHERE))
-    own = _own_writes(session, last)
-    table: models.Manager[Any] = _STATE_ROWS[scope]._default_manager
-    stored: dict[str, StateRow] = {row.key: row for row in table.filter(owner_id=owner_id)}
-    written = {row.key: row for row in last.values()}
-    drifted = []
-    for key in sorted(stored.keys() | written.keys()):
-        write = written.get(key)
-        mine, is_known = own[write.pk] if write else (None, True)
-        drifted.append(_compare(scope, key, _Seen(session, stored.get(key), write, mine, is_known), folded))
-    return [entry for entry in drifted if entry is not None]
+@dataclass(frozen=True, slots=True, order=True)
+class _Suspect:
+    """A key that may have drifted: its last row of the ledger and its row of the state, None where there is none."""
+
+    is_explained: bool
+    key_id: str
+    change_pk: int | None
+    row_pk: int | None
+
+
+_LAST_AND_STORED = f"""
+SELECT CASE WHEN {{is_explained}} THEN 1 ELSE 0 END, keys.key_id, last.id, stored.id
+FROM keys
+JOIN sessions_app_statechange AS last ON last.id = {history.last_write("anywhere")}
+LEFT JOIN {{table}} AS stored ON stored.owner_id = %(owner)s AND stored.key_id = keys.key_id
+WHERE keys.key_id IS NOT NULL
+"""  # noqa: S608 - pieces of our own
+
+_IS_EXPLAINED = """(
+    last.removed <> %(no)s AND stored.id IS NULL
+    OR last.removed = %(no)s AND COALESCE(last.private, last.value) = COALESCE(stored.private, stored.value)
+    AND last.value = stored.value
+)"""
+"""The ledger tells how the stored value came about."""
+
+_IS_OWN = f"""
+    AND NOT (last.removed = %(no)s AND COALESCE(last.session_id, 0) = %(session)s AND last.seq > 0
+        AND CASE WHEN {_IS_EXPLAINED} THEN 1 ELSE 0 END = 1)
+"""
+"""Leaves out what the session's own event wrote last and what is stored as it wrote it."""
+
+_UNTOLD = """
+SELECT 0, stored.key_id, NULL, stored.id FROM {table} AS stored
+WHERE stored.owner_id = %(owner)s AND (
+    SELECT written.key_id FROM sessions_app_statechange AS written
+    WHERE written.scope = %(scope)s AND written.owner_id = %(owner)s AND written.key_id = stored.key_id
+    ORDER BY written.position LIMIT 1) IS NULL
+"""
+"""Stored keys that the ledger has never heard of."""
+
+
+def _suspects(session: AgentSession, scope: Scope, owner_id: int, *, every: bool) -> list[_Suspect]:
+    """Return the keys that may have drifted, those first that the ledger does not explain; `every`: all keys."""
+    table = STATE_ROWS[scope]._meta.db_table
+    told = (
+        moments.keys_of(scope, owner_id)
+        + _LAST_AND_STORED.format(is_explained=_IS_EXPLAINED, table=table)
+        + ("" if every else _IS_OWN)
+    )
+    given = {
+        "scope": str(scope),
+        "owner": owner_id,
+        "session": session.pk,
+        "anywhere": _ANYWHERE,
+        "no": False,
+    }
+    found: list[_Suspect] = []
+    with connection.cursor() as cursor:
+        for query in (told, _UNTOLD.format(table=table)):
+            cursor.execute(query, given)
+            found += [_Suspect(bool(row[0]), *row[1:]) for row in cursor.fetchall()]
+    return sorted(found, key=lambda suspect: (suspect.is_explained, suspect.key_id))
+
+
+def _drift_among(
+    session: AgentSession,
+    scope: Scope,
+    suspects: Sequence[_Suspect],
+    folded: Mapping[str, Any] | None,
+    most: int,
+) -> tuple[list[Drift], int]:
+    """Return which of some keys have drifted, sorted, and how many were looked at."""
+    drifted: list[Drift] = []
+    looked_at = 0
+    for start in range(0, len(suspects), PAGE):
+        batch = suspects[start : start + PAGE]
+        if most and len(drifted) >= most and batch[0].is_explained:
+            break
+        looked_at += len(batch)
+        last = _rows([suspect.change_pk for suspect in batch if suspect.change_pk])
+        own = _own_writes(session, last)
+        rows = [suspect.row_pk for suspect in batch if suspect.row_pk]
+        stored: dict[int, StateRow] = STATE_ROWS[scope]._default_manager.in_bulk(rows)
+        for suspect in batch:
+            write, row = last.get(suspect.change_pk or 0), stored.get(suspect.row_pk or 0)
+            mine, is_known = own[write.pk] if write else (None, True)
+            key = write.key if write else row.key if row else suspect.key_id
+            found = _compare(scope, key, _Seen(session, row, write, mine, is_known), folded)
+            drifted += [found] if found else []
+    return sorted(drifted, key=lambda entry: entry.key), looked_at
 
 
 def _own_writes(

@@ -194,6 +194,12 @@ class PieceQuery(QueryForm):
     offset = forms.IntegerField(required=False, min_value=0)
 
 
+class WholeQuery(QueryForm):
+    """In which form a whole value is wanted: a page, or its `json`."""
+
+    form = forms.ChoiceField(required=False, choices=[("json", "json")])
+
+
 class NewSession(forms.Form):
     """A new session. Ids may hold any character, so nothing is stripped."""
 

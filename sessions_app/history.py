@@ -7,7 +7,7 @@ the ledger's index, so that removed keys and deleted sessions answer too.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,29 +21,33 @@ from sessions_app.models import AgentSession, AppScope, Event, Scope, StateChang
 CHUNK = 500
 """Rows read by their keys at a time."""
 
-MANY = 20_000
-"""Keys of rows in a statement: a database takes some tens of thousands of parameters."""
-
-_KEYS = """
+EVERY_KEY = """
 WITH RECURSIVE keys(key_id) AS (
-    SELECT min(key_id) FROM sessions_app_statechange WHERE scope = %(scope)s AND owner_id = %(owner)s
+    SELECT (SELECT key_id FROM sessions_app_statechange WHERE scope = %(scope)s AND owner_id = %(owner)s
+            ORDER BY key_id LIMIT 1)
     UNION ALL
-    SELECT (SELECT min(key_id) FROM sessions_app_statechange
-            WHERE scope = %(scope)s AND owner_id = %(owner)s AND key_id > keys.key_id)
+    SELECT (SELECT key_id FROM sessions_app_statechange
+            WHERE scope = %(scope)s AND owner_id = %(owner)s AND key_id > keys.key_id ORDER BY key_id LIMIT 1)
     FROM keys WHERE keys.key_id IS NOT NULL
 )
-SELECT {columns} FROM keys WHERE keys.key_id IS NOT NULL
+"""
+"""The keys of an owner that were ever written, each found behind the one before it; the last row is null.
+
+`min(key_id)` would read them all on a PostgreSQL that has not counted its rows for a while.
 """
 
-_LAST_WRITE = """
+
+def last_write(until: str) -> str:
+    """Return SQL for the ledger row that last wrote a key of `keys`, up to the position that the parameter says."""
+    return f"""
     (SELECT id FROM sessions_app_statechange
      WHERE scope = %(scope)s AND owner_id = %(owner)s AND key_id = keys.key_id AND position <= %({until})s
      ORDER BY position DESC, id DESC LIMIT 1)
-"""
+"""  # noqa: S608 - pieces of our own
 
-WRITES_AT = _KEYS.format(columns=_LAST_WRITE.format(until="position"))
+
+WRITES_AT = f"{EVERY_KEY} SELECT {last_write('position')} FROM keys WHERE keys.key_id IS NOT NULL"  # noqa: S608 - pieces of our own
 """The ledger row that last wrote each key of an owner up to a position, null for a key that came later."""
-
 
 WRITES_COUNTED = 200
 """Writes of a key that are counted; there may be more."""
@@ -60,15 +64,6 @@ class Owners:
         """Return the same owners, each at the position that an event saw."""
         seen = {Scope.SESSION: event.seq, Scope.USER: event.user_version, Scope.APP: event.app_version}
         return Owners(self.ids, {scope: seen[scope] for scope in self.ids})
-
-
-@dataclass(frozen=True, slots=True)
-class KeyWrites:
-    """The ledger rows that last wrote a key up to each of some moments, removals too; None: not written until then."""
-
-    scope: Scope
-    key_id: str
-    rows: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,38 +142,6 @@ def newest_writes(scope: Scope, owner_id: int, position: int) -> list[int]:
         return [row[0] for row in cursor.fetchall() if row[0] is not None]
 
 
-def writes_at(moments: Sequence[Owners]) -> list[KeyWrites]:
-    """Return for every key that was ever written which rows wrote it last, up to each of several moments.
-
-    A query a scope, and in it a seek a key and moment: neither values nor what happened in between is read.
-
-    Args:
-        moments: the same owners at different positions.
-    """
-    names = [f"until_{number}" for number in range(len(moments))]
-    query = _KEYS.format(columns=", ".join(["key_id", *(_LAST_WRITE.format(until=name) for name in names)]))
-    found: list[KeyWrites] = []
-    for scope, owner_id in moments[0].ids.items():
-        positions = [moment.positions[scope] for moment in moments]
-        with connection.cursor() as cursor:
-            cursor.execute(
-                query, {"scope": str(scope), "owner": owner_id, **dict(zip(names, positions, strict=True))}
-            )
-            rows = sorted(cursor.fetchall())
-        found += [KeyWrites(scope, key_id, tuple(pks)) for key_id, *pks in rows]
-    return found
-
-
-def removals(pks: Collection[int]) -> set[int]:
-    """Return which rows of the ledger took a key out."""
-    ordered = sorted(pks)
-    found: set[int] = set()
-    for start in range(0, len(ordered), MANY):
-        rows = StateChange.objects.filter(pk__in=ordered[start : start + MANY], removed=True)
-        found.update(rows.values_list("pk", flat=True))
-    return found
-
-
 def kept_at(scope: Scope, owner_id: int, position: int) -> Iterator[StateChange]:
     """Yield the rows that last wrote each key up to a position, removed keys left out, credentials with them."""
     pks = newest_writes(scope, owner_id, position)
@@ -229,51 +192,10 @@ def change_at(session: AgentSession, event: Event | None, scope: Scope, key: str
     return writes.filter(position__lte=owners.positions[scope]).first()
 
 
-@dataclass(frozen=True, slots=True)
-class KeyDiff:
-    """A key whose value differs between two moments. `old` or `new` is None where it has no value.
-
-    `write` is the last write of the later moment, a removal too.
-    """
-
-    scope: Scope
-    key: str
-    old: StateChange | None
-    new: StateChange | None
-    write: StateChange
-
-    @property
-    def name(self) -> str:
-        """The key with its scope's prefix."""
-        return state.PREFIX[self.scope] + self.key
-
-    @property
-    def change(self) -> str:
-        """What became of it: added, changed or removed."""
-        return "added" if self.old is None else "removed" if self.new is None else "changed"
-
-    @property
-    def is_hidden(self) -> bool:
-        """Tell whether only credentials differ, which are not shown."""
-        return self.old is not None and self.new is not None and self.old.value == self.new.value
-
-
-def diff(session: AgentSession, before: Event | None, after: Event | None = None) -> list[KeyDiff]:
-    """Return the keys that differ between two events, in every scope: session, user, app, each sorted.
-
-    Two seeks a key, whatever the length of the session. Keys written again as they were are left out.
-
-    Args:
-        session: whose state it is.
-        before: the earlier event; None: the start, that is what the first event found.
-        after: the later event; None: now.
-    """
-    first = owners_at(session, before) if before else owners_at_start(session)
-    last = owners_at(session, after)
-    found: list[KeyDiff] = []
-    for scope in (Scope.SESSION, Scope.USER, Scope.APP):
-        found += _diff_of(scope, first, last)
-    return found
+def state_at_start(session: AgentSession) -> StateAt:
+    """Return the state that a session's first event found, in every scope; of one without events, the state now."""
+    owners = owners_at_start(session)
+    return StateAt(*(_rows_at(owners, scope) for scope in (Scope.SESSION, Scope.USER, Scope.APP)))
 
 
 def owners_at_start(session: AgentSession) -> Owners:
@@ -286,39 +208,3 @@ def owners_at_start(session: AgentSession) -> Owners:
         for scope in own.order_by().values_list("scope", flat=True).distinct():
             positions[Scope(scope)] -= 1
     return Owners(owners.ids, positions)
-
-
-_DIFFERENT_KEYS = _KEYS.format(
-    columns=f"{_LAST_WRITE.format(until='before')}, {_LAST_WRITE.format(until='after')}"
-)
-"""The ledger rows that last wrote each key of an owner up to an earlier and up to a later position."""
-
-
-def _diff_of(scope: Scope, first: Owners, last: Owners) -> list[KeyDiff]:
-    if scope not in last.ids:
-        return []
-    where: dict[str, str | int] = {
-        "scope": str(scope),
-        "owner": last.ids[scope],
-        "before": first.positions.get(scope, 0),
-        "after": last.positions[scope],
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_DIFFERENT_KEYS, where)
-        pairs = [(old, new) for old, new in cursor.fetchall() if old != new and new is not None]
-    rows = StateChange.objects.in_bulk([pk for pair in pairs for pk in pair if pk is not None])
-    found = [
-        KeyDiff(scope, rows[new].key, _kept(rows.get(old)), _kept(rows.get(new)), rows[new])
-        for old, new in pairs
-    ]
-    return sorted(
-        (entry for entry in found if _whole(entry.old) != _whole(entry.new)), key=lambda entry: entry.key
-    )
-
-
-def _kept(row: StateChange | None) -> StateChange | None:
-    return None if row is None or row.removed else row
-
-
-def _whole(row: StateChange | None) -> str | None:
-    return None if row is None else row.private or row.value

@@ -51,6 +51,7 @@ urlpatterns = [
     path("state/history/<int:pk>/", state.key_history, name="key-history"),
     path("state/values/<int:pk>/", state.value, name="state-value"),
     path("runs/", runs.index, name="runs"),
+    path("state/values/<int:pk>/whole/", state.whole_value, name="state-whole-value"),
     path("runs/changes/", runs.changes, name="run-changes"),
     path("runs/start/<int:pk>/", console.start, name="session-run"),
     path("runs/<str:run_id>/cancel/", console.cancel, name="run-cancel"),

@@ -19,7 +19,7 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
-from sessions_app import db, drift, edits, history, lint, state
+from sessions_app import db, drift, edits, history, lint, moments, state
 from sessions_app.api.schemas import Problem
 from sessions_app.api.state_schemas import (
     ChangeOut,
@@ -315,7 +315,7 @@ def _diff(session_key: int, first: str | None, last: str | None) -> DiffOut:
         raise BadInput(
             f"Event {before.event_id!r} comes after event {after.event_id!r}.", hint="Swap `from` and `to`."
         )
-    return DiffOut.of(session, before, after, history.diff(session, before, after))
+    return DiffOut.of(session, before, after, moments.diff(session, before, after).keys)
 
 
 def _drift(session_key: int, fold: str) -> DriftOut:

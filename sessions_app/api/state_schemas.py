@@ -11,8 +11,8 @@ from pydantic import Field
 from sessions_app import lint
 from sessions_app.drift import Report
 from sessions_app.edits import Edited
-from sessions_app.history import KeyDiff
 from sessions_app.models import AgentSession, Event, Scope, StateChange
+from sessions_app.moments import KeyDiff
 from sessions_app.state import PREFIX
 
 

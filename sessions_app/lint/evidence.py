@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models import CharField, Func, IntegerField, Q
 from django.db.models.functions import Substr
 
-from sessions_app import history, state
+from sessions_app import history, moments, state
 from sessions_app.models import (
     AgentCard,
     AgentSession,
@@ -25,6 +25,7 @@ from sessions_app.models import (
     StateChange,
     TempWrite,
 )
+from sessions_app.moments import Moments
 
 MOST_KEYS = 300
 """Keys of a scope that are looked at."""
@@ -189,15 +190,20 @@ class _Octets(Func):
 
 
 def _keys(session: AgentSession) -> tuple[list[Key], int]:
-    every = [write for write in history.writes_at([history.owners_at(session)]) if write.rows[0] is not None]
-    last = [write for scope in Scope for write in [each for each in every if each.scope == scope][:MOST_KEYS]]
+    now = history.owners_at(session)
+    at = Moments(session, now, now)
+    last = {scope: moments.first_keys(at, scope, MOST_KEYS) for scope in Scope}
+    unread = sum(
+        moments.count(at, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS
+    )
+    pks = [key.later for scope in Scope for key in last[scope]]
     rows = (
-        StateChange.objects.filter(pk__in=[write.rows[0] for write in last], removed=False)
+        StateChange.objects.filter(pk__in=pks)
         .annotate(text=Substr("value", 1, TEXT_READ, output_field=CharField()), size=_Octets("value"))
         .values("pk", "scope", "owner_id", "key", "key_id", "note", "text", "size")
     )
     found = {row["pk"]: row for row in rows}
-    kept = [found[write.rows[0]] for write in last if write.rows[0] in found]
+    kept = [found[pk] for pk in pks if pk in found]
     writes = _recent_writes(kept)
     keys = [
         Key(
@@ -210,7 +216,7 @@ def _keys(session: AgentSession) -> tuple[list[Key], int]:
         )
         for row in kept
     ]
-    return keys, len(every) - len(last)
+    return keys, max(0, unread)
 
 
 _RECENT = """

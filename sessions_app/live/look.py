@@ -54,13 +54,16 @@ def look_at(session_pk: int) -> Look | None:
     row = _session_with_scopes(session_pk)
     if row is None:
         return None
+    runs = runs_of(session_pk)
     return Look(
         app_name=row["app_name"],
         name=visible.text(row["title"] or row["first_text"] or row["session_id"]),
         last_seq=row["last_seq"],
-        state_mark=state_mark(row["last_seq"], row["user_version"], row["app_version"], row["untracked"]),
+        state_mark=state_mark(
+            row["last_seq"], row["user_version"], row["app_version"], row["untracked"], runs.running
+        ),
         list_mark=list_mark(row["realm"], row["app_name"]),
-        runs=runs_of(session_pk),
+        runs=runs,
     )
 
 

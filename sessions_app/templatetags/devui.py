@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -206,16 +207,41 @@ def moment(epoch: float | None, style: str = "short") -> SafeString:
     """
     if epoch is None:
         return SafeString("")
-    try:
-        date = datetime.fromtimestamp(float(epoch), UTC)
-    except (OverflowError, OSError, ValueError):
-        return format_html("<time>{}</time>", epoch)
+    date = _date(epoch)
+    if date is None:
+        return _no_date(float(epoch))
     return format_html(
         '<time datetime="{}" data-epoch="{}" data-style="{}">{}</time>',
         date.isoformat(timespec="milliseconds"),
         repr(float(epoch)),
         style,
-        date.strftime("%H:%M:%S UTC" if style == "clock" else "%Y-%m-%d %H:%M UTC"),
+        f"{date:%H:%M:%S} UTC" if style == "clock" else f"{date.isoformat(' ', 'minutes')[:16]} UTC",
+    )
+
+
+PLAUSIBLE_YEARS = range(1990, 2100)
+"""A time that is no date and would be one of these years in a smaller unit was meant in that."""
+
+
+def _date(epoch: float) -> datetime | None:
+    """Return a time as a date, when a calendar has one: in the years 1 to 9999."""
+    try:
+        return datetime.fromtimestamp(float(epoch), UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _no_date(epoch: float) -> SafeString:
+    """Return a time that no calendar has as what it says; hovering tells what else it may mean."""
+    if not math.isfinite(epoch):
+        return format_html('<span title="The time is {}, which is no number">no time</span>', str(epoch))
+    meant = ""
+    for unit, each in (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9)):
+        date = _date(epoch / each)
+        if date is not None and date.year in PLAUSIBLE_YEARS:
+            meant = f"; in {unit} it would be {date:%Y-%m-%d %H:%M} UTC"
+    return format_html(
+        '<span title="No date: seconds since 1970 beyond the year 9999{}">{} s</span>', meant, f"{epoch:.4g}"
     )
 
 
@@ -239,7 +265,7 @@ def compact(number: float | None) -> str:
 @register.filter
 def duration(seconds: float | None) -> str:
     """`{{ 0.812|duration }}`: 812 ms, 1.24 s, 2 min 3 s, 1 h 2 min."""
-    if seconds is None:
+    if seconds is None or not math.isfinite(seconds):
         return ""
     if seconds < 0.9995:
         return f"{max(0, seconds) * 1000:.0f} ms"
@@ -249,7 +275,7 @@ def duration(seconds: float | None) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours:,} h {minutes} min" if minutes else f"{hours:,} h"
 
 
 @register.filter(name="bytes")
@@ -303,6 +329,12 @@ def json_tree(value: Any, url: str = "", depth: int = 2) -> SafeString:
 def json_text_tree(text: str | None, url: str = "", depth: int = 2) -> SafeString:
     """`{% json_text_tree row.value %}`: the same for JSON text as the store keeps it."""
     return jsontree.render(json.loads(text or "null"), url=url, depth=depth)
+
+
+@register.simple_tag
+def json_entries(text: str, url: str) -> SafeString:
+    """`<ul>{% json_entries entry.value url %}</ul>`: the entries of an object or array, of JSON text, as list items."""
+    return jsontree.render_piece(json.loads(text), "", url=url)
 
 
 @register.simple_block_tag

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sessions_app import history
+from sessions_app import moments
 from sessions_app.attribution import Writer
 from sessions_app.errors import BadInput
 from sessions_app.found import find_event
-from sessions_app.models import AgentSession, Event, StateChange
+from sessions_app.models import AgentSession, Event, Scope, StateChange
+from sessions_app.moments import Diff, KeyDiff
 from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
 from sessions_app.timeline.board import SCOPES, state_mark_of
@@ -50,7 +51,8 @@ class Differences:
         first: seq of the earlier event; 0: the start, what the first event found.
         last: seq of the later event; None: now.
         base: the moment that was asked for besides the selected one, as the address has it.
-        limit: entries that are shown; 0: all.
+        entries: what is shown: the first of each scope.
+        counts: how many keys of each scope differ.
     """
 
     first: int
@@ -58,22 +60,21 @@ class Differences:
     base: str
     mark: str
     entries: list[Difference]
-    limit: int = 0
+    counts: Mapping[Scope, int]
 
     @property
-    def shown(self) -> list[Difference]:
-        """The entries within the limit."""
-        return self.entries[: self.limit] if self.limit else self.entries
+    def count(self) -> int:
+        """How many keys differ."""
+        return sum(self.counts.values())
 
     @property
     def hidden(self) -> int:
-        """How many entries the limit hides."""
-        return len(self.entries) - len(self.shown)
+        """How many of them are left out."""
+        return self.count - len(self.entries)
 
     def tabs(self) -> list[tuple[str, int]]:
         """Return (name, number of keys) of each tab."""
-        counts = Counter(entry.scope for entry in self.entries)
-        return [("merged", len(self.entries)), *((str(scope), counts[scope]) for scope in SCOPES)]
+        return [("merged", self.count), *((str(scope), self.counts.get(scope, 0)) for scope in SCOPES)]
 
 
 def differences(session: AgentSession, base: str, selected: Event | None, *, limit: int = 0) -> Differences:
@@ -83,7 +84,7 @@ def differences(session: AgentSession, base: str, selected: Event | None, *, lim
         session: whose state it is.
         base: an event's seq, `0` for the start, or `now`.
         selected: the event that is open.
-        limit: most entries to show.
+        limit: most keys of a scope to show; 0: all.
 
     Raises:
         BadInput: `base` is no moment.
@@ -99,14 +100,14 @@ def differences(session: AgentSession, base: str, selected: Event | None, *, lim
     else:
         first, last = selected, other
     nothing = first is None and not is_start
-    found = [] if nothing else history.diff(session, first, last)
+    found = Diff([], {}) if nothing else moments.diff(session, first, last, limit=limit)
     return Differences(
         first=session.last_seq if nothing else first.seq if first else START,
         last=last.seq if last else None,
         base=base,
         mark=state_mark_of(session),
-        entries=[_difference(session, entry) for entry in found],
-        limit=limit,
+        entries=[_difference(session, entry) for entry in found.keys],
+        counts=found.counts,
     )
 
 
@@ -125,7 +126,7 @@ def _moment(session: AgentSession, base: str) -> tuple[Event | None, bool]:
     return find_event(session, seq=seq), False
 
 
-def _difference(session: AgentSession, entry: history.KeyDiff) -> Difference:
+def _difference(session: AgentSession, entry: KeyDiff) -> Difference:
     write = entry.write
     old = entry.old.value if entry.old else None
     new = entry.new.value if entry.new else None

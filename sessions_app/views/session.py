@@ -70,6 +70,7 @@ class SessionPageQuery(WithinQuery):
     tab = forms.ChoiceField(required=False, choices=TABS)
     scope = forms.ChoiceField(required=False, choices=[(name, name) for name in SCOPES])
     keys = forms.CharField(required=False)
+    key = forms.CharField(required=False, max_length=200)
     find = forms.CharField(required=False, max_length=500)
     diff = forms.CharField(required=False)
     watch = ManyTexts(required=False)
@@ -263,7 +264,8 @@ def _board(session: AgentSession, query: Context) -> Context:
     known = _event(session, seq=query["known"]) if query["known"] else None
     seen = Seen(known, query["mark"]) if known else None
     watched = query["watch"][:MOST_WATCHED]
-    return {**shared, "board": board(session, selected, limit=limit, watched=watched, seen=seen)}
+    shown = board(session, selected, limit=limit, watched=watched, like=query["key"], seen=seen)
+    return {**shared, "board": shown, "most_keys": KEYS_AT_MOST}
 
 
 def _siblings(session: AgentSession, query: Context) -> Context:

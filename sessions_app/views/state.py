@@ -8,10 +8,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial
+from devui.http import json_text, render_partial
 from sessions_app import drift, history, listing, overview, scopes
 from sessions_app.errors import NotFound
-from sessions_app.forms import HistoryQuery, PieceQuery, StateQuery
+from sessions_app.forms import HistoryQuery, PieceQuery, StateQuery, WholeQuery
 from sessions_app.found import find_session
 from sessions_app.models import Scope, StateChange
 from sessions_app.presentation import jsontree
@@ -19,6 +19,7 @@ from sessions_app.timeline.changes import cut
 from sessions_app.timeline.key_history import history_of
 
 PAGE = "devui/sessions/state.html"
+VALUE = "devui/sessions/value.html"
 SESSIONS_SHOWN = 20
 DRIFT_SHOWN = 100
 DRIFT_VALUE = 400
@@ -75,11 +76,12 @@ def drift_of(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     session = find_session(pk)
-    found = drift.drift(session)
+    found = drift.drift(session, most=DRIFT_SHOWN)
     context = {
         "session": session,
         "keys": found.keys[:DRIFT_SHOWN],
         "hidden": max(0, len(found.keys) - DRIFT_SHOWN),
+        "unread": found.unread,
         "foreign": sum(entry.why == drift.Why.FOREIGN for entry in found.keys),
         "untracked": [
             (row, cut(row.stored, DRIFT_VALUE), cut(row.value, DRIFT_VALUE))
@@ -100,6 +102,16 @@ def value(request: HttpRequest, pk: int) -> HttpResponse:
         json.loads(change.value or "null"), query["pointer"], offset=query["offset"] or 0, url=request.path
     )
     return HttpResponse(piece)
+
+
+@require_safe
+def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the value that the ledger row `pk` wrote, as a tree that is open, or whole as JSON."""
+    change = _change(pk)
+    if WholeQuery(request.GET).read()["form"] == "json":
+        return json_text(change.value or "null")
+    tree = jsontree.render_all(json.loads(change.value or "null"))
+    return render(request, VALUE, {"change": change, "tree": tree, "size": len((change.value or "").encode())})
 
 
 def _change(pk: int, *, with_value: bool = True) -> StateChange:

@@ -102,6 +102,11 @@ def history_of_a_key(page: Page) -> None:
     page.goto(page.locator("a[href*='/state/history/']").first.get_attribute("href") or "")
 
 
+def value_of_a_key(page: Page) -> None:
+    history_of_a_key(page)
+    page.goto(page.url.replace("/history/", "/values/") + "whole/")
+
+
 def palette(page: Page) -> None:
     page.goto("/go/")
     page.keyboard.press("Control+k")
@@ -155,6 +160,7 @@ PLACES = {
     "drift": Place("session-drift", of_session("/sessions/id/{pk}/state/drift/")),
     "hints": Place("session-hints", of_session("/sessions/id/{pk}/state/hints/")),
     "history of a key": Place("key-history", history_of_a_key),
+    "whole value": Place("state-whole-value", value_of_a_key),
     "states": Place("state", address("/state/")),
     "state": Place("state", address("/state/?app=weather&user=aya")),
     "runs": Place("runs", address("/runs/")),

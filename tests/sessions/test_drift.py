@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import drift, history, writes
+from sessions_app import drift, history, moments, writes
 from sessions_app.drift import Why
 from sessions_app.ids import SessionKey
 from sessions_app.models import (
@@ -220,3 +220,19 @@ def test_a_session_without_state_has_no_drift(how):
     key = SessionKey("", "weather", "ann", "s9")
     session = writes.create_session(key)
     assert drift.drift(AgentSession.objects.get(pk=session.pk), **how).keys == []
+
+
+@pytest.mark.parametrize("few", [0, 5_000])
+def test_of_very_many_keys_no_more_are_looked_at_than_are_wanted_and_foreign_ones_come_first(
+    monkeypatch, few
+):
+    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    monkeypatch.setattr(drift, "PAGE", 2)
+    story = Story("s1", {f"seed{number}": number for number in range(9)})
+    story.says("a", delta={"own": 1})
+    SessionState.objects.filter(key="seed8").update(value="80")
+    found = drift.drift(story.session, most=3)
+    assert [entry.key for entry in found.keys if entry.why == drift.Why.FOREIGN] == ["seed8"]
+    assert len(found.keys) + found.unread == 9
+    assert found.unread > 0
+    assert drift.drift(story.session).unread == 0

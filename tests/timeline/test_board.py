@@ -8,9 +8,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import state, writes
-from sessions_app.timeline.board import WRITES_COUNTED, Board, Entry, Seen, board
+from sessions_app import moments, state, writes
+from sessions_app.history import WRITES_COUNTED
+from sessions_app.models import Run
+from sessions_app.timeline.board import Board, Seen, board
 from sessions_app.timeline.changes import BRIEF, writer_text
+from sessions_app.timeline.entries import Entry
 from sessions_app.wire import Writer
 from tests.timeline.story import Story
 
@@ -71,6 +74,60 @@ def test_the_state_now_has_nothing_later(told):
     assert now.later == []
     assert all(entry.since is None for entry in now.entries)
     assert [entry.name for entry in now.entries if entry.changed] == ["count", "user:unit"]
+
+
+def test_a_key_written_again_as_it_was_has_not_changed_since(told):
+    told.says("d", delta={"count": 1, "city": {"a": 1}})
+    told.says("e", delta={"count": 1, "city": "Paris"})
+    at = board(told.session, told.event(2))
+    assert [entry(at, name).since for name in ("count", "city")] == [None, None]
+    assert at.changed_since == 1  # `user:unit`
+
+
+@pytest.mark.parametrize("later", [1.0, True, "1", [1]])
+def test_values_of_other_types_are_other_values(told, later):
+    told.says("d", delta={"count": 1})
+    told.says("e", delta={"count": later})
+    at = board(told.session, told.event(4))
+    assert entry(at, "count").since.value == state.dumps(later)
+
+
+def test_a_value_that_differs_further_on_or_in_a_credential_says_so(told):
+    told.says("d", delta={"long": "y" * 500, "auth": {"authType": "apiKey", "apiKey": "abc"}})
+    told.says("e", delta={"long": "y" * 499 + "z", "auth": {"authType": "apiKey", "apiKey": "xyz"}})
+    at = board(told.session, told.event(4))
+    assert [entry(at, name).since.differs_below for name in ("long", "auth")] == [True, True]
+    assert (entry(at, "long").is_cut, entry(at, "auth").is_cut) == (True, False)
+    assert at.changed_since == 2
+
+
+def running(told: Story, invocation: str) -> Run:
+    return Run.objects.create(
+        id="r1",
+        session_id=told.pk,
+        status=Run.Status.RUNNING,
+        invocation_id=invocation,
+        created_at=1.0,
+        started_at=1.0,
+    )
+
+
+def test_while_a_run_is_at_work_the_state_now_has_the_temp_keys_of_its_invocation(told):
+    assert "temp:draft" not in names(board(told.session))
+    before = board(told.session).mark
+    run = running(told, "i1")
+    now = board(told.session)
+    assert entry(now, "temp:draft").value == '"x"'
+    assert now.mark != before
+    run.status = Run.Status.DONE
+    run.save()
+    assert "temp:draft" not in names(board(told.session))
+    assert board(told.session).mark == before
+
+
+def test_a_run_that_has_no_invocation_yet_shows_no_temp_keys(told):
+    running(told, "")
+    assert "temp:draft" not in names(board(told.session))
 
 
 def test_temp_keys_are_ghosts_of_their_own_invocation(told):
@@ -137,7 +194,7 @@ def test_the_board_costs_the_same_number_of_queries_at_any_length(told, django_a
     for number in range(events):
         told.says("x", delta={f"k{number}": number, f"user:k{number}": number})
     session, event = told.session, told.event(told.told)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(11):
         board(session, event)
 
 
@@ -246,6 +303,44 @@ def test_a_reader_whose_board_is_out_of_date_gets_all_of_it(told):
     Story("s2").says("x", delta={"app:motd": "yo"})
     news = board(told.session, told.event(3), seen=seen)
     assert not [entry for entry in news.entries if entry.same]
+
+
+@pytest.mark.parametrize("few", [0, 5_000])
+def test_what_is_left_out_is_counted_however_many_keys_there_are(told, monkeypatch, few):
+    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    told.says("d", delta={f"k{number}": number for number in range(9)} | {"user:unit": "C"})
+    writes.edit_state(told.key, {"k3": 3}, removed=["k1"])
+    told.told += 1
+    told.says("e", delta={"k7": "here", "user:new": 1})
+    for event in [None, *map(told.event, range(1, told.told + 1))]:
+        everything, some = board(told.session, event), board(told.session, event, limit=2)
+        assert some.tabs() == everything.tabs()
+        assert some.changed_since == everything.changed_since
+        assert [len(c.entries) + c.hidden for c in some.columns] == [
+            len(c.entries) for c in everything.columns
+        ]
+
+
+@pytest.mark.parametrize("few", [0, 5_000])
+def test_keys_are_found_by_what_their_names_have_in_them(told, monkeypatch, few):
+    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    told.says("d", delta={"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}, keep_temp=True)
+    found = board(told.session, told.event(4), like="UNIT")
+    assert names(found) == ["unit_price", "user:unit", "temp:unit"]
+    assert found.tabs()[0] == ("all", 3)
+    assert names(board(told.session, like="user:")) == ["user:unit"]
+    assert names(board(told.session, like="%")) == ["a%b"]
+    assert names(board(told.session, like="a_b")) == ["a_b"]
+    assert names(board(told.session, like="nothing")) == []
+
+
+def test_a_watched_key_comes_aside_when_it_is_not_what_is_searched_for(told):
+    found = board(told.session, like="unit", watched=["count", "temp:x", "user:unit"], limit=1)
+    assert [(entry.name, entry.is_aside) for entry in found.entries] == [
+        ("count", True),
+        ("user:unit", False),
+    ]
+    assert (found.tabs()[0], found.hidden) == (("all", 1), 0)
 
 
 def test_beyond_the_limit_keys_are_shown_that_changed_or_are_watched(told):

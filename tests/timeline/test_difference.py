@@ -7,7 +7,7 @@ from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import history, writes
+from sessions_app import history, moments, writes
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession
 from sessions_app.presentation import valuediff
@@ -84,7 +84,7 @@ def test_a_comparison_costs_the_same_number_of_queries_at_any_length(db, django_
     for number in range(events):
         story.says("x", delta={"n": number, "user:n": number, "app:n": number})
     session, event = story.session, story.event(events)
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(18):
         assert len(differences(session, "1", event).entries) == 3
 
 
@@ -115,7 +115,7 @@ def test_the_difference_is_that_of_the_two_states(db, program, seeds):
     for first in range(1, story.told + 1):
         for last in range(first, story.told + 2):
             event = story.event(last) if last <= story.told else None
-            found = history.diff(story.session, story.event(first), event)
+            found = moments.diff(story.session, story.event(first), event).keys
             missing = object()
             expected = {
                 name
@@ -185,3 +185,14 @@ def test_values_too_long_to_compare_show_their_beginnings_and_say_so():
 
 def test_text_that_becomes_a_number_shows_its_quotes():
     assert [line.text for line in valuediff.lines('"1"', "1")] == ['"1"', "1"]
+
+
+@pytest.mark.parametrize("few", [0, 5_000])
+def test_of_many_keys_that_differ_some_are_shown_and_all_are_counted(db, monkeypatch, few):
+    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    story = Story(initial={"k0": 0, "k1": "as before"})
+    story.says("a", delta={"k0": 0, "user:u": 1, **{f"n{number}": number for number in range(5)}})
+    found = differences(story.session, "0", None, limit=2)
+    assert [entry.name for entry in found.entries] == ["n0", "n1", "user:u"]
+    assert (found.count, found.hidden) == (6, 3)
+    assert found.tabs() == [("merged", 6), ("session", 5), ("user", 1), ("app", 0)]

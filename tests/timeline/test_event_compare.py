@@ -130,7 +130,7 @@ def test_refusals_name_what_is_wrong(story):
 def test_the_page_shows_both_and_what_is_the_same(story, get, django_assert_max_num_queries):
     for number in range(20):
         story.says(f"a rather long text, number {number}, of words", delta={"n": number})
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(20):
         page = get(page_of(story, "?left=3&right=20"))
     assert "Event 20 came 17.0 s and 17 events after event 3." in page.one("div", css="events-compared").text
     assert [link.attrs["href"].partition("?")[2] for link in page.one("thead").all("a")] == [

@@ -1,0 +1,108 @@
+"""What a recorder saw of the state that no scope stores: `temp:` keys, and keys that were changed without an event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import CharField, Count, Max
+from django.db.models.functions import Substr
+
+from sessions_app.models import AgentSession, Event, TempWrite, UntrackedKey
+from sessions_app.timeline.changes import TEMP, cut, scope_prefix, writer_of
+from sessions_app.timeline.entries import Entry
+
+GHOST_LIMIT = 2000
+"""Characters of a ghost's value: it has no row in the ledger that a page could fetch the rest from."""
+
+GHOSTS_SHOWN = 200
+
+UNTRACKED_LIMIT = 50
+"""Keys changed without an event that a board shows; the page of the drift has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ghosts:
+    """The `temp:` keys of an invocation, sorted. `count`: how many it has; `entries`: the first of them."""
+
+    entries: list[Entry]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Untracked:
+    """A key that the invocation had changed without an event when it ended: nothing stored it.
+
+    Attributes:
+        value: JSON; None: the key was taken out.
+        stored: JSON of what events had stored; None: no such key.
+    """
+
+    scope: str
+    key: str
+    value: str | None
+    stored: str | None
+    note: str = ""
+    version: str = ""
+
+    @property
+    def name(self) -> str:
+        """The key as an agent writes it, with its prefix."""
+        return scope_prefix(self.scope) + self.key
+
+
+def ghosts(session: AgentSession, invocation_id: str, moment: int, like: str = "") -> Ghosts:
+    """Return the `temp:` keys of an invocation: the last write of each up to an event, by its seq.
+
+    `like`: what stands in their names, prefix and all, in letters of any case.
+    """
+    if not invocation_id:
+        return Ghosts([], 0)
+    writes = TempWrite.objects.filter(session=session, invocation_id=invocation_id, seq__lte=moment)
+    keys = writes.order_by().values("key").annotate(newest=Max("pk"), writes=Count("pk")).order_by("key")
+    counted = [row for row in keys if like.lower() in f"{scope_prefix(TEMP)}{row['key']}".lower()]
+    shown = counted[:GHOSTS_SHOWN]
+    rows = (
+        TempWrite.objects.filter(pk__in=[row["newest"] for row in shown])
+        .annotate(shown=Substr("value", 1, GHOST_LIMIT + 1, output_field=CharField()))
+        .values("pk", "key", "note", "seq", "shown", "writer", "writer_name", "call_id")
+    )
+    found = {row["pk"]: row for row in rows}
+    return Ghosts([_ghost(found[row["newest"]], row["writes"], moment) for row in shown], len(counted))
+
+
+def _ghost(row: Mapping[str, Any], writes: int, moment: int) -> Entry:
+    changed = row["seq"] == moment
+    return Entry(
+        change_pk=0,
+        scope=TEMP,
+        key=row["key"],
+        value=cut(row["shown"], GHOST_LIMIT),
+        note=row["note"],
+        changed=changed,
+        writer=writer_of(row),
+        seq=row["seq"],
+        writes=writes,
+        version=f"{row['pk']}.{changed:d}",
+    )
+
+
+def untracked(session: AgentSession, event: Event | None) -> list[Untracked]:
+    """Return what the event's invocation changed without an event; now, that of the invocation that ended last."""
+    noticed = UntrackedKey.objects.filter(session=session)
+    if event is None:
+        noticed = noticed.filter(seq=session.last_seq)
+    else:
+        noticed = noticed.filter(invocation_id=event.invocation_id)
+    return [
+        Untracked(
+            row.scope,
+            row.key,
+            cut(row.value, GHOST_LIMIT),
+            cut(row.stored, GHOST_LIMIT),
+            row.note,
+            str(row.pk),
+        )
+        for row in noticed.order_by("pk")[:UNTRACKED_LIMIT]
+    ]
