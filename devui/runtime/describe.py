@@ -141,23 +141,28 @@ def _tool(given: Any) -> dict[str, Any]:
         "type": type(given).__name__,
         "description": given.description,
         "long_running": given.is_long_running,
-        "schema": _schema(given),
+        **_schemas(given),
     }
 
 
-def _schema(tool: BaseTool) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments; empty when the tool cannot say it."""
+def _schemas(tool: BaseTool) -> dict[str, dict[str, Any]]:
+    """Return the JSON schemas of a tool's arguments and of what it returns; empty where the tool cannot say it."""
     try:
         declaration = _adk.declaration_of(tool)
     except Exception:
-        return {}  # some tools of ADK and others need a model or a connection for it
+        declaration = None  # some tools of ADK and others need a model or a connection for it
     if declaration is None:
-        return {}
-    if declaration.parameters_json_schema:
-        return dict(declaration.parameters_json_schema)
-    if declaration.parameters is None:
-        return {}
-    return declaration.parameters.model_dump(mode="json", exclude_none=True, by_alias=True)
+        return {"schema": {}, "response_schema": {}}
+    return {
+        "schema": _json_schema(declaration.parameters_json_schema, declaration.parameters),
+        "response_schema": _json_schema(declaration.response_json_schema, declaration.response),
+    }
+
+
+def _json_schema(given: Any, genai: types.Schema | None) -> dict[str, Any]:
+    if given:
+        return dict(given)
+    return genai.model_dump(mode="json", exclude_none=True, by_alias=True) if genai else {}
 
 
 def _name_of(given: Any) -> str:

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from google.adk.errors.input_validation_error import InputValidationError
 from pydantic import BaseModel
 
+from devui.runtime import run_config
 from devui.runtime.host import RuntimeHost
 from sessions_app import db
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
@@ -28,10 +29,24 @@ class StartRun(BaseModel):
     run_id: str
 
 
+class CheckedRun(BaseModel):
+    """Body of `POST /devui/run-config`: what a run would ask for."""
+
+    run_config: dict[str, Any]
+    streaming: bool = False
+
+
 class StartEvalRun(BaseModel):
     """Body of `POST /devui/evals`."""
 
     eval_run_id: str
+
+
+class WhichSession(BaseModel):
+    """Body of `POST /devui/evals/conversation`."""
+
+    user_id: str
+    session_id: str
 
 
 def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
@@ -55,6 +70,10 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     async def metrics() -> Any:
         return await host.evals.metrics()
 
+    @router.post("/run-config")
+    async def check_run_config(body: CheckedRun) -> dict[str, dict[str, str]]:
+        return {"problems": run_config.problems(body.model_dump(), host.config.options)}
+
     @router.post("/runs", status_code=202)
     async def start_run(body: StartRun) -> dict[str, str]:
         await host.start_run(body.run_id)
@@ -76,6 +95,10 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     async def start_eval_run(body: StartEvalRun) -> dict[str, str]:
         host.evals.start(body.eval_run_id)
         return {"eval_run_id": body.eval_run_id}
+
+    @router.post("/evals/conversation")
+    async def conversation(body: WhichSession) -> Any:
+        return await host.evals.conversation(host.runs.service, body.user_id, body.session_id)
 
     @router.post("/evals/{eval_run_id}/cancel", status_code=202)
     async def cancel_eval_run(eval_run_id: str) -> dict[str, str]:

@@ -51,6 +51,11 @@ def sniff(content: bytes) -> str:
     return TEXT if _is_text(start) else BINARY
 
 
+def is_told(mime: str) -> bool:
+    """Tell whether bytes of a type say so by themselves: what claims to be of it and does not, is something else."""
+    return mime in {SVG, *dict(_MAGIC).values(), *_RIFF.values(), *_BRANDS.values()}
+
+
 def family(mime: str) -> str:
     """Return `image`, `audio` or `video` when a page can play what claims to be of a type, else an empty text."""
     kind = mime.partition("/")[0].lower()

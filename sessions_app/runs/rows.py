@@ -22,6 +22,7 @@ from sessions_app import bell, realms
 from sessions_app.errors import SessionBusy
 from sessions_app.found import session_missing
 from sessions_app.models import AgentSession, Event, Run, RuntimeProcess
+from sessions_app.redact import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import processes
 from sessions_app.state import clean_text
 
@@ -83,7 +84,13 @@ def claim(run_id: str, runtime_id: str, code_version: str) -> Run | None:
         started_at=time.time(),
         first_seq=_session_seq(),
     )
-    return Run.objects.select_related("session").get(pk=run_id) if claimed else None
+    if not claimed:
+        return None
+    run = Run.objects.select_related("session").get(pk=run_id)
+    lean = _lean(run.request)
+    if lean != run.request:
+        Run.objects.filter(pk=run_id).update(request=lean)
+    return run
 
 
 def note_invocation(run_id: str, invocation_id: str) -> None:
@@ -203,6 +210,22 @@ def crash_orphans() -> list[str]:
     crashed += _crash(stopped.filter(is_late | is_silent), "Its process ended before it had begun it.")
     unassigned = Run.objects.filter(runtime__isnull=True, created_at__lt=time.time() - UNASSIGNED_S)
     return crashed + _crash(unassigned, "No process took it: the server that queued it has gone.")
+
+
+def _lean(request: str) -> str:
+    """Return what is kept of a request once a process has it: no credentials, and no content of files.
+
+    Both stand in the event of the message, the credentials in its private part.
+    """
+    if REQUEST_CREDENTIAL not in request and '"inlineData"' not in request:
+        return request
+    kept = redact(json.loads(request))
+    message = kept.get("new_message")
+    for part in (message.get("parts") if isinstance(message, dict) else None) or []:
+        inline = part.get("inlineData") if isinstance(part, dict) else None
+        if isinstance(inline, dict):
+            inline.pop("data", None)
+    return json.dumps(kept)
 
 
 def _crash(runs: QuerySet[Run], why: str) -> list[str]:

@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sessions_app import state, wire
-from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.models import AgentCard, AgentSession, Event, Kind
+from sessions_app.presentation import schemaform
+from sessions_app.redact import REQUEST_CREDENTIAL
+from sessions_app.runs import credentials
 
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
+ANSWER = "answer."
+"""How the names of an answer's fields begin in a form."""
+
 ANSWERS_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An open call. `tool` and `args` are what would run, or what the agent asks for."""
+    """An open call. `tool` and `args` are what would run, or what the agent asks for.
+
+    Attributes:
+        schema: what the answer should be, when that is known.
+        credential: what is asked for, when it is a credential.
+    """
 
     call_id: str
     name: str
@@ -32,6 +43,18 @@ class Question:
     args: dict[str, Any] = field(default_factory=dict)
     hint: str = ""
     payload: Any = None
+    schema: dict[str, Any] = field(default_factory=dict)
+    credential: credentials.Wanted | None = None
+
+    @property
+    def fields(self) -> list[schemaform.Field]:
+        """The fields of the answer's form; none when nothing is known of it."""
+        return schemaform.fields_of(self.schema, ANSWER)
+
+    @property
+    def wants_text(self) -> bool:
+        """Tell whether the answer is a text, whatever it looks like."""
+        return [(each.name, each.kind) for each in self.fields] == [("", "text")]
 
     @property
     def is_confirmation(self) -> bool:
@@ -66,7 +89,7 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
         for call in wire.function_calls(body):
             if call.get("id") in asked - answered:
                 found[seq].append(_question(call, seq, invocation_id))
-    return found
+    return _with_schemas(session, found)
 
 
 def find_question(session: AgentSession, call_id: str) -> Question | None:
@@ -86,20 +109,51 @@ def _answered_after(session: AgentSession, seq: int) -> set[str]:
     return {result["id"] for summary in summaries for result in json.loads(summary).get("results", [])}
 
 
+def _with_schemas(session: AgentSession, found: dict[int, list[Question]]) -> dict[int, list[Question]]:
+    """Return the questions, those of long-running tools with what the tool says that it returns. One query at most."""
+    if not any(_is_tool(question) for questions in found.values() for question in questions):
+        return found
+    text = AgentCard.objects.filter(app_name=session.app_name).values_list("description", flat=True).first()
+    schemas = dict(_returned(json.loads(text or "{}")))
+    return {
+        seq: [
+            replace(question, schema=schemas.get(question.name, {})) if _is_tool(question) else question
+            for question in questions
+        ]
+        for seq, questions in found.items()
+    }
+
+
+def _is_tool(question: Question) -> bool:
+    return question.name not in {CONFIRMATION, INPUT, REQUEST_CREDENTIAL}
+
+
+def _returned(node: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the tools of an agent and of those below it that say what they return, with its schema."""
+    for tool in node.get("tools") or []:
+        if tool.get("response_schema"):
+            yield tool["name"], tool["response_schema"]
+    for below in (*(node.get("sub_agents") or []), *(node.get("nodes") or [])):
+        yield from _returned(below)
+
+
 def _question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
     args = call.get("args") or {}
     name = call.get("name") or ""
+    asked = Question(call["id"], name, seq, invocation_id, name, args, hint=str(args.get("message") or ""))
     if name == CONFIRMATION:
         original = args.get("originalFunctionCall") or {}
         wanted = args.get("toolConfirmation") or {}
-        return Question(
-            call_id=call["id"],
-            name=name,
-            seq=seq,
-            invocation_id=invocation_id,
+        return replace(
+            asked,
             tool=original.get("name") or "",
             args=original.get("args") or {},
             hint=wanted.get("hint") or "",
             payload=wanted.get("payload"),
         )
-    return Question(call["id"], name, seq, invocation_id, name, args, hint=str(args.get("message") or ""))
+    if name == REQUEST_CREDENTIAL:
+        return replace(asked, credential=credentials.wanted(args))
+    if name == INPUT:
+        schema = args.get("response_schema") or args.get("responseSchema")
+        return replace(asked, schema=schema if isinstance(schema, dict) else {}, payload=args.get("payload"))
+    return asked

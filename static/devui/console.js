@@ -1,25 +1,92 @@
 // Writing to the agent. Enter sends, Shift+Enter makes a line, and neither does while an input method composes.
 
+import { dropFiles, hasFiles } from "./console-files.js";
+import { keepOptions } from "./console-options.js";
 import { declare } from "./keys.js";
+import { NAMES, recallList, rememberList } from "./kept.js";
 import { toEnd } from "./timeline.js";
+
+const MOST_KEPT = 50;
 
 const form = document.querySelector("[data-console]");
 const message = form?.elements.namedItem("message");
+const problems = document.getElementById("console-problems");
 
 form?.addEventListener("keydown", (event) => {
-  if (event.target !== message || event.key !== "Enter" || event.shiftKey) return;
+  if (event.target !== message || event.altKey || event.ctrlKey || event.metaKey) return;
   if (event.isComposing || event.keyCode === 229) return;
-  event.preventDefault();
-  if (message.value.trim()) form.requestSubmit();
+  if (event.key === "Enter" && !event.shiftKey) {
+    event.preventDefault();
+    if (message.value.trim() || hasFiles()) form.requestSubmit();
+  } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+    if (!event.shiftKey && goThrough(event.key === "ArrowUp" ? -1 : 1)) event.preventDefault();
+  }
 });
+
+/* --- Earlier messages --- */
+
+let place = 0;
+let unsent = "";
+const earlier = () => recallList(NAMES.messages(form.dataset.app));
+
+/** Show the message before or after; the arrows still move the caret within one of several lines. */
+function goThrough(step) {
+  const kept = earlier();
+  const isAtEdge = step < 0 ? !message.value.slice(0, message.selectionStart).includes("\n")
+    : !message.value.slice(message.selectionEnd).includes("\n");
+  const next = place + step;
+  if (!isAtEdge || next > 0 || -next > kept.length) return false;
+  if (place === 0) unsent = message.value;
+  place = next;
+  message.value = place ? kept.at(place) : unsent;
+  message.setSelectionRange(message.value.length, message.value.length);
+  return true;
+}
+
+function keep(text) {
+  if (text.trim()) rememberList(NAMES.messages(form.dataset.app), [...earlier().filter((each) => each !== text), text].slice(-MOST_KEPT));
+}
+
+/* --- Sending --- */
 
 document.addEventListener("htmx:afterRequest", (event) => {
   if (event.detail.elt !== form || !event.detail.successful) return;
-  message.value = "";
+  keep(message.value);
+  place = 0;
+  message.value = unsent = "";
+  dropFiles();
+  options.sent();
+  showProblems("");
   message.focus();
   toEnd();
 });
 
+/** Tell what is wrong, and mark where. */
+function showProblems(html) {
+  problems.innerHTML = html;
+  markProblems();
+}
+
+function markProblems() {
+  for (const field of form.querySelectorAll("[data-marked]")) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("data-marked");
+  }
+  for (const { dataset } of problems.querySelectorAll("[data-problem-for]")) {
+    const field = [...form.elements].find((each) => each.name === dataset.problemFor);
+    if (!field || field.type === "file") continue;
+    field.setAttribute("aria-invalid", "true");
+    field.setAttribute("data-marked", "");
+    if (field !== message) options.open();
+    field.closest("details")?.setAttribute("open", "");
+  }
+}
+
+document.addEventListener("htmx:afterSwap", (event) => event.detail.target === problems && markProblems());
+
+const options = form && keepOptions(form);
+
 declare("In this session", [
   { keys: ["m"], does: "Write a message", when: () => message, work: () => message.focus() },
+  { keys: ["o"], does: "Options of a message", when: () => message, work: () => options.toggle() },
 ]);

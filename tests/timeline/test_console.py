@@ -124,7 +124,7 @@ async def test_streaming_can_be_switched_off(story, runtime):
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
 async def test_an_empty_message_is_refused(story, runtime, text):
     response = await send(story, message=text)
-    assert response.status_code == 400
+    assert response.status_code == 422
     assert await runs() == []
 
 

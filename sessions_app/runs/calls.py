@@ -1,0 +1,154 @@
+"""The call that sends what stands in a form, for `curl` and in Python.
+
+ADK's own `POST /run_sse` where it can say everything; DevUI's `POST /api/v1/runs` for the rest of a RunConfig, and for
+sessions that are not in real life. Files are read when the call is made.
+"""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin
+
+from django.urls import NoReverseMatch, reverse
+
+from sessions_app.models import AgentSession
+from sessions_app.presentation import filetype
+from sessions_app.runs.compose import Draft
+
+FILE = "\ufffefile:{}\uffff"
+"""Stands in the JSON for the content of a file; no text that was typed holds these."""
+
+SAYABLE = frozenset({"custom_metadata"})
+"""Fields of a RunConfig that ADK's own path takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an address with a body of JSON; `files` are the names of files whose content goes into it."""
+
+    url: str
+    body: dict[str, Any]
+    files: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, session: AgentSession, draft: Draft, files: Iterable[str], base: str) -> Call:
+        """Return the call that sends a draft. `base`: the address of this server."""
+        names = tuple(files)
+        text = [{"text": draft.text}] if draft.text.strip() else []
+        parts: list[dict[str, Any]] = [*text, *(_part(number, name) for number, name in enumerate(names))]
+        message = {"role": "user", "parts": parts} if parts else None
+        if session.realm or draft.run_config.keys() - SAYABLE:
+            return cls(_ours(base), _our_body(session, draft, message), names)
+        return cls(urljoin(base, _root() + "run_sse"), _adk_body(session, draft, message), names)
+
+    def curl(self) -> str:
+        """Return the call as a command for a POSIX shell."""
+        text = json.dumps(self.body, ensure_ascii=False, indent=2)
+        head = f"curl -N {_quoted(self.url)} -H 'Content-Type: application/json'"
+        if not self.files:
+            return f"{head} -d {_quoted(text)}"
+        for sign in ("\\", "$", "`"):
+            text = text.replace(sign, "\\" + sign)
+        for number, name in enumerate(self.files):
+            text = text.replace(_marked(number), f"$(base64 < {_quoted(name)} | tr -d '\\n')")
+        return f"{head} --data-binary @- <<JSON\n{text}\nJSON"
+
+    def python(self) -> str:
+        """Return the call as a Python program that needs httpx, which ADK brings."""
+        body = _literal(self.body)
+        for number, name in enumerate(self.files):
+            body = body.replace(repr(_marked(number)), f"content_of({name!r})")
+        lines = ["import httpx", ""]
+        if self.files:
+            lines = [
+                "import base64",
+                "from pathlib import Path",
+                "",
+                *lines,
+                "",
+                "def content_of(name: str) -> str:",
+                "    return base64.b64encode(Path(name).read_bytes()).decode()",
+                "",
+                "",
+            ]
+        return "\n".join(
+            [
+                *lines,
+                f"body = {body}",
+                f'with httpx.stream("POST", {self.url!r}, json=body, timeout=None) as response:',
+                "    for line in response.iter_lines():",
+                "        print(line)",
+                "",
+            ]
+        )
+
+
+def _adk_body(session: AgentSession, draft: Draft, message: dict[str, Any] | None) -> dict[str, Any]:
+    said = {
+        "newMessage": message,
+        "stateDelta": draft.values.get("state_delta"),
+        "invocationId": draft.invocation_id,
+        "customMetadata": draft.run_config.get("custom_metadata"),
+    }
+    return {
+        "appName": session.app_name,
+        "userId": session.user_id,
+        "sessionId": session.session_id,
+        "streaming": draft.streaming,
+        **{name: value for name, value in said.items() if value},
+    }
+
+
+def _our_body(session: AgentSession, draft: Draft, message: dict[str, Any] | None) -> dict[str, Any]:
+    said = {
+        "message": message,
+        "state_delta": draft.values.get("state_delta"),
+        "invocation_id": draft.invocation_id,
+        "run_config": draft.run_config,
+    }
+    return {
+        "session": session.pk,
+        "streaming": draft.streaming,
+        **{name: value for name, value in said.items() if value},
+    }
+
+
+def _part(number: int, name: str) -> dict[str, Any]:
+    mime = mimetypes.guess_type(name)[0] or filetype.BINARY
+    return {"inlineData": {"displayName": name, "mimeType": mime, "data": _marked(number)}}
+
+
+def _marked(number: int) -> str:
+    return FILE.format(number)
+
+
+def _root() -> str:
+    try:
+        return reverse("home").lstrip("/")
+    except NoReverseMatch:
+        return ""
+
+
+def _ours(base: str) -> str:
+    return urljoin(base, _root() + "api/v1/runs")
+
+
+def _quoted(text: str) -> str:
+    """Return a text as one word of a POSIX shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _literal(value: Any, indent: int = 0) -> str:
+    """Return a JSON value as a Python literal over several lines."""
+    inner, end = "    " * (indent + 1), "    " * indent
+    if isinstance(value, dict) and value:
+        lines = "".join(f"{inner}{key!r}: {_literal(each, indent + 1)},\n" for key, each in value.items())
+        return f"{{\n{lines}{end}}}"
+    if isinstance(value, list) and value:
+        lines = "".join(f"{inner}{_literal(each, indent + 1)},\n" for each in value)
+        return f"[\n{lines}{end}]"
+    return repr(value)

@@ -1,0 +1,164 @@
+"""What a person sends to an agent: text, files, a change of state and a RunConfig, read from a form.
+
+A form that cannot be meant says so at its fields. What ADK alone can judge of a RunConfig is asked of the process
+that runs the agent (`runs/checking`).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.core.files.uploadedfile import UploadedFile
+
+from sessions_app.models import AgentCard
+from sessions_app.presentation import filetype, schemaform
+from sessions_app.presentation.schemaform import Field, Posted
+
+MOST_FILES = 16
+MOST_BYTES = 20_000_000
+"""Bytes of all files of a message: they stand in its event as they are, and models take about as much inline."""
+
+CONFIG = "config."
+"""How the names of the RunConfig's fields begin in a form."""
+
+TEXTUAL = ("text/", "application/json", "application/xml", "application/yaml", "application/x-yaml")
+"""Types that a text may claim to be: only who wrote it knows that it is Markdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message as it was sent, and what is wrong with it.
+
+    Attributes:
+        config: the fields of the RunConfig, filled; none when nothing is known of them.
+        config_text: the RunConfig as JSON, when its fields are not known.
+        errors: what is wrong, by the names of fields in the form.
+    """
+
+    text: str = ""
+    files: tuple[UploadedFile, ...] = ()
+    state_delta: str = ""
+    config: tuple[Field, ...] = ()
+    config_text: str = ""
+    streaming: bool = True
+    invocation_id: str = ""
+    errors: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_valid(self) -> bool:
+        """Tell whether it can be sent."""
+        return not self.errors
+
+    @property
+    def run_config(self) -> dict[str, Any]:
+        """The fields of the RunConfig that are set."""
+        return dict(self.values.get("run_config") or {})
+
+    def request(self) -> dict[str, Any]:
+        """Return what is kept of it in `Run.request`. Only of a draft that is valid."""
+        parts = [*([{"text": self.text}] if self.text.strip() else []), *map(_part, self.files)]
+        request: dict[str, Any] = {"streaming": self.streaming}
+        if parts:
+            request["new_message"] = {"role": "user", "parts": parts}
+        if self.invocation_id:
+            request["invocation_id"] = self.invocation_id
+        return request | self.values
+
+
+def empty(app_name: str) -> Draft:
+    """Return a draft in which nothing stands."""
+    return Draft(config=tuple(config_fields(app_name)))
+
+
+def read(app_name: str, posted: Posted, files: Sequence[UploadedFile], *, streaming: bool) -> Draft:
+    """Return the message that was sent."""
+    sent = {name: posted.get(name, "") or "" for name in ("message", "state_delta", "run_config")}
+    invocation_id = (posted.get("invocation_id", "") or "").strip()
+    errors = _file_errors(files)
+    values: dict[str, Any] = {}
+    if not (sent["message"].strip() or files or invocation_id):
+        errors["message"] = "The message is empty: write something, or add a file."
+    for name in ("state_delta", "run_config"):
+        values[name], problem = _json_object(sent[name])
+        if problem:
+            errors[name] = problem
+    fields = schemaform.fill(config_fields(app_name), posted)
+    chosen, told = schemaform.read(fields)
+    errors |= {each.input_name: each.error for each in told if each.error}
+    values["run_config"] = {**(chosen or {}), **(values["run_config"] or {})}
+    return Draft(
+        text=sent["message"],
+        files=tuple(files),
+        state_delta=sent["state_delta"],
+        config=tuple(told),
+        config_text=sent["run_config"],
+        streaming=streaming,
+        invocation_id=invocation_id,
+        errors=errors,
+        values={name: value for name, value in values.items() if value},
+    )
+
+
+def config_fields(app_name: str) -> list[Field]:
+    """Return the empty fields of the RunConfig as the app's process told of it; none before it was loaded."""
+    text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
+    schema = json.loads(text or "{}").get("run_config") or {}
+    return schemaform.fields_of(schema, CONFIG)
+
+
+def type_of(content: bytes, claimed: str) -> str:
+    """Return the type of a file: what its bytes say, and what it claims where they do not say it."""
+    found = filetype.sniff(content).partition(";")[0]
+    claimed = claimed.partition(";")[0].strip().lower()
+    if found == "text/plain":
+        return claimed if claimed.startswith(TEXTUAL) else found
+    if found == filetype.BINARY:
+        return claimed if claimed and not filetype.is_told(claimed) else found
+    return found
+
+
+def size_of(files: Iterable[UploadedFile]) -> int:
+    """Return how many bytes files have."""
+    return sum(file.size or 0 for file in files)
+
+
+def _part(file: UploadedFile) -> dict[str, Any]:
+    file.seek(0)
+    content = file.read()
+    inline = {
+        "displayName": file.name or "file",
+        "mimeType": type_of(content, file.content_type or ""),
+        "data": base64.b64encode(content).decode(),
+    }
+    return {"inlineData": inline}
+
+
+def _file_errors(files: Sequence[UploadedFile]) -> dict[str, str]:
+    if len(files) > MOST_FILES:
+        return {"files": f"{len(files)} files are too many for one message; {MOST_FILES} is the most."}
+    size = size_of(files)
+    if size > MOST_BYTES:
+        return {"files": f"The files have {_megabytes(size)} together; {_megabytes(MOST_BYTES)} is the most."}
+    hollow = next((file.name for file in files if not file.size), None)
+    return {"files": f"{hollow} is empty."} if hollow else {}
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB".replace(".0 ", " ")
+
+
+def _json_object(text: str) -> tuple[dict[str, Any] | None, str]:
+    if not text.strip():
+        return None, ""
+    try:
+        value = schemaform.load_json(text)
+    except (ValueError, RecursionError) as error:
+        return None, schemaform.json_problem(error)
+    if not isinstance(value, dict):
+        return None, 'It is a JSON object, such as {"city": "Paris", "user:name": "Ada"}.'
+    return value, ""

@@ -1,0 +1,173 @@
+"""What a request for credentials asks for, and the answers to it. Pure.
+
+ADK sends an `AuthConfig` (`google/adk/auth/auth_tool.py`) as argument of a call named `adk_request_credential`. The
+answer is that config with `exchangedAuthCredential` filled in; of it ADK takes the credential alone
+(`google/adk/auth/_auth_resume.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
+
+from sessions_app.errors import BadInput
+from sessions_app.presentation import schemaform
+
+Kind = Literal["api_key", "basic", "bearer", "oauth2", "other"]
+
+SIGNED_IN_BY = frozenset({"oauth2", "openIdConnect"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A credential that is asked for.
+
+    Attributes:
+        config: the `AuthConfig` in wire form, without secrets.
+        name: the header, query parameter or scheme it is for.
+        auth_uri: where to sign in; empty: ADK has made no such address.
+    """
+
+    kind: Kind
+    config: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    auth_uri: str = ""
+    state: str = ""
+    redirect_uri: str = ""
+    scopes: tuple[str, ...] = ()
+
+    @property
+    def provider(self) -> str:
+        """The host one signs in at; empty when there is no address that a browser may go to."""
+        found = urlsplit(self.auth_uri)
+        return found.netloc if found.scheme in {"http", "https"} else ""
+
+    def address(self, redirect_uri: str) -> str:
+        """Return where to sign in, coming back to an address."""
+        found = urlsplit(self.auth_uri)
+        query = [(name, value) for name, value in parse_qsl(found.query) if name != "redirect_uri"]
+        return urlunsplit(found._replace(query=urlencode([*query, ("redirect_uri", redirect_uri)])))
+
+
+def wanted(args: Mapping[str, Any]) -> Wanted:
+    """Return what the arguments of a request ask for."""
+    config = args.get("authConfig") or args.get("auth_config")
+    config = dict(config) if isinstance(config, Mapping) else {}
+    scheme = _mapping(config.get("authScheme"))
+    kind = str(scheme.get("type") or "")
+    if kind == "apiKey":
+        return Wanted("api_key", config, name=str(scheme.get("name") or ""))
+    if kind == "http":
+        name = str(scheme.get("scheme") or "bearer")
+        return Wanted("basic" if name.lower() == "basic" else "bearer", config, name=name)
+    if kind in SIGNED_IN_BY:
+        return _signed_in_at(config)
+    return Wanted("other", config, name=kind)
+
+
+def answer(asked: Wanted, sent: Mapping[str, str]) -> dict[str, Any]:
+    """Return the answer that a form gives: api_key, username and password, token, response_uri or credential.
+
+    Raises:
+        BadInput: what is needed is missing.
+    """
+    given = {name: text.strip() for name, text in sent.items()}
+    if given.get("credential"):
+        return _answered(asked, _json_object(given["credential"]))
+    if asked.kind == "api_key":
+        return _answered(asked, {"authType": "apiKey", "apiKey": _needed(given, "api_key", "The API key")})
+    if asked.kind == "basic":
+        login = {
+            "username": _needed(given, "username", "The user name"),
+            "password": sent.get("password", ""),
+        }
+        return _answered(asked, _http(asked, login))
+    if asked.kind == "bearer":
+        return _answered(asked, _http(asked, {"token": _needed(given, "token", "The token")}))
+    if asked.kind == "oauth2":
+        if given.get("token"):
+            return _answered(asked, _oauth2(asked, accessToken=given["token"]))
+        return came_back(asked, _needed(given, "response_uri", "The address you came back to"))
+    raise BadInput("The credential is empty.", hint="Write it as JSON: one of ADK's AuthCredential.")
+
+
+def came_back(asked: Wanted, response_uri: str, redirect_uri: str = "") -> dict[str, Any]:
+    """Return the answer after somebody signed in and came back to an address with a code.
+
+    Raises:
+        BadInput: the address is not one that the provider sends back to, or it says why there is no code.
+    """
+    query = parse_qs(urlsplit(response_uri).query)
+    if "error" in query:
+        why = (query.get("error_description") or query["error"])[0]
+        raise BadInput(f"The provider refused: {why}", hint="Sign in again, or answer without it.")
+    if "code" not in query:
+        raise BadInput(
+            "The address holds no code.",
+            hint="Copy all of the address the provider led you to, with what follows the question mark.",
+        )
+    if asked.state and query.get("state", [""])[0] != asked.state:
+        raise BadInput(
+            "The address belongs to another sign-in.", hint="Sign in again from the question you answer."
+        )
+    where = redirect_uri or asked.redirect_uri
+    return _answered(
+        asked, _oauth2(asked, authResponseUri=response_uri, **({"redirectUri": where} if where else {}))
+    )
+
+
+def _signed_in_at(config: dict[str, Any]) -> Wanted:
+    exchanged = _mapping(config.get("exchangedAuthCredential"))
+    oauth2 = _mapping(exchanged.get("oauth2"))
+    uri = str(oauth2.get("authUri") or "")
+    query = parse_qs(urlsplit(uri).query)
+    return Wanted(
+        "oauth2",
+        config,
+        auth_uri=uri,
+        state=str(oauth2.get("state") or query.get("state", [""])[0]),
+        redirect_uri=str(oauth2.get("redirectUri") or ""),
+        scopes=tuple(query.get("scope", [""])[0].split()),
+    )
+
+
+def _oauth2(asked: Wanted, **filled: str) -> dict[str, Any]:
+    before = _mapping(asked.config.get("exchangedAuthCredential"))
+    kind = before.get("authType") or "oauth2"
+    return {**before, "authType": kind, "oauth2": {**_mapping(before.get("oauth2")), **filled}}
+
+
+def _http(asked: Wanted, login: dict[str, str]) -> dict[str, Any]:
+    return {"authType": "http", "http": {"scheme": asked.name or "bearer", "credentials": login}}
+
+
+def _answered(asked: Wanted, credential: dict[str, Any]) -> dict[str, Any]:
+    return {**asked.config, "exchangedAuthCredential": credential}
+
+
+def _needed(given: Mapping[str, str], name: str, words: str) -> str:
+    if not given.get(name):
+        raise BadInput(f"{words} is missing.", hint="Fill it in and send it again.")
+    return given[name]
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        value = schemaform.load_json(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(
+            f"The credential is no JSON. {schemaform.json_problem(error)}",
+            hint="Correct it and send it again.",
+        ) from error
+    if not isinstance(value, dict):
+        raise BadInput(
+            "The credential is no JSON object.",
+            hint='ADK\'s AuthCredential is one: {"authType": "apiKey", "apiKey": "…"}.',
+        )
+    return value
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,96 @@
+"""Runs queued and handed to the process that carries them out, and what becomes of those that nobody takes.
+
+A run belongs to the runtime, not to a request: the request queues its row, hands it over in the background and is
+done. Pages hear of everything else by their sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from sessions_app import db
+from sessions_app.errors import DevUIError
+from sessions_app.models import AgentSession, Run
+from sessions_app.runs import rows
+from sessions_app.runs.client import provider
+from sessions_app.runs.compose import Draft
+
+log = logging.getLogger(__name__)
+
+
+async def start(session: AgentSession, request: Mapping[str, Any]) -> Run:
+    """Queue a run on a session and hand it over.
+
+    Raises:
+        SessionMissing: the session is gone.
+    """
+    run = await db.write(rows.create_run, session.pk, request)
+    _in_background(_hand_over(session.app_name, run.pk))
+    return run
+
+
+async def cancel(run: Run) -> None:
+    """Have a run cancelled. Cancelling one that has ended changes nothing."""
+    if await db.write(rows.request_cancel, run.pk):
+        _in_background(_cancel(run))
+
+
+async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
+    """Return what ADK finds wrong with the RunConfig of a draft, by the names of fields in the form.
+
+    When nobody can be asked nothing is wrong with it here: the run says it.
+    """
+    if not draft.run_config:
+        return {}
+    try:
+        client = await provider().client(app_name)
+        asked = {"run_config": draft.run_config, "streaming": draft.streaming}
+        answer = await client.call("POST", "/devui/run-config", asked)
+    except DevUIError as error:
+        log.info("Nobody could judge the RunConfig of %r: %s", app_name, error.message)
+        return {}
+    inputs = {field.name: field.input_name for field in draft.config}
+    return {
+        inputs.get(name, "run_config"): message if name in inputs else f"{name or 'RunConfig'}: {message}"
+        for name, message in answer["problems"].items()
+    }
+
+
+async def _hand_over(app_name: str, run_id: str) -> None:
+    """Give a queued run to the app's runtime; when nobody can take it, the run says why."""
+    try:
+        client = await provider().client(app_name)
+        await client.start_run(run_id)
+    except DevUIError as error:
+        await _fail(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
+    except Exception as error:
+        log.exception("Run %s could not be handed over", run_id)
+        await _fail(run_id, type(error).__name__, "It could not be handed over; the server's log says why.")
+
+
+async def _fail(run_id: str, error_type: str, error: str) -> None:
+    """End a run that no process has begun; one that a process has is that process's to end."""
+    await db.write(rows.end_queued, run_id, Run.Status.FAILED, error_type, error)
+
+
+async def _cancel(run: Run) -> None:
+    """Tell the runtime; a run that no runtime can be told of and that nobody has begun ends here."""
+    try:
+        client = await provider().client(run.session.app_name)
+        await client.cancel_run(run.pk)
+    except DevUIError as error:
+        log.info("Run %s: nobody could be told to cancel it: %s", run.pk, error.message)
+        await db.write(rows.end_queued, run.pk, Run.Status.CANCELLED)
+
+
+_tasks: set[asyncio.Task[None]] = set()
+"""Keeps what goes on after its request: the event loop alone would let it be collected."""
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)

@@ -1,0 +1,39 @@
+"""Tags and filters of runs and of the console: `{% load runs %}`."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from django import template
+
+from sessions_app.models import Run
+from sessions_app.runs import compose, diagnosis, repeating
+
+register = template.Library()
+
+ENDED_BADLY = frozenset({Run.Status.FAILED, Run.Status.CRASHED, Run.Status.CANCELLED})
+
+
+class Limits(TypedDict):
+    """How many files a message may carry, and their bytes together."""
+
+    files: int
+    bytes: int
+
+
+@register.simple_tag
+def file_limits() -> Limits:
+    """`{% file_limits as limits %}`: what a message may carry."""
+    return {"files": compose.MOST_FILES, "bytes": compose.MOST_BYTES}
+
+
+@register.filter("diagnosis")
+def diagnosis_of(run: Run) -> str:
+    """`{{ run|diagnosis }}`: what its error means, and the way out."""
+    return diagnosis.of(run.error_type)
+
+
+@register.filter
+def can_repeat(run: Run) -> bool:
+    """`{% if run|can_repeat %}`: it ended badly, and its message can be sent once more. It needs its request."""
+    return run.status in ENDED_BADLY and repeating.can_repeat(run.request)

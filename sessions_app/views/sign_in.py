@@ -1,0 +1,104 @@
+"""Signing in at a provider for an agent that asks for an OAuth credential, and coming back with the answer.
+
+Only the browser that began a sign-in can end it: what it is for stands in a signed cookie, by the `state` that the
+provider hands back.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from django import forms
+from django.core import signing
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from sessions_app import db
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.forms import QueryForm
+from sessions_app.found import find_session
+from sessions_app.paths import session_url
+from sessions_app.realms import refuse_kept
+from sessions_app.runs import answers, credentials, handover
+from sessions_app.timeline.questions import Question, find_question
+
+SALT = "devui.sign-in"
+LASTS_S = 3600
+"""Seconds that a sign-in may take."""
+
+
+class SignInQuery(QueryForm):
+    """Which open call one signs in for."""
+
+    call = forms.CharField(strip=False)
+
+
+@require_safe
+async def begin(request: HttpRequest, pk: int) -> HttpResponse:
+    """Send the browser to the provider that an open call names.
+
+    Raises:
+        SessionMissing: no such session.
+        NotFound: the call does not wait for an answer.
+        BadInput: the call names no provider, or the session is an eval attempt.
+    """
+    session = await db.read(find_session, pk)
+    refuse_kept(session)
+    call_id = SignInQuery(request.GET).read()["call"]
+    question = await _open(pk, call_id)
+    asked = question.credential
+    if asked is None or not asked.provider or not asked.state:
+        raise BadInput(
+            "This question names no address to sign in at.",
+            hint="ADK makes one when authlib is installed (pip install authlib); or answer with a token.",
+        )
+    back = asked.redirect_uri or request.build_absolute_uri(reverse("signed-in"))
+    response = HttpResponseRedirect(asked.address(back))
+    told = signing.dumps({"session": pk, "call": call_id, "redirect": back}, salt=SALT)
+    secure = request.is_secure()
+    response.set_cookie(
+        _cookie(asked.state), told, max_age=LASTS_S, httponly=True, samesite="Lax", secure=secure
+    )
+    return response
+
+
+@require_safe
+async def end(request: HttpRequest) -> HttpResponse:
+    """Answer the call that a sign-in was for with the address the provider has sent the browser to.
+
+    Raises:
+        BadInput: this browser began no such sign-in, it took too long, or the provider refused.
+        NotFound: the call does not wait for an answer any more.
+    """
+    name = _cookie(request.GET.get("state", ""))
+    try:
+        told = signing.loads(request.COOKIES.get(name, ""), salt=SALT, max_age=LASTS_S)
+    except signing.BadSignature as error:
+        raise BadInput(
+            "No sign-in was begun in this browser, or it took longer than an hour.",
+            hint="Sign in again from the question in the session.",
+        ) from error
+    session = await db.read(find_session, told["session"])
+    question = await _open(session.pk, told["call"])
+    asked = question.credential or credentials.wanted({})
+    credential = credentials.came_back(asked, request.build_absolute_uri(), told["redirect"])
+    message = answers.content(question, credential)
+    await handover.start(session, {"new_message": message, "streaming": True})
+    response = HttpResponseRedirect(session_url(session))
+    response.delete_cookie(name, samesite="Lax")
+    return response
+
+
+async def _open(pk: int, call_id: str) -> Question:
+    session = await db.read(find_session, pk)
+    question = await db.read(find_question, session, call_id)
+    if question is None:
+        raise NotFound(
+            f"No call {call_id!r} waits for an answer in this session.", hint="It was answered already."
+        )
+    return question
+
+
+def _cookie(state: str) -> str:
+    return f"devui-sign-in-{sha256(state.encode()).hexdigest()[:16]}"

@@ -1,0 +1,122 @@
+"""Credentials that agents ask for, and the answers that ADK takes."""
+
+from __future__ import annotations
+
+import pytest
+from google.adk.auth.auth_tool import AuthConfig
+
+from sessions_app.errors import BadInput
+from sessions_app.runs import credentials
+
+API_KEY = {"authScheme": {"type": "apiKey", "in": "header", "name": "X-Key"}, "credentialKey": "k"}
+BASIC = {"authScheme": {"type": "http", "scheme": "basic"}, "credentialKey": "k"}
+BEARER = {"authScheme": {"type": "http", "scheme": "bearer"}, "credentialKey": "k"}
+OAUTH = {
+    "authScheme": {
+        "type": "oauth2",
+        "flows": {
+            "authorizationCode": {
+                "authorizationUrl": "https://id.example/auth",
+                "tokenUrl": "https://id.example/token",
+                "scopes": {"read": "read"},
+            }
+        },
+    },
+    "exchangedAuthCredential": {
+        "authType": "oauth2",
+        "oauth2": {
+            "clientId": "me",
+            "authUri": "https://id.example/auth?client_id=me&scope=read+write&state=s1&redirect_uri=x",
+            "state": "s1",
+        },
+    },
+    "credentialKey": "k",
+}
+
+
+def answered(config: dict, **sent: str) -> AuthConfig:
+    """Return an answer as ADK reads it."""
+    asked = credentials.wanted({"authConfig": config})
+    return AuthConfig.model_validate(credentials.answer(asked, sent))
+
+
+def test_an_api_key_is_answered():
+    asked = credentials.wanted({"authConfig": API_KEY})
+    assert (asked.kind, asked.name) == ("api_key", "X-Key")
+    credential = answered(API_KEY, api_key=" secret ").exchanged_auth_credential
+    assert (credential.auth_type.value, credential.api_key) == ("apiKey", "secret")
+
+
+def test_a_user_name_and_a_password_are_answered():
+    found = answered(BASIC, username="ann", password=" p ").exchanged_auth_credential.http
+    assert (found.scheme, found.credentials.username, found.credentials.password) == ("basic", "ann", " p ")
+
+
+def test_a_bearer_token_is_answered():
+    found = answered(BEARER, token="t").exchanged_auth_credential.http
+    assert (found.scheme, found.credentials.token) == ("bearer", "t")
+
+
+def test_the_address_after_a_sign_in_is_answered_with_where_it_led():
+    asked = credentials.wanted({"authConfig": OAUTH})
+    assert (asked.provider, asked.state, asked.scopes) == ("id.example", "s1", ("read", "write"))
+    back = "http://127.0.0.1/runs/signed-in/?state=s1&code=c"
+    answer = credentials.came_back(asked, back, "http://127.0.0.1/runs/signed-in/")
+    found = AuthConfig.model_validate(answer).exchanged_auth_credential.oauth2
+    assert (found.auth_response_uri, found.redirect_uri) == (back, "http://127.0.0.1/runs/signed-in/")
+    assert (found.client_id, found.state) == ("me", "s1")
+
+
+def test_the_provider_is_told_where_to_come_back_to_and_nothing_else_changes():
+    asked = credentials.wanted({"authConfig": OAUTH})
+    address = asked.address("http://127.0.0.1/back/?a=1")
+    assert address == (
+        "https://id.example/auth?client_id=me&scope=read+write&state=s1"
+        "&redirect_uri=http%3A%2F%2F127.0.0.1%2Fback%2F%3Fa%3D1"
+    )
+
+
+def test_an_access_token_is_answered_without_a_sign_in():
+    found = answered(OAUTH, token="t").exchanged_auth_credential.oauth2
+    assert (found.access_token, found.client_id) == ("t", "me")
+
+
+def test_any_credential_can_be_answered_as_json():
+    config = {"authScheme": {"type": "custom"}, "credentialKey": "k"}
+    asked = credentials.wanted({"authConfig": config})
+    assert asked.kind == "other"
+    answer = credentials.answer(asked, {"credential": '{"authType": "apiKey", "apiKey": "x"}'})
+    assert answer["exchangedAuthCredential"] == {"authType": "apiKey", "apiKey": "x"}
+
+
+@pytest.mark.parametrize(
+    ("config", "sent", "words"),
+    [
+        (API_KEY, {"api_key": " "}, "API key is missing"),
+        (BASIC, {"password": "p"}, "user name is missing"),
+        (BEARER, {}, "token is missing"),
+        (OAUTH, {}, "address"),
+        (OAUTH, {"response_uri": "https://x/?state=s1"}, "no code"),
+        (OAUTH, {"response_uri": "https://x/?state=s2&code=c"}, "another sign-in"),
+        (OAUTH, {"response_uri": "https://x/?error=access_denied&state=s1"}, "access_denied"),
+        ({}, {}, "credential is empty"),
+        ({}, {"credential": "{"}, "Line 1, column 2"),
+        ({}, {"credential": "[]"}, "no JSON object"),
+    ],
+)
+def test_an_answer_without_what_is_needed_is_refused(config, sent, words):
+    with pytest.raises(BadInput, match=words):
+        credentials.answer(credentials.wanted({"authConfig": config}), sent)
+
+
+def test_a_provider_whose_address_is_no_web_address_is_none():
+    config = {
+        **OAUTH,
+        "exchangedAuthCredential": {"oauth2": {"authUri": "javascript:alert(1)//id.example", "state": "s"}},
+    }
+    assert credentials.wanted({"authConfig": config}).provider == ""
+
+
+@pytest.mark.parametrize("args", [{}, {"authConfig": None}, {"authConfig": {"authScheme": []}}])
+def test_a_request_of_another_shape_asks_for_some_credential(args):
+    assert credentials.wanted(args).kind == "other"

@@ -1,0 +1,206 @@
+"""Messages with files, state and a RunConfig: what is queued, and what is refused at which field."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import AsyncClient
+from django.urls import reverse
+
+from sessions_app import agent_cards, db
+from sessions_app.models import Event, Run
+from sessions_app.runs import client, compose, rows
+from tests.pages.page import parse
+from tests.timeline.story import Story
+from tests.timeline.test_console import Runtime
+
+pytestmark = pytest.mark.anywhere
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "max_llm_calls": {"type": "integer"},
+        "support_cfc": {"type": "boolean", "default": False, "deprecated": True},
+        "speech_config": {"type": "object", "properties": {"languageCode": {}}},
+    },
+}
+
+
+class Judge(Runtime):
+    """A runtime that finds `problems` with any RunConfig."""
+
+    problems: dict[str, str] = {}
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        self.told.append((path, json.dumps(body)))
+        return {"problems": self.problems}
+
+
+@pytest.fixture
+def story(transactional_db: None) -> Iterator[Story]:
+    agent_cards.write_ready("weather", "v1", {"name": "weather", "run_config": SCHEMA})
+    yield Story()
+    client.register(None)
+    db.close_pools()
+
+
+@pytest.fixture
+def runtime() -> Judge:
+    found = Judge()
+    client.register(found)
+    return found
+
+
+async def send(story: Story, *, htmx: bool = False, **fields: Any) -> Any:
+    headers = {"HX-Request": "true"} if htmx else {}
+    return await AsyncClient().post(reverse("session-run", kwargs={"pk": story.pk}), fields, headers=headers)
+
+
+async def asked() -> list[dict[str, Any]]:
+    """Return the requests of all runs."""
+    return await db.read(lambda: [json.loads(run.request) for run in Run.objects.order_by("created_at")])
+
+
+async def test_a_message_carries_files_typed_by_what_they_are(story, runtime):
+    files = [
+        SimpleUploadedFile("a.txt", PNG, "text/plain"),
+        SimpleUploadedFile("b.md", "# 東京".encode(), "text/markdown"),
+        SimpleUploadedFile("c.bin", b"\0\1", "image/png"),
+    ]
+    assert (await send(story, message="look", files=files)).status_code == 303
+    [request] = await asked()
+    text, *inline = request["new_message"]["parts"]
+    assert text == {"text": "look"}
+    assert [(part["inlineData"]["displayName"], part["inlineData"]["mimeType"]) for part in inline] == [
+        ("a.txt", "image/png"),
+        ("b.md", "text/markdown"),
+        ("c.bin", "application/octet-stream"),
+    ]
+    assert base64.b64decode(inline[0]["inlineData"]["data"]) == PNG
+
+
+async def test_files_need_no_text(story, runtime):
+    assert (await send(story, files=[SimpleUploadedFile("a.png", PNG)])).status_code == 303
+    [request] = await asked()
+    assert len(request["new_message"]["parts"]) == 1
+
+
+async def test_a_state_delta_and_the_fields_of_a_run_config_that_are_set_go_with_it(story, runtime):
+    sent = {"state_delta": '{"user:name": "Ada"}', "config.max_llm_calls": "3", "config.support_cfc": ""}
+    assert (await send(story, message="hi", **sent)).status_code == 303
+    [request] = await asked()
+    assert request["state_delta"] == {"user:name": "Ada"}
+    assert request["run_config"] == {"max_llm_calls": 3}
+
+
+async def test_what_is_unset_is_not_in_the_request(story, runtime):
+    await send(story, message="hi")
+    assert set((await asked())[0]) == {"new_message", "streaming"}
+    assert [path for path, _ in runtime.told] in ([], ["start"])
+
+
+@pytest.mark.parametrize(
+    ("sent", "field", "words"),
+    [
+        ({}, "message", "empty"),
+        ({"message": "hi", "state_delta": '{"a":\n1,}'}, "state_delta", "Line 2, column 3"),
+        ({"message": "hi", "state_delta": "[1]"}, "state_delta", "JSON object"),
+        ({"message": "hi", "state_delta": '{"a": NaN}'}, "state_delta", "no JSON"),
+        ({"message": "hi", "config.max_llm_calls": "many"}, "config.max_llm_calls", "whole number"),
+        ({"message": "hi", "config.speech_config": "{"}, "config.speech_config", "Line 1"),
+        ({"message": "hi", "run_config": "7"}, "run_config", "JSON object"),
+        ({"files": [SimpleUploadedFile("a.txt", b"")]}, "files", "empty"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused_at_its_field_and_nothing_is_queued(
+    story, runtime, sent, field, words
+):
+    response = await send(story, htmx=True, **sent)
+    assert (response.status_code, response["HX-Retarget"]) == (422, "#console-problems")
+    [problem] = parse(response.content.decode()).all("li")
+    assert problem.attrs["data-problem-for"] == field
+    assert words in problem.text
+    assert await asked() == []
+
+
+async def test_without_scripts_the_form_comes_back_with_what_was_sent_and_what_is_wrong(story, runtime):
+    response = await send(story, message="hello", state_delta="{", **{"config.max_llm_calls": "many"})
+    page = parse(response.content.decode())
+    assert response.status_code == 422
+    assert page.one("textarea", id="message").text == "hello"
+    assert page.one("textarea", id="state-delta").attrs["aria-invalid"] == "true"
+    field = page.one("input", id="console-field-config-max-llm-calls")
+    assert (field.attrs["value"], field.attrs["aria-invalid"]) == ("many", "true")
+
+
+async def test_adk_judges_the_run_config_and_says_it_at_the_field(story, runtime):
+    runtime.problems = {"max_llm_calls": "should be less", "": "Not with streaming"}
+    response = await send(story, htmx=True, message="hi", **{"config.max_llm_calls": "3"})
+    found = {each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")}
+    assert response.status_code == 422
+    assert "should be less" in found["config.max_llm_calls"]
+    assert "Not with streaming" in found["run_config"]
+    assert json.loads(runtime.told[0][1]) == {"run_config": {"max_llm_calls": 3}, "streaming": True}
+    assert await asked() == []
+
+
+async def test_too_many_and_too_large_files_are_refused(story, runtime, monkeypatch):
+    many = [SimpleUploadedFile(f"{n}.txt", b"x") for n in range(compose.MOST_FILES + 1)]
+    assert "too many" in (await send(story, htmx=True, files=many)).content.decode()
+    monkeypatch.setattr(compose, "MOST_BYTES", 10)
+    large = [SimpleUploadedFile("a.txt", b"x" * 6), SimpleUploadedFile("b.txt", b"x" * 6)]
+    assert "together" in (await send(story, htmx=True, files=large)).content.decode()
+    assert await asked() == []
+
+
+async def test_the_form_has_every_field_of_the_run_config_and_marks_what_is_deprecated(story, runtime):
+    page = parse((await AsyncClient().get(f"/runs/message/{story.pk}/?message=Hi")).content.decode())
+    assert page.one("textarea", id="message").text == "Hi"
+    names = {field.attrs.get("name") for tag in ("input", "select", "textarea") for field in page.all(tag)}
+    assert {f"config.{name}" for name in SCHEMA["properties"]} <= names
+    assert "deprecated" in page.one("label", **{"for": "console-field-config-support-cfc"}).text
+
+
+async def test_an_eval_attempt_has_no_such_form(story):
+    attempt = await db.write(lambda: Story(realm="eval/r1/c1/1"))
+    assert (await AsyncClient().get(f"/runs/message/{attempt.pk}/")).status_code == 400
+
+
+async def test_once_a_process_has_a_run_its_row_holds_no_files_and_no_credentials(story):
+    secret = {"authType": "apiKey", "apiKey": "s3cret"}
+    answer = {"name": "adk_request_credential", "id": "c", "response": {"exchangedAuthCredential": secret}}
+    parts = [{"inlineData": {"displayName": "a", "data": "QUFB"}}, {"functionResponse": answer}]
+    request = {"new_message": {"role": "user", "parts": parts}}
+    run = await db.write(rows.create_run, story.pk, request)
+    claimed = await db.write(rows.claim, run.pk, None, "v1")
+    assert json.loads(claimed.request) == request, "the process itself has all of it"
+    [kept] = await asked()
+    assert kept["new_message"]["parts"][0] == {"inlineData": {"displayName": "a"}}
+    assert "s3cret" not in json.dumps(kept)
+
+
+async def test_a_run_is_repeated_with_its_message_and_its_files(story, runtime):
+    await send(story, message="look", files=[SimpleUploadedFile("a.png", PNG)], state_delta='{"a": 1}')
+    [before] = await asked()
+    run = await db.read(Run.objects.get)
+    await db.write(rows.claim, run.pk, None, "v1")
+    await db.write(lambda: story.add(*before["new_message"]["parts"], author="user"))
+    await db.write(lambda: rows.finish(run.pk, Run.Status.FAILED))
+    response = await AsyncClient().post(reverse("run-again", kwargs={"run_id": run.pk}))
+    assert response.status_code == 303
+    assert (await asked())[-1] == before
+    assert await db.read(Event.objects.count) == 1
+
+
+async def test_an_answer_is_not_repeated(story, runtime):
+    answer = {"functionResponse": {"id": "c", "name": "n", "response": {}}}
+    run = await db.write(rows.create_run, story.pk, {"new_message": {"parts": [answer]}})
+    response = await AsyncClient().post(reverse("run-again", kwargs={"run_id": run.pk}))
+    assert response.status_code == 400
+    assert len(await asked()) == 1

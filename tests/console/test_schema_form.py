@@ -1,0 +1,111 @@
+"""Forms made of JSON schemas, and the values they say."""
+
+from __future__ import annotations
+
+import pytest
+from django.http import QueryDict
+
+from sessions_app.presentation import schemaform
+from sessions_app.presentation.schemaform import Field
+
+LEAVE = {
+    "type": "object",
+    "required": ["days"],
+    "properties": {
+        "days": {"type": "integer", "description": "How many?"},
+        "paid": {"anyOf": [{"type": "boolean"}, {"type": "null"}], "default": None},
+        "kind": {"$ref": "#/$defs/Kind", "default": "holiday"},
+        "hours": {"type": "number"},
+        "who": {"type": "array", "items": {"enum": ["me", "team"]}},
+        "more": {"type": "object", "properties": {"a": {}, "b": {}}},
+        "tier": {"anyOf": [{"enum": ["slow"], "type": "string"}, {"type": "string"}]},
+    },
+    "$defs": {"Kind": {"type": "string", "enum": ["holiday", "sick"]}},
+}
+
+
+def filled(query: str) -> tuple[object, dict[str, str]]:
+    """Return what a form of `LEAVE` says, and what is wrong with it."""
+    fields = schemaform.fill(schemaform.fields_of(LEAVE, "a."), QueryDict(query))
+    value, told = schemaform.read(fields)
+    return value, {field.name: field.error for field in told if field.error}
+
+
+def test_every_property_is_a_field_with_the_control_that_fits():
+    fields = {field.name: field for field in schemaform.fields_of(LEAVE, "a.")}
+    assert {name: field.kind for name, field in fields.items()} == {
+        "days": "integer",
+        "paid": "boolean",
+        "kind": "choice",
+        "hours": "number",
+        "who": "choices",
+        "more": "json",
+        "tier": "text",
+    }
+    assert fields["days"].is_required
+    assert (fields["kind"].default, fields["kind"].choices[1]) == ('"holiday"', ("sick", "sick"))
+    assert fields["more"].keys == ("a", "b")
+    assert fields["tier"].choices == (("slow", "slow"),)
+
+
+def test_what_is_filled_in_is_a_value_of_its_type_and_the_rest_is_unset():
+    assert filled("a.days=3&a.paid=false&a.hours=1.5&a.who=me&a.who=team&a.more=%7B%22a%22%3A1%7D") == (
+        {"days": 3, "paid": False, "hours": 1.5, "who": ["me", "team"], "more": {"a": 1}},
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "words"),
+    [
+        ("", "days", "needed"),
+        ("a.days=x", "days", "whole number"),
+        ("a.days=1.5", "days", "whole number"),
+        ("a.days=1&a.hours=NaN", "hours", "no number"),
+        ("a.days=1&a.hours=true", "hours", "no number"),
+        ("a.days=1&a.kind=late", "kind", "cannot be chosen"),
+        ("a.days=1&a.who=you", "who", "cannot be chosen"),
+        ("a.days=1&a.paid=maybe", "paid", "cannot be chosen"),
+        ("a.days=1&a.more={", "more", "Line 1, column 2"),
+        ("a.days=1&a.more=" + "[" * 100_000, "more", "nested too deeply"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_at_its_field(query, field, words):
+    _, errors = filled(query)
+    assert list(errors) == [field]
+    assert words in errors[field]
+
+
+def test_a_schema_of_one_value_is_one_field_without_a_name():
+    [field] = schemaform.fields_of({"type": "string", "title": "City"}, "answer.")
+    assert (field.name, field.input_name, field.label) == ("", "answer", "City")
+    value, _ = schemaform.read(schemaform.fill([field], QueryDict("answer=Paris")))
+    assert value == "Paris"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/Loop", "$defs": {"Loop": {"$ref": "#/$defs/Loop"}}},
+        {"$ref": "#/nowhere/at/all"},
+        {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        {"type": ["string", "integer", "null"]},
+        {"enum": [1, 2]},
+        {"items": "x", "type": "array"},
+        {"properties": {"a": 1}, "type": "object"},
+    ],
+)
+def test_a_schema_that_says_little_is_still_a_form(schema):
+    fields: list[Field] = schemaform.fields_of(schema, "a.")
+    assert all(field.kind == "json" for field in fields)
+
+
+def test_types_may_be_spelled_as_in_genai_and_as_lists():
+    fields = schemaform.fields_of(
+        {"type": "OBJECT", "properties": {"a": {"type": "STRING"}, "b": {"type": ["integer", "null"]}}}, "a."
+    )
+    assert [field.kind for field in fields] == ["text", "integer"]
+
+
+def test_no_schema_is_no_form():
+    assert schemaform.fields_of({}, "a.") == []
