@@ -60,10 +60,12 @@ class OpenCall:
     event_ids: list[str] = field(default_factory=list)
     error: Exception | None = None
     by_callback: bool = False
+    is_kept: bool = False
 
     def snapshot(self) -> Make:
         """Return what makes the record of the call as it is now, in the thread that writes it."""
-        request = self.request
+        request, again = self.request, self.is_kept
+        self.is_kept = True
         return partial(
             _record,
             self,
@@ -74,6 +76,7 @@ class OpenCall:
             tuple(() if self.responses else self.partials),
             tuple(self.event_ids),
             (self.first_at, self.finished_at, self.chunks),
+            again,
         )
 
 
@@ -86,6 +89,7 @@ def _record(
     partials: tuple[LlmResponse, ...],
     event_ids: tuple[str, ...],
     progress: tuple[float | None, float | None, int],
+    again: bool,
 ) -> Unit:
     used: list[Piece] = []
     request = _request(call.request, contents, config, used)
@@ -111,6 +115,7 @@ def _record(
             chunks=chunks,
             event_ids=event_ids,
             usage=_usage(responses or partials),
+            again=again,
             by_callback=call.by_callback,
             error_type=type(call.error).__name__ if call.error else "",
             error=str(call.error or ""),
@@ -237,11 +242,11 @@ def _look(content: types.Content) -> tuple[Any, ...] | None:
     look: list[Any] = [content.role]
     for part in content.parts or ():
         given = part.model_fields_set
-        if part.text is not None:
-            if not given <= {"text"} and any(getattr(part, name) for name in given - {"text"}):
-                return None
-            look += (len(part.text), hash(part.text))
-        elif (called := part.function_call) is not None and not part.thought_signature:
+        if len(given) == 1 and (text := part.text) is not None:
+            look += (len(text), hash(text))
+        elif part.text is not None or part.thought_signature:
+            return None
+        elif (called := part.function_call) is not None:
             look += (called.id, called.name, hash(repr(called.args)), called.will_continue)
         elif (result := part.function_response) is not None and not result.parts:
             look += (result.id, result.name, hash(repr(result.response)), "result")
