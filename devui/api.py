@@ -11,11 +11,13 @@ from ninja.openapi.docs import Swagger
 
 from devui.errors import answer_error
 from devui.mount import V1
+from evals_app import adk_api as adk_evals
 from evals_app import api as evals
 from sessions_app import api as sessions
 
 adk = NinjaAPI(title="ADK's API", urls_namespace="devui-adk", openapi_url=None, docs_url=None)
 adk.add_router("", sessions.adk)
+adk.add_router("", adk_evals.router)
 
 v1 = NinjaAPI(
     title="DevUI",

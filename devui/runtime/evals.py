@@ -7,7 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from google.adk.sessions.base_session_service import BaseSessionService
+
 from devui.runtime.loading import AgentSource
+from sessions_app.errors import SessionMissing
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +52,20 @@ class EvalRuns:
         from evals_app.engine.metrics import describe_metrics
 
         return describe_metrics()
+
+    async def conversation(self, sessions: BaseSessionService, user_id: str, session_id: str) -> Any:
+        """Return what a session's events are as the conversation of an eval case.
+
+        Raises:
+            SessionMissing: there is no such session.
+        """
+        from evals_app.engine.recording import conversation_of
+
+        owner = {"app_name": self._source.app_name, "user_id": user_id}
+        session = await sessions.get_session(**owner, session_id=session_id)
+        if session is None:
+            raise SessionMissing("Session not found", hint=f"User {user_id!r} has no session {session_id!r}.")
+        return conversation_of(session.events)
 
     async def _carry_out(self, eval_run_id: str, cancelled: asyncio.Event) -> None:
         from evals_app.engine.execute import execute_run

@@ -18,8 +18,8 @@ from django.http.response import HttpResponseBase
 from ninja import Router
 
 from devui.http import json_text
-from sessions_app import agents, db, keeping, state, writes
-from sessions_app.api import apps, bodies, proxy, snapshots
+from sessions_app import agents, bodies, db, keeping, state, writes
+from sessions_app.api import apps, proxy, snapshots
 from sessions_app.errors import BadInput, DevUIError, SessionMissing
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.paths import upstream_path

@@ -1,0 +1,19 @@
+"""A session's events as the conversation of an eval case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from google.adk.evaluation.evaluation_generator import EvaluationGenerator
+from google.adk.events.event import Event
+
+
+def conversation_of(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return ADK's invocations as JSON values, snake case. What began without a message, as edits do, is no turn."""
+    turns = EvaluationGenerator.convert_events_to_eval_invocations(list(events))
+    return [
+        turn.model_dump(mode="json", exclude_none=True, exclude={"app_details"})
+        for turn in turns
+        if turn.user_content.parts
+    ]

@@ -1,0 +1,293 @@
+"""ADK's own paths of evals: its front end works on evalset files and our runs, and loses nothing by it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from google.adk.cli.dev_server import RunEvalResponse
+from google.adk.evaluation.eval_case import EvalCase
+from google.adk.evaluation.eval_metrics import MetricInfo
+from google.adk.evaluation.eval_result import EvalSetResult
+from google.adk.evaluation.eval_set import EvalSet
+
+from evals_app.models import EvalRun
+from sessions_app import db
+from sessions_app.ids import SessionKey
+from sessions_app.writes import create_session, edit_state
+from tests.evals import builders
+from tests.evals.conftest import Process
+
+DEV = "/dev/apps/counter"
+MATCH = {"metricName": "response_match_score", "threshold": 0.5}
+
+
+async def asked(web, method: str, path: str, body: Any = None, status: int = 200) -> Any:
+    """Return what the server answers to a request of ADK's front end."""
+    sent = {} if body is None else {"data": json.dumps(body), "content_type": "application/json"}
+    answer = await getattr(web, method)(f"{DEV}{path}", **sent)
+    assert answer.status_code == status, answer.content.decode()[:2000]
+    return answer.json()
+
+
+async def test_evalsets_are_made_listed_and_removed(web, folder):
+    assert await asked(web, "get", "/eval_sets") == []
+    made = await asked(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "new", "eval_cases": []}})
+    assert EvalSet.model_validate(made).eval_set_id == "new"
+    assert EvalSet.model_validate_json((folder.given / "new.evalset.json").read_text()).eval_cases == []
+    await asked(web, "post", "/eval_sets/with-hyphen")
+    assert await asked(web, "get", "/eval_sets") == ["new", "with-hyphen"]
+    assert await asked(web, "get", "/eval-sets") == {"evalSetIds": ["new", "with-hyphen"]}
+    assert await asked(web, "get", "/eval_sets/new/evals") == []
+    assert await asked(web, "delete", "/eval-sets/new") is None
+    assert await asked(web, "get", "/eval_sets") == ["with-hyphen"]
+    assert not (folder.given / "new.evalset.json").exists()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../up", "x" * 101, "a/b", "set."])
+async def test_an_evalset_needs_a_name_that_a_file_can_have(web, folder, name):
+    refused = await asked(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": name}}, 400)
+    assert refused["detail"].startswith("Invalid Eval Set ID")
+    assert [path.name for path in folder.given.iterdir()] == ["agent.py"]
+
+
+async def test_an_evalset_that_is_there_is_not_made_again(web, smoke):
+    before = smoke.read_bytes()
+    refused = await asked(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "smoke"}}, 400)
+    assert "already exists" in refused["detail"]
+    assert smoke.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("get", "/eval_sets/none/evals", 400),
+        ("get", "/eval_sets/none/evals/good", 404),
+        ("get", "/eval_sets/smoke/evals/none", 404),
+        ("delete", "/eval_sets/smoke/evals/none", 404),
+        ("delete", "/eval-sets/none", 404),
+        ("get", "/eval_results/none", 404),
+        ("get", "/eval-results/counter_smoke_1.0", 404),
+        ("get", "/eval-results/..%2f..%2fagent", 404),
+        ("get", "/../nobody/eval_sets", 404),
+    ],
+)
+async def test_what_is_not_there_is_told(web, smoke, method, path, status):
+    assert (await asked(web, method, path, status=status))["detail"]
+
+
+async def test_a_case_is_read_in_adks_form(web, smoke):
+    assert await asked(web, "get", "/eval_sets/smoke/evals") == ["bad <script>", "breaks", "good"]
+    for path in ("/eval_sets/smoke/evals/good", "/eval-sets/smoke/eval-cases/good"):
+        case = EvalCase.model_validate(await asked(web, "get", path))
+        assert case.conversation is not None
+        assert case.conversation[0].user_content.parts[0].text == "Paris"
+    whole = EvalSet.model_validate(await asked(web, "get", "/eval-sets/smoke"))
+    assert [case.eval_id for case in whole.eval_cases] == ["good", "bad <script>", "breaks"]
+
+
+async def test_an_edit_keeps_what_the_editor_does_not_show(web, folder):
+    rubric = {"rubric_id": "r", "rubric_content": {"text_property": "polite"}}
+    turn = {**builders.turn("hi", "hello"), "rubrics": [rubric]}
+    kept = {"rubrics": [rubric], "final_session_state": {"n": 1}, "team": "ours"}
+    path = builders.write(
+        folder.given,
+        "set.evalset.json",
+        builders.evalset(builders.case("one", turn, **kept), builders.case("two", builders.turn("x"))),
+    )
+    shown = await asked(web, "get", "/eval_sets/set/evals/one")
+    sent = {name: shown[name] for name in ("evalId", "conversation")}
+    del sent["conversation"][0]["rubrics"]
+    sent["conversation"][0]["finalResponse"]["parts"][0]["text"] = "good day"
+    assert await asked(web, "put", "/eval_sets/set/evals/one", sent) is None
+    one, two = json.loads(path.read_text())["eval_cases"]
+    assert one["conversation"][0]["final_response"]["parts"][0]["text"] == "good day"
+    assert one["conversation"][0]["rubrics"][0]["rubric_id"] == "r"
+    assert {name: one[name] for name in ("final_session_state", "team")} == {
+        "final_session_state": {"n": 1},
+        "team": "ours",
+    }
+    assert one["rubrics"][0]["rubric_content"] == {"text_property": "polite"}
+    assert two == builders.case("two", builders.turn("x"))
+
+
+async def test_an_edit_of_a_scenario_keeps_it_a_scenario(web, folder):
+    scenario = {"starting_prompt": "hi", "conversation_plan": "leave"}
+    case = {"eval_id": "one", "conversation_scenario": scenario}
+    path = builders.write(folder.given, "set.evalset.json", builders.evalset(case))
+    start = {"appName": "counter", "userId": "ann", "state": {"invocationIndex": 3}}
+    for conversation in (None, []):
+        sent = {"evalId": "one", "conversation": conversation, "sessionInput": start}
+        await asked(web, "put", "/eval_sets/set/evals/one", sent)
+        (stored,) = json.loads(path.read_text())["eval_cases"]
+        assert stored["conversation_scenario"] == scenario
+        assert stored["session_input"]["state"] == {"invocationIndex": 3}
+
+
+async def test_fields_of_adks_editor_are_left_out(web, smoke):
+    shown = await asked(web, "get", "/eval_sets/smoke/evals/good")
+    shown["conversation"][0]["intermediateData"] = {
+        "invocationEvents": [
+            {
+                "author": "counter",
+                "invocationIndex": 0,
+                "toolUseIndex": 1,
+                "content": {"parts": [{"functionCall": {"name": "f", "args": {"toolUseIndex": 2}}}]},
+            }
+        ]
+    }
+    await asked(web, "put", "/eval_sets/smoke/evals/good", shown)
+    stored = json.loads(smoke.read_text())["eval_cases"][0]
+    (event,) = stored["conversation"][0]["intermediate_data"]["invocation_events"]
+    assert set(event) == {"author", "content"}
+    assert event["content"]["parts"][0]["function_call"]["args"] == {"toolUseIndex": 2}
+
+
+async def test_an_edit_that_makes_no_case_changes_nothing(web, smoke):
+    before = smoke.read_bytes()
+    good = "/eval_sets/smoke/evals/good"
+    await asked(web, "put", good, {"evalId": "other"}, 400)
+    assert (await asked(web, "put", good, {"conversation": [{"userContent": 3}]}, 422))["detail"]
+    await asked(web, "put", good, [], 422)
+    await asked(web, "put", "/eval_sets/smoke/evals/none", {"evalId": "none"}, 404)
+    assert smoke.read_bytes() == before
+
+
+async def test_a_case_is_deleted_and_the_others_stay_as_they_were(web, smoke):
+    _, *others = json.loads(smoke.read_text())["eval_cases"]
+    assert await asked(web, "delete", "/eval-sets/smoke/eval-cases/good") is None
+    assert json.loads(smoke.read_text())["eval_cases"] == others
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("set.evalset.yaml", "eval_set_id: set # ours\neval_cases:\n- eval_id: one\n  conversation: []\n"),
+        ("set.evalset.json", '[{"name": "one", "data": []}]'),
+    ],
+)
+async def test_a_file_of_another_form_is_read_and_left_to_people(web, folder, name, text):
+    path = builders.write(folder.given, name, text)
+    assert await asked(web, "get", "/eval_sets/set/evals") == ["one"]
+    refused = await asked(web, "delete", "/eval_sets/set/evals/one", status=400)
+    assert "by hand only" in refused["detail"]
+    assert path.read_text() == text
+
+
+async def test_a_run_is_answered_when_it_has_ended_and_kept_as_a_result(web, process, smoke):
+    body = {"eval_case_ids": ["good", "breaks"], "eval_metrics": [MATCH]}
+    answer = RunEvalResponse.model_validate(await asked(web, "post", "/eval-sets/smoke/run", body))
+    assert {one.eval_id: one.final_eval_status.name for one in answer.run_eval_results} == {
+        "good": "PASSED",
+        "breaks": "FAILED",
+    }
+    (result_id,) = await asked(web, "get", "/eval_results")
+    assert await asked(web, "get", "/eval-results") == {"evalResultIds": [result_id]}
+    run = await db.read(EvalRun.objects.get)
+    assert result_id == f"counter_smoke_{run.created_at}"
+    for path in ("eval_results", "eval-results"):
+        told = EvalSetResult.model_validate(await asked(web, "get", f"/{path}/{result_id}"))
+        good, breaks = told.eval_case_results
+        turn = good.eval_metric_result_per_invocation[0]
+        assert turn.expected_invocation is not None
+        assert turn.expected_invocation.user_content == turn.actual_invocation.user_content
+        assert turn.eval_metric_results[0].metric_name == "response_match_score"
+        why = breaks.overall_eval_metric_results[0].details.rubric_scores[0]
+        assert "on fire" in why.rationale
+    session = await web.get(f"/apps/counter/users/{good.user_id}/sessions/{good.session_id}")
+    body = b"".join([part async for part in session.streaming_content])
+    assert json.loads(body)["events"]
+
+
+async def test_a_metric_that_could_not_judge_says_why_and_the_case_has_not_passed(web, process, smoke):
+    rubrics = {"metricName": "rubric_based_final_response_quality_v1", "threshold": 0.5}
+    body = {"eval_case_ids": ["good"], "eval_metrics": [MATCH, rubrics]}
+    (case,) = (await asked(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
+    assert case["finalEvalStatus"] == 3
+    judged = {one["metricName"]: one for one in case["overallEvalMetricResults"]}
+    assert judged["response_match_score"]["evalStatus"] == 1
+    unjudged = judged["rubric_based_final_response_quality_v1"]
+    assert unjudged["evalStatus"] == 3
+    assert unjudged["details"]["rubricScores"][0]["rationale"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"eval_metrics": []}, 400),
+        ({"eval_metrics": [{"metricName": "nonsense", "threshold": 1}]}, 400),
+        ({"eval_metrics": [MATCH], "eval_case_ids": ["none"]}, 404),
+        ({"eval_metrics": [{"metricName": "response_match_score", "threshold": "much"}]}, 422),
+        ({}, 422),
+    ],
+)
+async def test_a_run_that_cannot_be_meant_is_refused(web, process, smoke, body, status):
+    assert (await asked(web, "post", "/eval-sets/smoke/run", body, status))["detail"]
+    assert not await db.read(EvalRun.objects.exists)
+
+
+async def test_an_evalset_that_is_not_there_is_not_run(web, process):
+    refused = await asked(web, "post", "/eval_sets/none/run_eval", {"eval_metrics": [MATCH]}, 400)
+    assert refused["detail"] == "Eval set `none` not found."
+
+
+async def test_results_of_adk_web_are_listed_beside_ours(web, folder):
+    history = folder.given / ".adk" / "eval_history"
+    result = {
+        "eval_set_result_id": "counter/old_1.5",
+        "eval_set_id": "old",
+        "eval_case_results": [{"eval_id": "one", "final_eval_status": 1, "eval_set_id": "old"}],
+        "creation_timestamp": 1.5,
+    }
+    builders.write(history, "counter_old_1.5.evalset_result.json", result)
+    assert await asked(web, "get", "/eval_results") == ["counter_old_1.5"]
+    told = await asked(web, "get", "/eval_results/counter_old_1.5")
+    assert (told["evalSetId"], told["evalCaseResults"][0]["evalId"]) == ("old", "one")
+
+
+async def test_only_metrics_that_can_run_are_offered(web):
+    told = (await asked(web, "get", "/metrics-info"))["metricsInfo"]
+    offered = {metric.metric_name: metric for metric in map(MetricInfo.model_validate, told)}
+    assert offered["response_match_score"].metric_value_info.interval.max_value == 1.0
+    assert not offered["token_usage_v1"].requires_threshold
+    assert "safety_v1" not in offered or offered["safety_v1"].requires_threshold
+
+
+class Remembering(Process):
+    """A process that also tells what was said in a session."""
+
+    async def call(self, method, path, body=None):
+        """Answer the conversation asked for, or carry out an eval run."""
+        if path == "/devui/evals/conversation":
+            return [builders.turn("hi", "hello")]
+        return await super().call(method, path, body)
+
+
+@pytest.fixture
+def remembering(web, process):
+    """The process of the agent, which remembers a conversation."""
+    from sessions_app.runs import client
+
+    client.register(Remembering(process.source))
+
+
+async def test_a_session_becomes_a_case_that_starts_as_the_session_did(web, remembering, smoke):
+    key = SessionKey("", "counter", "ann", "s1")
+    await db.write(create_session, key, {"n": 1, "user:tier": "gold"})
+    await db.write(edit_state, key, {"n": 2, "later": True})
+    body = {"evalId": "from_session", "sessionId": "s1", "userId": "ann"}
+    assert await asked(web, "post", "/eval_sets/smoke/add_session", body) is None
+    added = json.loads(smoke.read_text())["eval_cases"][-1]
+    assert added["conversation"] == [builders.turn("hi", "hello")]
+    assert added["session_input"] == {
+        "app_name": "counter",
+        "user_id": "ann",
+        "state": {"n": 1, "user:tier": "gold"},
+    }
+    again = await asked(web, "post", "/eval-sets/smoke/add-session", body, 400)
+    assert "already exists" in again["detail"]
+    nobody = {**body, "evalId": "x", "sessionId": "nobody"}
+    assert (await asked(web, "post", "/eval_sets/smoke/add_session", nobody, 404))[
+        "detail"
+    ] == "Session not found"
