@@ -67,8 +67,9 @@ async function answer(url) {
 /** Return the address with what the page has already. */
 function asked(url) {
   const asking = new URL(url, location.href);
-  const { at, mark } = board()?.dataset ?? {};
-  if (Number(at) && !isLacking && !asking.searchParams.has("diff")) {
+  const { at, mark, like } = board()?.dataset ?? {};
+  const isSameSearch = like === (asking.searchParams.get("key") ?? "");
+  if (Number(at) && isSameSearch && !isLacking && !asking.searchParams.has("diff")) {
     asking.searchParams.set("known", at);
     asking.searchParams.set("mark", mark);
   }
@@ -98,6 +99,7 @@ function patch(now, next, live) {
   replaceChanged(now.querySelector(".board-head"), next.querySelector(".board-head"));
   for (const part of [".radio-tabs", ".columns"]) copyCounts(now.querySelector(part), next.querySelector(part));
   now.querySelector(".board-more").replaceWith(next.querySelector(".board-more"));
+  now.querySelector(".key-search").hidden = next.querySelector(".key-search").hidden;
   const scroller = now.querySelector(".columns");
   const anchor = live ? firstInView(scroller) : null;
   const before = anchor?.getBoundingClientRect().top;
@@ -176,6 +178,36 @@ function finish(live) {
 }
 
 /* --- As wide as the page: scopes side by side --- */
+/* --- Keys found by their names, where there are more than are shown --- */
+
+const TYPING_PAUSE = 200;
+let typing = 0;
+
+function search() {
+  clearTimeout(typing);
+  const query = new URLSearchParams(location.search);
+  const wanted = place.querySelector(".key-search input[name=key]").value.trim();
+  if (wanted === (query.get("key") ?? "")) return;
+  if (wanted) query.set("key", wanted);
+  else query.delete("key");
+  history.replaceState(history.state, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
+  show(location.href);
+}
+
+place.addEventListener("input", (event) => {
+  if (!event.target.matches(".key-search input")) return;
+  clearTimeout(typing);
+  if (!event.isComposing) typing = setTimeout(search, TYPING_PAUSE);
+});
+place.addEventListener("compositionend", (event) => {
+  if (event.target.matches(".key-search input")) typing = setTimeout(search, TYPING_PAUSE);
+});
+place.addEventListener("submit", (event) => {
+  if (!event.target.matches(".key-search")) return;
+  event.preventDefault();
+  search();
+});
+
 
 const page = document.getElementById("session");
 const WIDE = "devui.session.wide";

@@ -48,6 +48,15 @@ page.addEventListener("click", (event) => {
   store("folded", folded.join(" "));
 });
 
+/* A key leads to a field in a column that is not shown: it is then, on a screen and in a layout of any kind. */
+page.addEventListener("wanted", ({ target }) => {
+  const name = target.closest(".column")?.id.replace("column-", "");
+  if (!name) return;
+  page.querySelector(`input[name=view][value=${name}]`).checked = true;
+  if ("wide" in page.dataset && name !== "detail") page.querySelector("button[data-wide]").click();
+  if ((page.dataset.folded ?? "").split(" ").includes(name)) page.querySelector(`[data-fold=${name}]`).click();
+});
+
 for (const splitter of page.querySelectorAll("[data-splits]")) {
   const column = splitter.dataset.splits;
   const direction = column === "sessions" ? 1 : -1;

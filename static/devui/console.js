@@ -2,7 +2,7 @@
 
 import { dropFiles, hasFiles } from "./console-files.js";
 import { keepOptions } from "./console-options.js";
-import { declare } from "./keys.js";
+import { declare, focusOn } from "./keys.js";
 import { NAMES, recallList, rememberList } from "./kept.js";
 import { toEnd } from "./timeline.js";
 
@@ -87,6 +87,6 @@ document.addEventListener("htmx:afterSwap", (event) => event.detail.target === p
 const options = form && keepOptions(form);
 
 declare("In this session", [
-  { keys: ["m"], does: "Write a message", when: () => message, work: () => message.focus() },
+  { keys: ["m"], does: "Write a message", when: () => message, work: () => focusOn(message) },
   { keys: ["o"], does: "Options of a message", when: () => message, work: () => options.toggle() },
 ]);

@@ -113,16 +113,18 @@ function moveInList(step) {
   all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step))].focus();
 }
 
-function focusSearch() {
-  search().focus();
-  search().select();
+/** Focus a field; a page that hides it, as it stands, hears `wanted` first and shows it. */
+export function focusOn(field) {
+  field.dispatchEvent(new Event("wanted", { bubbles: true }));
+  field.focus();
+  if (field.value) field.select();
 }
 
 const hasRows = () => rows().length > 0;
 
 declare("Everywhere", [
   { keys: ["?"], does: "Show these keys", work: showHelp },
-  { keys: ["/"], does: "Search on this page", when: search, work: focusSearch },
+  { keys: ["/"], does: "Search on this page", when: search, work: () => focusOn(search()) },
   { keys: ["j"], does: "Next row", when: hasRows, work: () => moveInList(1) },
   { keys: ["k"], does: "Previous row", when: hasRows, work: () => moveInList(-1) },
 ]);

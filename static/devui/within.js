@@ -2,7 +2,7 @@
 
 import { asked, isFiltering } from "./asked.js";
 import { fetchPart } from "./fragment.js";
-import { declare } from "./keys.js";
+import { declare, focusOn } from "./keys.js";
 import "./query-box.js";
 import * as selection from "./selection.js";
 import * as timeline from "./timeline.js";
@@ -244,7 +244,7 @@ async function open(seq) {
 const isAsking = () => Boolean(result());
 
 declare("In this session", [
-  { keys: ["f"], does: "Find in this session", work: () => box.select() },
+  { keys: ["f"], does: "Find in this session", work: () => focusOn(box) },
   { keys: ["n"], does: "Next hit", when: isAsking, work: () => go(1) },
   { keys: ["N"], does: "Previous hit", when: isAsking, work: () => go(-1) },
 ]);

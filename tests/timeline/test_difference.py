@@ -12,6 +12,7 @@ from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession
 from sessions_app.presentation import valuediff
 from sessions_app.timeline.difference import differences
+from tests.pages.getting import Get
 from tests.pages.page import parse
 from tests.timeline.story import Story
 
@@ -196,3 +197,9 @@ def test_of_many_keys_that_differ_some_are_shown_and_all_are_counted(db, monkeyp
     assert [entry.name for entry in found.entries] == ["n0", "n1", "user:u"]
     assert (found.count, found.hidden) == (6, 3)
     assert found.tabs() == [("merged", 6), ("session", 5), ("user", 1), ("app", 0)]
+
+
+def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved):
+    page = get(f"/sessions/id/{moved.pk}/?diff=1")
+    assert page.one("h2", id="board-title").text == "Event 1 → now"
+    assert "The state now compared with" in page.one("section", "difference").text
