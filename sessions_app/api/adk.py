@@ -19,7 +19,7 @@ from ninja import Router
 
 from devui.http import json_text
 from sessions_app import agents, bodies, db, keeping, state, writes
-from sessions_app.api import apps, proxy, snapshots
+from sessions_app.api import apps, proxy, restoring, snapshots
 from sessions_app.errors import BadInput, DevUIError, SessionMissing
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.paths import upstream_path
@@ -76,12 +76,21 @@ async def get_session(request: HttpRequest, app_name: str, user_id: str, session
 
 @router.post(SESSIONS)
 async def create_session(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
-    """Create a session. One that brings events is created by ADK's own server, which judges them."""
+    """Create a session. One that brings events is created by ADK's own server, which judges them.
+
+    That server refuses events that changed state or asked for something, and with them what its own front end exports:
+    such a session is brought in as an import.
+    """
     body = bodies.parse(request)
     asked = bodies.shaped_if_any(body, bodies.CreateSession) or bodies.CreateSession()
     if asked.events or keeping.elsewhere():
         bodies.refuse_deep(body)
-        return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
+        answer = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
+        if keeping.elsewhere() or not restoring.is_refused_for_its_events(answer):
+            return answer
+        key = SessionKey("", app_name, user_id, (asked.session_id or "").strip() or str(uuid.uuid4()))
+        await db.read(restoring.restore, key, asked.events or [], asked.state or {})  # many small transactions
+        return await _session(*key[1:])
     bodies.refuse_options(asked.options)
     return await _create(app_name, user_id, asked.session_id, asked.state)
 

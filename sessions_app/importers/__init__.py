@@ -5,7 +5,7 @@ by its models. `sessions_app.imports` writes what is read.
 """
 
 from sessions_app.importers.artifact_files import ArtifactFolder, StoredArtifact
-from sessions_app.importers.documents import session_events
+from sessions_app.importers.documents import SentSession, session_events
 from sessions_app.importers.folders import SessionFolder, Walked, walk
 from sessions_app.importers.records import (
     Choice,
@@ -31,6 +31,7 @@ __all__ = [
     "Choice",
     "Format",
     "Owner",
+    "SentSession",
     "SessionFolder",
     "SharedState",
     "Source",

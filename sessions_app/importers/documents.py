@@ -103,6 +103,21 @@ class SessionDocument:
         """Nothing is held open."""
 
 
+class SentSession(SessionDocument):
+    """One session that a program sent, as ADK's REST answers it."""
+
+    def __init__(self, session: dict[str, Any], location: str) -> None:
+        """Take the session; `location` says where it comes from."""
+        self.location = location
+        self.remarks: list[str] = []
+        self._sessions = [_folded(session)]
+        self.is_empty = False
+
+    def fingerprint(self) -> str:
+        """It is sent once and never looked at again."""
+        return ""
+
+
 def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | Unread]:
     """Yield the events of a session as ADK dumps one, in either spelling."""
     return _events_of({"appname": "", "userid": "", "id": "", **_folded(session)})

@@ -1,0 +1,78 @@
+"""What ADK's front end has exported comes back whole: ADK's own server refuses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from sessions_app import db, writes
+from sessions_app.ids import SessionKey
+
+SESSIONS = "/apps/slow/users/ann/sessions"
+OPEN_CALL = {
+    "id": "e2",
+    "invocationId": "i1",
+    "author": "slow",
+    "timestamp": 1_700_000_002.5,
+    "content": {"role": "model", "parts": [{"functionCall": {"id": "c", "name": "ask", "args": {"n": 1}}}]},
+    "actions": {"stateDelta": {"n": 2, "user:tier": "gold"}, "artifactDelta": {"a.txt": 0}},
+    "longRunningToolIds": ["c"],
+}
+SAID = {
+    "id": "e1",
+    "invocationId": "i1",
+    "author": "user",
+    "timestamp": 1_700_000_001.5,
+    "content": {"role": "user", "parts": [{"text": "hello"}]},
+}
+
+
+async def sent(web: httpx.AsyncClient, status: int = 200, **body: Any) -> Any:
+    answer = await web.post(SESSIONS, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+async def test_a_session_whose_agent_wrote_state_is_imported_with_its_times(web, peer):
+    state = {"n": 2, "given": True, "user:tier": "gold", "__session_metadata__": {"displayName": "Mine"}}
+    made = await sent(web, state=state, events=[SAID, OPEN_CALL])
+    assert [event["id"] for event in made["events"]] == ["e1", "e2"]
+    assert [event["timestamp"] for event in made["events"]] == [SAID["timestamp"], OPEN_CALL["timestamp"]]
+    assert made["events"][1]["actions"]["stateDelta"] == OPEN_CALL["actions"]["stateDelta"]
+    assert made["events"][1]["longRunningToolIds"] == ["c"]
+    assert made["state"] == state
+    again = (await web.get(f"{SESSIONS}/{made['id']}")).json()
+    assert again == made
+
+
+async def test_what_was_exported_is_the_same_when_it_comes_back(web, peer):
+    made = await sent(web, state={"n": 2, "user:tier": "gold"}, events=[SAID, OPEN_CALL])
+    exported = (await web.get(f"{SESSIONS}/{made['id']}")).json()
+    back = await sent(web, state=exported["state"], events=exported["events"])
+    assert back["id"] != made["id"]
+    assert (back["events"], back["state"]) == (exported["events"], exported["state"])
+
+
+async def test_shared_state_that_is_here_keeps_its_value(web, peer):
+    await db.write(writes.create_session, SessionKey("", "slow", "ann", "before"), {"user:tier": "silver"})
+    made = await sent(web, state={"user:tier": "gold"}, events=[SAID, OPEN_CALL])
+    assert made["state"]["user:tier"] == "silver"
+
+
+async def test_a_session_whose_events_did_nothing_is_created_by_adks_own_server(web, peer):
+    made = await sent(web, sessionId="s1", events=[SAID])
+    assert [event["id"] for event in made["events"]] == ["e1"]
+    assert made["id"] == "s1"
+
+
+async def test_an_id_that_is_taken_and_an_event_that_is_none_are_refused(web, peer):
+    await sent(web, sessionId="s1", events=[SAID, OPEN_CALL])
+    assert (await sent(web, 409, sessionId="s1", events=[SAID, OPEN_CALL]))["code"] == "already_exists"
+    assert isinstance((await sent(web, 422, events=[{"content": 3}]))["detail"], list)
+
+
+@pytest.mark.parametrize("session_id", ["x" * 600, "a\u0000b"])
+async def test_an_id_that_no_store_can_hold_is_refused(web, peer, session_id):
+    assert (await sent(web, 400, sessionId=session_id, events=[SAID, OPEN_CALL]))["hint"]
