@@ -2,6 +2,7 @@
 
 import { fetchPart } from "./fragment.js";
 import "./hints.js";
+import { NAMES, recall, remember } from "./kept.js";
 import { declare } from "./keys.js";
 import { showTimes } from "./times.js";
 import * as watched from "./watched.js";
@@ -210,7 +211,6 @@ place.addEventListener("submit", (event) => {
 
 
 const page = document.getElementById("session");
-const WIDE = "devui.session.wide";
 
 function showWidth() {
   const button = place.querySelector("button[data-wide]");
@@ -222,19 +222,7 @@ function showWidth() {
 function widen() {
   page.toggleAttribute("data-wide");
   showWidth();
-  try {
-    localStorage.setItem(WIDE, "wide" in page.dataset ? "1" : "");
-  } catch {
-    // A browser that keeps nothing shows the board as it comes.
-  }
-}
-
-function wasWide() {
-  try {
-    return Boolean(localStorage.getItem(WIDE));
-  } catch {
-    return false;
-  }
+  remember(NAMES.wide, "wide" in page.dataset ? "1" : "");
 }
 
 place.addEventListener("click", (event) => event.target.closest("button[data-wide]") && widen());
@@ -247,7 +235,7 @@ function complete() {
   renew();
 }
 
-page.toggleAttribute("data-wide", wasWide());
+page.toggleAttribute("data-wide", recall(NAMES.wide) !== "");
 document.addEventListener("watched:changed", complete);
 finish(false);
 complete();

@@ -1,23 +1,10 @@
 // Columns fold and are as wide as one likes; both are remembered.
 
+import { NAMES, recall, remember } from "./kept.js";
+
 const page = document.getElementById("session");
 const STEP = 16;
 const LIMITS = { sessions: [160, 480], detail: [280, 900] };
-
-const stored = (name) => {
-  try {
-    return localStorage.getItem(`devui.session.${name}`) ?? "";
-  } catch {
-    return "";
-  }
-};
-const store = (name, value) => {
-  try {
-    localStorage.setItem(`devui.session.${name}`, value);
-  } catch {
-    // A browser that keeps nothing shows the columns as they come.
-  }
-};
 
 function fold(names) {
   page.dataset.folded = names.join(" ");
@@ -33,7 +20,7 @@ function widen(column, width) {
   const wanted = Math.round(Math.min(most, Math.max(least, width)));
   page.style.setProperty(`--${column}-width`, `${wanted}px`);
   page.querySelector(`[data-splits=${column}]`).setAttribute("aria-valuenow", wanted);
-  store(column, String(wanted));
+  remember(NAMES.width(column), String(wanted));
 }
 
 const widthOf = (column) => document.getElementById(`column-${column}`).getBoundingClientRect().width;
@@ -45,7 +32,7 @@ page.addEventListener("click", (event) => {
   const name = button.dataset.fold;
   const folded = names.includes(name) ? names.filter((other) => other !== name) : [...names, name];
   fold(folded);
-  store("folded", folded.join(" "));
+  remember(NAMES.folded, folded.join(" "));
 });
 
 /* A key leads to a field in a column that is not shown: it is then, on a screen and in a layout of any kind. */
@@ -82,6 +69,7 @@ for (const splitter of page.querySelectorAll("[data-splits]")) {
   splitter.setAttribute("aria-valuemin", least);
   splitter.setAttribute("aria-valuemax", most);
   splitter.setAttribute("aria-valuenow", Math.round(widthOf(column)));
-  if (stored(column)) widen(column, Number(stored(column)));
+  const kept = Number(recall(NAMES.width(column)));
+  if (kept) widen(column, kept);
 }
-fold(stored("folded").split(" ").filter((name) => name in LIMITS));
+fold(recall(NAMES.folded).split(" ").filter((name) => name in LIMITS));

@@ -1,9 +1,10 @@
 // Hints beside the keys of the board: asked for when the state is looked at as it is now, and there is time for it.
 
 import { atMostEvery, fetchPart } from "./fragment.js";
+import { NAMES, recallList, rememberList, whenChanged } from "./kept.js";
 
 const page = document.getElementById("session");
-const HIDDEN = `devui.hidden-hints.${page.dataset.app}`;
+const HIDDEN = NAMES.hiddenHints(page.dataset.app);
 const BETWEEN = 4_000;
 
 let found = document.createElement("template").content;
@@ -15,22 +16,8 @@ const markup = new WeakMap();
 const board = () => document.querySelector("#board .board");
 const isNow = () => board()?.dataset.at === "0";
 
-function hidden() {
-  try {
-    const kept = JSON.parse(localStorage.getItem(HIDDEN) ?? "[]");
-    return Array.isArray(kept) ? kept : [];
-  } catch {
-    return [];
-  }
-}
-
-function keep(rules) {
-  try {
-    localStorage.setItem(HIDDEN, JSON.stringify(rules));
-  } catch {
-    // A browser that keeps nothing shows every hint again on the next page.
-  }
-}
+/** The rules whose hints are not shown beside the keys of this app. */
+let hidden = recallList(HIDDEN);
 
 const load = atMostEvery(BETWEEN, async () => {
   const aim = board()?.dataset.mark;
@@ -69,15 +56,14 @@ function show() {
 
 function permitted(hints) {
   const copy = hints.cloneNode(true);
-  for (const rule of hidden()) copy.querySelector(`[data-rule="${CSS.escape(rule)}"]`)?.remove();
+  for (const rule of hidden) copy.querySelector(`[data-rule="${CSS.escape(rule)}"]`)?.remove();
   return copy.childElementCount ? copy : null;
 }
 
 function tellNumber(place) {
   const link = place.querySelector("[data-hints-link]");
   if (!link) return;
-  const rules = hidden();
-  const number = [...found.querySelectorAll(".hint[data-rule]")].filter((hint) => !rules.includes(hint.dataset.rule)).length;
+  const number = [...found.querySelectorAll(".hint[data-rule]")].filter(({ dataset }) => !hidden.includes(dataset.rule)).length;
   const badge = link.querySelector("[data-number]");
   badge.textContent = number ? String(number) : "";
   link.setAttribute("aria-label", number === 1 ? "1 hint at the state" : `${number || "No"} hints at the state`);
@@ -85,8 +71,8 @@ function tellNumber(place) {
 
 /** A kind of hint is hidden beside the keys of this app, or shown again. */
 function toggle(rule) {
-  const rules = hidden();
-  keep(rules.includes(rule) ? rules.filter((other) => other !== rule) : [...rules, rule]);
+  hidden = hidden.includes(rule) ? hidden.filter((other) => other !== rule) : [...hidden, rule];
+  rememberList(HIDDEN, hidden);
   show();
   nameButtons();
 }
@@ -94,7 +80,7 @@ function toggle(rule) {
 function nameButtons() {
   for (const button of document.querySelectorAll("#dialog-content [data-hide-rule]")) {
     button.hidden = false;
-    button.textContent = hidden().includes(button.dataset.hideRule) ? "Show beside keys again" : "Hide beside keys";
+    button.textContent = hidden.includes(button.dataset.hideRule) ? "Show beside keys again" : "Hide beside keys";
   }
 }
 
@@ -103,6 +89,10 @@ document.addEventListener("click", (event) => {
   if (button) toggle(button.dataset.hideRule);
 });
 document.addEventListener("htmx:afterSwap", (event) => event.detail.target.id === "dialog-content" && nameButtons());
+whenChanged(HIDDEN, () => {
+  hidden = recallList(HIDDEN);
+  show();
+});
 
 function look() {
   show();

@@ -1,6 +1,7 @@
 // The theme button goes round: as the system, light, dark. The choice is kept in this browser.
 
-const KEY = "devui-theme";
+import { NAMES, remember } from "./kept.js";
+
 const NEXT = { system: "light", light: "dark", dark: "system" };
 const LABEL = { system: "as the system", light: "light", dark: "dark" };
 
@@ -11,12 +12,7 @@ function current() {
 function choose(theme) {
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
-  try {
-    if (theme === "system") localStorage.removeItem(KEY);
-    else localStorage.setItem(KEY, theme);
-  } catch {
-    // Storage is refused: the choice holds for this page.
-  }
+  remember(NAMES.theme, theme === "system" ? "" : theme);
 }
 
 function show(button) {

@@ -1,9 +1,10 @@
 // Keys that are watched: pinned on top of the board, in every session of the app.
 
+import { NAMES, recallList, rememberList, whenChanged } from "./kept.js";
 import { plain } from "./visible.js";
 
 const app = document.getElementById("session").dataset.app;
-const STORE = `devui.watched.${app}`;
+const STORE = NAMES.watched(app);
 const MOST = 50;
 
 const announcer = document.getElementById("watch-announcer");
@@ -11,33 +12,16 @@ const announcer = document.getElementById("watch-announcer");
 /** What each watched key showed last: whether it changed is told when it does, not when one looks elsewhere. */
 const last = new Map();
 
-let keys = read();
+let keys = recallList(STORE).slice(0, MOST);
 
 /** The keys that are watched, with their prefixes, in the order in which they were chosen. */
 export const names = () => keys;
-
-function read() {
-  try {
-    const kept = JSON.parse(localStorage.getItem(STORE) ?? "[]");
-    return Array.isArray(kept) ? kept.filter((name) => typeof name === "string").slice(0, MOST) : [];
-  } catch {
-    return [];
-  }
-}
-
-function keep() {
-  try {
-    localStorage.setItem(STORE, JSON.stringify(keys));
-  } catch {
-    // A browser that keeps nothing watches until the page is left.
-  }
-}
 
 /** Watch a key, or no longer. */
 function toggle(name) {
   const isWatched = keys.includes(name);
   keys = isWatched ? keys.filter((key) => key !== name) : [...keys, name].slice(-MOST);
-  keep();
+  rememberList(STORE, keys);
   show();
   say(isWatched ? `${plain(name)} is no longer watched` : `${plain(name)} is watched`);
 }
@@ -110,9 +94,8 @@ document.addEventListener("click", (event) => {
   if (button) toggle(button.dataset.watch);
 });
 
-addEventListener("storage", (event) => {
-  if (event.key !== STORE) return;
-  keys = read();
+whenChanged(STORE, () => {
+  keys = recallList(STORE).slice(0, MOST);
   show();
   document.dispatchEvent(new Event("watched:changed"));
 });
