@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST
 
-from devui.http import download, render_partial
+from devui.http import download, go_to, render_partial
 from sessions_app import deletion, exports, labels, realms, saved_views
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms import Acts, SessionTitle, ViewName
@@ -165,12 +165,7 @@ def _done(request: HttpRequest) -> HttpResponse:
 
 
 def _to_list(request: HttpRequest, query: str) -> HttpResponse:
-    address = f"{reverse('sessions')}?{query}".removesuffix("?")
-    if not _by_script(request):
-        return HttpResponseRedirect(address)
-    response = HttpResponse(status=204)
-    response["HX-Redirect"] = address
-    return response
+    return go_to(request, f"{reverse('sessions')}?{query}".removesuffix("?"))
 
 
 def _telling(response: HttpResponse, *events: str) -> HttpResponse:

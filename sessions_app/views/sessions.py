@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from devui.http import render_partial, wants_partial
+from devui.http import go_to, render_partial, wants_partial
 from sessions_app import (
     deletion,
     elsewhere,
@@ -72,10 +72,12 @@ def index(request: HttpRequest) -> HttpResponse:
 
 
 def _filters(request: HttpRequest, form: SessionQuery) -> dict[str, Any]:
+    search = saved_views.query_of(request.GET.urlencode())
     return {
         "filters": form.cleaned_data,
         "list": request.get_full_path(),
-        "search": saved_views.query_of(request.GET.urlencode()),
+        "search": search,
+        "keep_url": f"{reverse('saved-views')}?{search}".removesuffix("?"),
     }
 
 
@@ -201,7 +203,7 @@ def new(request: HttpRequest) -> HttpResponse:
     form = NewSession(request.POST or None, initial={"app": request.GET.get("app", ""), "user": "user"})
     if form.is_valid():
         try:
-            return HttpResponseRedirect(_create(form.cleaned_data))
+            return go_to(request, _create(form.cleaned_data))
         except (AlreadyExists, BadInput) as error:
             form.add_error(None, f"{error.message} {error.hint}")
     context = {"form": form, "apps": overview.app_names()}

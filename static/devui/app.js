@@ -1,8 +1,10 @@
-// What every page needs: local times, messages, keys, dialogs, menus and copying.
+// What every page needs: local times, messages, keys, dialogs, menus, forms and copying.
 
+import "./composing.js";
 import "./copying.js";
-import { declare, showHelp } from "./keys.js";
+import "./layers.js";
 import "./palette.js";
+import "./staying.js";
 import "./theme.js";
 import { showTimes } from "./times.js";
 
@@ -30,38 +32,14 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
 });
 
-/* A link whose target is the dialog's content is a page of its own; with scripts it opens in the dialog. */
-const dialog = document.getElementById("dialog");
-document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target.id === "dialog-content" && !dialog.open) dialog.showModal();
+/* An impatient second click sends a form no second time. */
+let sent = new WeakSet();
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || !form.matches("[method=post]:not([data-repeats])")) return;
+  if (sent.has(form)) event.preventDefault();
+  sent.add(form);
 });
-
-document.addEventListener("click", (event) => {
-  const closer = event.target.closest("[data-close-dialog]");
-  if (closer) {
-    const open = closer.closest("dialog[open]");
-    if (open) {
-      event.preventDefault();
-      open.close();
-    }
-  }
-  if (event.target.closest("[data-show-help]")) showHelp();
-  if (event.target instanceof HTMLDialogElement) event.target.close();
-  for (const menu of document.querySelectorAll("details.menu[open]")) {
-    if (!menu.contains(event.target) || event.target.closest(".menu-list a")) menu.open = false;
-  }
+addEventListener("pageshow", () => {
+  sent = new WeakSet();
 });
-
-function closeMenus() {
-  const menus = [...document.querySelectorAll("details.menu[open]")];
-  for (const menu of menus) {
-    menu.open = false;
-    menu.querySelector("summary").focus();
-  }
-  return menus.length > 0;
-}
-
-declare("Everywhere", [{ keys: ["Escape"], does: "Close what is open", work: closeMenus }]);
-
-document.addEventListener("done", () => dialog.close());
-document.addEventListener("click", (event) => event.target.closest("[data-close-toast]")?.closest(".toast").remove());

@@ -52,6 +52,21 @@ form.addEventListener("reset", () => {
   setTimeout(keepTicked);
 });
 
+/* Escape leaves what is done with the ticked rows for the row that one came from. */
+let cameFrom = "";
+
+function toTag() {
+  cameFrom = document.activeElement.id;
+  form.elements.tag.focus();
+}
+
+form.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.isComposing || event.keyCode === 229) return;
+  event.preventDefault();
+  form.reset();
+  document.getElementById(cameFrom)?.focus();
+});
+
 /* A row that is shown anew stays ticked. */
 document.addEventListener("htmx:load", ({ detail: { elt } }) => {
   for (const box of elt.querySelectorAll(".pick input[name=session]")) box.checked = ticked.has(box.value);
@@ -106,7 +121,7 @@ declare("Sessions", [
   { keys: ["X"], does: "Tick all from the last one to it", when: isOnRow, work: () => tick(isOnRow(), true, true) },
   { keys: ["e"], does: "Rename the session", when: isOnRow, work: () => focusedRow().querySelector(".row-actions a").click() },
   { keys: ["p"], does: "Pin it, or those that are ticked", when: hasMeant, work: () => act("pin") },
-  { keys: ["t"], does: "Tag those that are ticked", when: hasTicked, work: () => form.elements.tag.focus() },
+  { keys: ["t"], does: "Tag those that are ticked", when: hasTicked, work: toTag },
   { keys: ["#", "Delete"], does: "Delete it, or those that are ticked; this can be undone", when: hasMeant, work: () => act("delete") },
   { keys: ["Escape"], does: "Untick all", when: hasTicked, work: () => form.reset() },
 ]);

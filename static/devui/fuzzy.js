@@ -5,11 +5,14 @@ const JOINED = 4;
 const LONGEST_GAP = 12;
 const LEAST_A_LETTER = 2.5;
 
+/** Letters are the same however an input method or a file system writes them: ｗ as w, é as one sign or as two. */
+const plainly = (text) => text.normalize("NFKC").toLocaleLowerCase();
+
 /** Return how well `text` fits `typed`, 0 when it does not; each word of `typed` has to fit by itself. */
 export function fit(typed, text) {
-  const letters = text.toLocaleLowerCase();
+  const letters = plainly(text);
   let sum = 1;
-  for (const word of typed.toLocaleLowerCase().split(/\s+/).filter(Boolean)) {
+  for (const word of plainly(typed).split(/\s+/).filter(Boolean)) {
     const found = fitOf(word, letters);
     if (!found) return 0;
     sum += found;

@@ -23,10 +23,10 @@ export function declare(group, added) {
   groups.set(group, [...(groups.get(group) ?? []), ...added]);
 }
 
-/** Tell whether a key event may be acted on: nobody has, no input method composes and no dialog is open. */
+/** Tell whether a key event may be acted on: nobody has, no input method composes, nothing is open above the page. */
 function isFree(event) {
   if (event.defaultPrevented || event.isComposing || event.keyCode === 229) return false;
-  return !document.querySelector("dialog[open]");
+  return !document.querySelector("dialog[open], :popover-open");
 }
 
 function isWriting(target) {

@@ -33,7 +33,6 @@ let commands = [];
 let shown = [];
 let selected = null;
 let hasMoved = false;
-let isComposing = false;
 let searching = 0;
 
 /** Offer entries that answer what is typed, before all others: `provider(typed)` returns them. */
@@ -217,14 +216,7 @@ const KEYS = {
 };
 
 input.addEventListener("input", (event) => event.isComposing || type());
-input.addEventListener("compositionstart", () => {
-  isComposing = true;
-});
-input.addEventListener("compositionend", () => {
-  isComposing = false;
-  type();
-});
-dialog.addEventListener("cancel", (event) => isComposing && event.preventDefault());
+list.addEventListener("mousedown", (event) => event.preventDefault());
 dialog.addEventListener("keydown", (event) => {
   if (event.isComposing || event.keyCode === 229 || event.target !== input || !KEYS[event.key]) return;
   event.preventDefault();

@@ -67,7 +67,6 @@ box.addEventListener("input", (event) => {
   if (box.value.trim() === "") close();
   else if (!event.isComposing) askSoon();
 });
-box.addEventListener("compositionend", askSoon);
 box.addEventListener("blur", () => setTimeout(close, 150));
 box.addEventListener("keydown", (event) => {
   if (event.isComposing || event.keyCode === 229) return;

@@ -3,17 +3,27 @@
 import { plain } from "./visible.js";
 
 const MOST = 5;
+const region = document.getElementById("toasts");
+
+/** Put the messages where they can be seen, read aloud and closed: within the dialog that is open, if one is. */
+function place() {
+  const [dialog] = document.querySelectorAll("dialog:modal");
+  (dialog ?? document.body).append(region);
+}
+
+document.addEventListener("close", (event) => event.target.contains(region) && document.body.append(region), true);
 
 /** Show an error: what happened, and the way out if there is one. */
 export function showError(message, hint = "") {
-  const region = document.getElementById("toasts");
+  if (!region.closest("dialog[open]")) place();
   const toast = document.getElementById("toast-template").content.firstElementChild.cloneNode(true);
   toast.querySelector("[data-message]").textContent = plain(message);
   toast.querySelector("[data-hint]").textContent = plain(hint);
-  toast.querySelector("button").addEventListener("click", () => toast.remove());
   region.append(toast);
   while (region.children.length > MOST) region.firstElementChild.remove();
 }
+
+document.addEventListener("click", (event) => event.target.closest("[data-close-toast]")?.closest(".toast").remove());
 
 /** Read an error answer: DevUI's JSON, or the error page in HTML. */
 export function errorOf(text, status) {

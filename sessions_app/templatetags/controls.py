@@ -1,0 +1,99 @@
+"""Controls that stand in many places, written once: `{% load controls %}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+from django.forms.utils import flatatt
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
+
+from sessions_app.presentation import visible
+from sessions_app.templatetags import devui
+
+register = template.Library()
+
+DIALOG = "#dialog-content"
+"""Where a page that is small enough opens in the page one is on."""
+
+NUMBER = SafeString("<span data-number></span>")
+
+
+@register.simple_tag
+def address(route: str, *parts: Any, **query: Any) -> str:
+    """`{% address "session-fork" session.pk seq=7 as url %}`: a route with a query; without one, this page's query.
+
+    A parameter that is None is left out.
+    """
+    path = reverse(route, args=parts) if route else ""
+    asked = urlencode({name: value for name, value in query.items() if value is not None})
+    return f"{path}?{asked}" if asked or not path else path
+
+
+@register.simple_tag
+def in_dialog(url: str) -> SafeString:
+    """`<a {% in_dialog url %}>`: a link to a page of its own, which with scripts opens in the dialog."""
+    return format_html('href="{0}" hx-get="{0}" hx-target="{1}"', url, DIALOG)
+
+
+@register.simple_tag
+def icon_link(icon: str, label: str, url: str, *, dialog: bool = False, **how: Any) -> SafeString:
+    """`{% icon_link "fork" "Fork from here" url dialog=True %}`: a link that shows an icon, named by its label.
+
+    `of` names what it is about, behind the label, for who cannot see where it stands. `title` is what hovering
+    tells, else the label. `command` puts it into the palette, by a better name if it is a text. Without `shown`
+    it is hidden until a script shows it. `counts` makes room for a number. Others are attributes: `data_step="-1"`.
+    """
+    opened = {"hx-get": url, "hx-target": DIALOG} if dialog else {}
+    return _control("a", icon, label, {"href": url, **opened}, **how)
+
+
+@register.simple_tag
+def icon_button(icon: str, label: str, **how: Any) -> SafeString:
+    """`{% icon_button "pause" "Pause" title="Pause live updates" %}`: a button for scripts, told as a link is."""
+    return _control("button", icon, label, {"type": "button"}, **how)
+
+
+@register.simple_block_tag
+def dialog_head(content: str, back: str, icon: str = "", scope: str = "") -> SafeString:
+    """`{% dialog_head back icon="fork" %}Fork at event 7{% enddialog_head %}`: the title of a dialog, and its way out.
+
+    `back` is where the way out leads when the dialog is a page of its own.
+    """
+    mark = devui.scope(scope) if scope else devui.icon(icon) if icon else ""
+    close = icon_link("close", "Close", back, small=False, data_close_dialog=True)
+    title = SafeString(content.strip())
+    return format_html('<div class="dialog-head">{}<h1 id="dialog-title">{}</h1>{}</div>', mark, title, close)
+
+
+def _control(
+    tag: str,
+    icon: str,
+    label: str,
+    attributes: dict[str, Any],
+    *,
+    of: str = "",
+    title: str = "",
+    command: bool | str = False,
+    small: bool = True,
+    shown: object = True,
+    counts: bool = False,
+    css: str = "",
+    icon_css: str = "",
+    **more: Any,
+) -> SafeString:
+    classes = ("icon-button", "icon-button-small" if small else "", css)
+    all_attributes = {
+        "class": " ".join(filter(None, classes)),
+        **attributes,
+        "aria-label": visible.name(f"{label} {of}" if of else label),
+        "title": title or label,
+        "data-command": command,
+        "hidden": not shown,
+        **{name.replace("_", "-"): value for name, value in more.items()},
+    }
+    shape = devui.icon(icon, css=icon_css)
+    return format_html("<{0}{1}>{2}{3}</{0}>", tag, flatatt(all_attributes), shape, NUMBER if counts else "")

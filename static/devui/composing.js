@@ -1,0 +1,16 @@
+// While an input method composes, nothing is searched and nothing closes; what it wrote counts once it is done.
+
+let isComposing = false;
+
+document.addEventListener("compositionstart", () => {
+  isComposing = true;
+});
+document.addEventListener("keydown", (event) => {
+  isComposing &&= event.isComposing || event.keyCode === 229;
+}, true);
+document.addEventListener("compositionend", (event) => {
+  isComposing = false;
+  event.target.dispatchEvent(new InputEvent("input", { bubbles: true }));
+});
+document.addEventListener("htmx:confirm", (event) => event.detail.triggeringEvent?.isComposing && event.preventDefault());
+document.addEventListener("cancel", (event) => isComposing && event.preventDefault(), true);

@@ -1,0 +1,32 @@
+// What is shown anew because it has changed keeps what somebody is about to use: the focus, and what is open.
+
+const REACHABLE = "a, button, input, select, summary";
+
+const reachable = (element) => [...element.querySelectorAll(REACHABLE)];
+const labelOf = (control) => control.getAttribute("aria-label") ?? control.textContent.trim();
+
+/** Return what in a piece of the page is the same control as one that stood there. */
+function sameControl(piece, control) {
+  return reachable(piece).find((one) => one.tagName === control.tagName && labelOf(one) === labelOf(control));
+}
+
+const held = new Map();
+
+document.addEventListener("htmx:oobBeforeSwap", ({ detail: { target } }) => {
+  const focused = reachable(target).find((control) => control === document.activeElement);
+  const sheet = target.querySelector(":popover-open")?.id;
+  const isOpen = Boolean(target.querySelector("details.menu[open]"));
+  if (target.id && (focused || sheet || isOpen)) held.set(target.id, { focused, sheet, isOpen });
+});
+
+document.addEventListener("htmx:oobAfterSwap", () => {
+  for (const [id, { focused, sheet, isOpen }] of held) {
+    const piece = document.getElementById(id);
+    if (!piece) continue;
+    if (sheet) document.getElementById(sheet)?.showPopover();
+    const menu = piece.querySelector("details.menu");
+    if (menu && isOpen) menu.open = true;
+    if (focused) sameControl(piece, focused)?.focus({ preventScroll: true });
+  }
+  held.clear();
+});

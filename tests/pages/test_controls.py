@@ -1,0 +1,80 @@
+"""Controls that stand in many places: links and buttons of an icon, the head of a dialog, what a browser remembers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.template import Context, Template
+
+from sessions_app.templatetags.controls import address
+from tests.pages.page import Element, parse
+
+STATIC = Path(__file__).resolve().parents[2] / "static" / "devui"
+
+
+def rendered(markup: str, **names: object) -> Element:
+    return parse(Template("{% load controls %}" + markup).render(Context(names)))
+
+
+def test_an_address_has_the_parameters_that_are_given():
+    assert address("session-new") == "/sessions/new/"
+    assert address("session-new", app=None) == "/sessions/new/"
+    assert address("session-new", app="a&b=c", user="") == "/sessions/new/?app=a%26b%3Dc&user="
+    assert address("session-fork", 7, seq=3) == "/sessions/id/7/fork/?seq=3"
+    assert address("", seq=3) == "?seq=3"
+
+
+def test_a_link_of_an_icon_is_named_by_its_label_and_tells_its_title():
+    link = rendered('{% icon_link "fork" "Fork" "/fork/?a=1&b=2" title="Fork…" data_step="-1" %}').one("a")
+    assert (link.attrs["href"], link.attrs["aria-label"], link.attrs["title"]) == (
+        "/fork/?a=1&b=2",
+        "Fork",
+        "Fork…",
+    )
+    assert link.attrs["data-step"] == "-1"
+    assert link.one("svg").one("use").attrs["href"].endswith("#fork")
+    assert not {"hx-get", "hidden", "data-command"} & set(link.attrs)
+
+
+def test_a_link_into_the_dialog_is_a_link_without_scripts():
+    for link in (
+        rendered('{% icon_link "fork" "Fork" "/fork/" dialog=True %}').one("a"),
+        rendered('<a {% in_dialog "/fork/" %}>Fork</a>').one("a"),
+    ):
+        assert {link.attrs[name] for name in ("href", "hx-get")} == {"/fork/"}
+        assert link.attrs["hx-target"] == "#dialog-content"
+
+
+def test_what_a_control_is_about_is_told_with_nothing_hidden_in_it():
+    button = rendered('{% icon_button "copy" "Copy" of=id data_copy=id %}', id='"><b>\u202ex').one("button")
+    assert button.attrs["aria-label"] == r'Copy "><b>\u202ex'
+    assert button.attrs["data-copy"] == '"><b>\u202ex', "what is copied is what stands there"
+
+
+@pytest.mark.parametrize(("shown", "is_hidden"), [(True, False), (None, True), ("", True), ("there", False)])
+def test_a_control_is_hidden_that_has_nothing_to_be_shown_for(shown: object, is_hidden: bool):
+    button = rendered('{% icon_button "pin" "Pin" shown=shown %}', shown=shown).one("button")
+    assert ("hidden" in button.attrs) == is_hidden
+
+
+def test_the_head_of_a_dialog_has_a_title_a_mark_and_a_way_out():
+    head = rendered(
+        '{% dialog_head "/back/?a=1" scope="user" %}Key <bdi>{{ key }}</bdi>{% enddialog_head %}', key="<b>"
+    )
+    assert head.one("h1", id="dialog-title").text == "Key <b>"
+    assert head.one("abbr").attrs["aria-label"] == "user scope"
+    assert head.one("a", data_close_dialog="").attrs["href"] == "/back/?a=1"
+
+
+def test_the_storage_of_the_browser_is_touched_in_one_place_and_before_the_first_paint():
+    touching = {
+        path.name for path in STATIC.glob("*.js") if re.search(r"(local|session)Storage", path.read_text())
+    }
+    assert touching == {"kept.js", "boot.js"}
+
+
+def test_the_theme_is_read_before_the_first_paint_under_the_name_that_it_is_kept_under():
+    [kept] = re.findall(r'theme: "([^"]+)"', (STATIC / "kept.js").read_text())
+    assert f'localStorage.getItem("{kept}")' in (STATIC / "boot.js").read_text()

@@ -1,0 +1,100 @@
+"""The list of sessions on a phone, and rows that change while somebody is about to use them."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from sessions_app import labels
+from tests.browser import OpenWindow
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
+
+PHONE = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "is_mobile": True}
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str) -> Page:
+    """A tab on a phone."""
+    return open_window(server, color_scheme="light", **PHONE).new_page()
+
+
+def sheet(page: Page, title: str) -> Locator:
+    """Open what can be done with a session; return the sheet."""
+    page.get_by_role("button", name=f"More for {title}").tap()
+    opened = page.locator(".row-acts:popover-open")
+    expect(opened).to_be_in_viewport(ratio=1)
+    return opened
+
+
+def test_a_row_has_one_button_for_what_can_be_done_with_it(page: Page):
+    Story("s1").asks("one")
+    page.goto("/sessions/")
+    expect(page.locator(".row-actions").get_by_role("button")).to_have_count(1)
+    opened = sheet(page, "one")
+    for control in opened.get_by_role("button").all() + opened.get_by_role("link").all():
+        box = control.bounding_box()
+        assert box
+        assert box["height"] >= 44, "as large as a finger"
+    page.touchscreen.tap(200, 100)
+    expect(opened).to_be_hidden()
+
+
+def test_a_session_is_pinned_renamed_deleted_and_brought_back(page: Page):
+    Story("s1").asks("one")
+    Story("s2").asks("two")
+    page.goto("/sessions/")
+    sheet(page, "one").get_by_role("button", name="Pin").tap()
+    expect(page.locator("tbody tr", has_text="one").get_by_label("pinned")).to_be_visible()
+    sheet(page, "one").get_by_role("link", name="Rename").tap()
+    page.get_by_role("dialog").get_by_label("Title").fill("Number one")
+    page.get_by_role("dialog").get_by_role("button", name="Rename").tap()
+    expect(page.locator(".row-link", has_text="Number one")).to_be_visible()
+    sheet(page, "Number one").get_by_role("button", name="Delete").tap()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.locator(".toast").get_by_role("button", name="Undo").tap()
+    expect(page.locator("tbody tr")).to_have_count(2)
+
+
+def test_what_closes_gives_the_focus_back_to_the_row(page: Page):
+    Story("s1").asks("one")
+    page.goto("/sessions/")
+    sheet(page, "one").get_by_role("link", name="Rename").tap()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="More for one")).to_be_focused()
+
+
+def test_a_row_that_changes_leaves_its_open_sheet_open(page: Page):
+    story = Story("s1")
+    story.asks("one")
+    page.goto("/sessions/")
+    opened = sheet(page, "one")
+    story.says("And here is the answer")
+    expect(page.locator(".session-last")).to_have_text("And here is the answer")
+    expect(opened).to_be_visible()
+    opened.get_by_role("button", name="Delete").tap()
+    expect(page.locator("tbody tr")).to_have_count(0)
+
+
+def test_a_row_that_changes_keeps_the_focus_on_its_button(open_window: OpenWindow, server: str):
+    story = Story("s1")
+    story.asks("one")
+    page = open_window(server).new_page()
+    page.goto("/sessions/")
+    button = page.get_by_role("button", name="Delete one")
+    button.focus()
+    labels.tag([story.pk], "seen")
+    expect(page.locator("tbody .tag")).to_have_text("seen")
+    expect(button).to_be_focused()
+
+
+def test_it_works_without_scripts(open_window: OpenWindow, server: str):
+    Story("s1").asks("one")
+    page = open_window(server, java_script_enabled=False, **PHONE).new_page()
+    page.goto("/sessions/")
+    sheet(page, "one").get_by_role("button", name="Pin").tap()
+    expect(page.locator("tbody.pinned").get_by_label("pinned")).to_be_visible()
+    sheet(page, "one").get_by_role("link", name="Rename").tap()
+    expect(page.get_by_label("Title")).to_be_visible()
