@@ -7,7 +7,7 @@ provider is named, not asked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, get_type_hints
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -18,6 +18,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow import Workflow
 from google.genai import types
+from pydantic import TypeAdapter
 
 from devui.runtime import _adk
 
@@ -141,28 +142,39 @@ def _tool(given: Any) -> dict[str, Any]:
         "type": type(given).__name__,
         "description": given.description,
         "long_running": given.is_long_running,
-        **_schemas(given),
+        "schema": _schema(given),
+        "response_schema": _response_schema(given),
     }
 
 
-def _schemas(tool: BaseTool) -> dict[str, dict[str, Any]]:
-    """Return the JSON schemas of a tool's arguments and of what it returns; empty where the tool cannot say it."""
+def _schema(tool: BaseTool) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments; empty when the tool cannot say it."""
     try:
         declaration = _adk.declaration_of(tool)
     except Exception:
-        declaration = None  # some tools of ADK and others need a model or a connection for it
+        return {}  # some tools of ADK and others need a model or a connection for it
     if declaration is None:
-        return {"schema": {}, "response_schema": {}}
-    return {
-        "schema": _json_schema(declaration.parameters_json_schema, declaration.parameters),
-        "response_schema": _json_schema(declaration.response_json_schema, declaration.response),
-    }
+        return {}
+    if declaration.parameters_json_schema:
+        return dict(declaration.parameters_json_schema)
+    if declaration.parameters is None:
+        return {}
+    return declaration.parameters.model_dump(mode="json", exclude_none=True, by_alias=True)
 
 
-def _json_schema(given: Any, genai: types.Schema | None) -> dict[str, Any]:
-    if given:
-        return dict(given)
-    return genai.model_dump(mode="json", exclude_none=True, by_alias=True) if genai else {}
+def _response_schema(tool: BaseTool) -> dict[str, Any]:
+    """Return the JSON schema of what a long-running function returns, which somebody else may have to say.
+
+    Empty when its annotation says nothing of use.
+    """
+    if not isinstance(tool, FunctionTool) or not tool.is_long_running:
+        return {}
+    try:
+        returned = get_type_hints(tool.func).get("return")
+        schema = TypeAdapter(returned).json_schema() if returned not in {None, Any} else {}
+    except Exception:
+        return {}  # annotations may name anything
+    return {} if schema.get("type") == "object" and not schema.get("properties") else schema
 
 
 def _name_of(given: Any) -> str:

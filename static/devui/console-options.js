@@ -17,9 +17,14 @@ export function keepOptions(form) {
   let loading = null;
 
   function load() {
+    if (!loading) panel.textContent = "Asking the agent what can be set…";
     loading ??= fetchPart(opener.href, "console-options").then((html) => {
-      loading = html === null ? null : loading;
-      panel.innerHTML = html ?? "";
+      if (html === null) {
+        loading = null;
+        show(false);
+        return;
+      }
+      panel.innerHTML = html;
       fill();
       count();
     });
@@ -27,9 +32,9 @@ export function keepOptions(form) {
   }
 
   async function show(isWanted) {
-    if (isWanted) await load();
     panel.hidden = !isWanted;
     opener.setAttribute("aria-expanded", String(isWanted));
+    if (isWanted) await load();
   }
 
   /** What is set, by names; a name may have several values. State is not kept: it would be written again unasked. */

@@ -50,7 +50,7 @@ function keep(text) {
 /* --- Sending --- */
 
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.detail.elt !== form || !event.detail.successful) return;
+  if (event.detail.elt !== form || !(event.detail.xhr.status < 400)) return;
   keep(message.value);
   place = 0;
   message.value = unsent = "";
@@ -77,7 +77,7 @@ function markProblems() {
     if (!field || field.type === "file") continue;
     field.setAttribute("aria-invalid", "true");
     field.setAttribute("data-marked", "");
-    if (field !== message) options.open();
+    if (field.closest("#console-options")) options.open();
     field.closest("details")?.setAttribute("open", "");
   }
 }
