@@ -51,4 +51,5 @@ def _names_configured_store(database_url: str) -> bool:
     if database_url in env.IN_MEMORY:
         return bool(configured["NAME"] == getattr(settings, "DEVUI_TEMPORARY_STORE", ""))
     wanted = env.database(database_url)
-    return all(wanted.get(part) == configured.get(part) for part in ("ENGINE", "NAME", "HOST", "PORT"))
+    parts = ("ENGINE", "NAME", "HOST", "PORT")
+    return all(str(wanted.get(part) or "") == str(configured.get(part) or "") for part in parts)
