@@ -207,6 +207,8 @@ class NewSession(forms.Form):
     user = forms.CharField(label="User", strip=False, max_length=ID_BYTES, initial="user")
     session_id = forms.CharField(label="Session id", required=False, strip=False, max_length=ID_BYTES)
     state = forms.CharField(label="Initial state", required=False, widget=forms.Textarea)
+    seeded = forms.BooleanField(required=False)
+    how = forms.ChoiceField(required=False, choices=[("new", "new"), ("continue", "continue")])
 
     def clean_state(self) -> dict[str, Any]:
         """Read the state as a JSON object."""
@@ -324,7 +326,7 @@ class ForkForm(forms.Form):
         label="Shared state",
         choices=[
             ("live", "Live: what user: and app: hold now, shared with other sessions"),
-            ("own", "Its own: as user: and app: were at this event, in a private world"),
+            ("own", "Its own: as user: and app: were at this event, in a private world whose memory begins empty"),
         ],
         initial="live",
     )

@@ -18,7 +18,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import CASCADE, QuerySet
 
-from sessions_app import bell, deletion, expiry, fulltext, indexing, realms
+from sessions_app import bell, deletion, expiry, fulltext, indexing, keeping, realms
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.errors import BadInput
 from sessions_app.models import (
@@ -73,6 +73,7 @@ class Report:
         memories: what was handed over to memory.
         files: content of artifacts that was removed from beside the store.
         finished: sessions that an earlier purge had set aside, or that people deleted long enough ago.
+        copies: sessions that one of ADK's services keeps: what was removed is the copy here.
         left: sessions left alone, each with the reason.
     """
 
@@ -83,6 +84,7 @@ class Report:
     memories: int = 0
     files: int = 0
     finished: int = 0
+    copies: int = 0
     named: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
@@ -185,9 +187,10 @@ def _purge_one(
     remember: Callable[[AgentSession], int] | None,
     report: Report,
 ) -> None:
-    session = wanted.due(now).filter(pk=pk).first()
+    session = wanted.due(now).select_related("mirrored").filter(pk=pk).first()
     if session is None:
         return
+    is_copy = keeping.mirror_of(session) is not None
     name = f"{session.app_name} / {session.user_id} / {session.session_id}"
     if run := runs.active_run(pk):
         report.left.append(f"{name}: run {run.pk} is {run.status}")
@@ -200,6 +203,7 @@ def _purge_one(
             return
         _remove_rows(pk, report)
     report.sessions += 1
+    report.copies += is_copy
     report.events += session.last_seq
     report.named.append(name)
 

@@ -8,6 +8,7 @@ import os
 import platform
 import uuid
 from contextlib import suppress
+from http import HTTPStatus
 from importlib.metadata import version as version_of
 from typing import Any
 
@@ -114,14 +115,19 @@ async def update_session(
 ) -> HttpResponseBase:
     """Change a session's state by an event. A title, as ADK's front end sends it, is kept beside it.
 
-    From its list of sessions that front end sends the whole state along, as it was told it: no change either.
+    From its list of sessions that front end sends the whole state along, as it was told it: no change either. Another
+    service that keeps the session makes the title a key of its state; the copy has it as its title, too.
     """
     delta = bodies.shaped(bodies.parse(request), bodies.UpdateSession).state_delta
     title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
     if keeping.elsewhere():
         bodies.refuse_deep(delta)
         await db.read(_refuse_busy, app_name, user_id, session_id)
-        return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
+        path = upstream_path(app_name, user_id, session_id)
+        answer = await proxy.forward(request, app_name, path)
+        if title is not None and answer.status_code == HTTPStatus.OK:
+            await db.write(_rename_copy, app_name, user_id, session_id, title)
+        return answer
     rest = {name: value for name, value in delta.items() if name != snapshots.TITLE_KEY}
     if title is not None and await db.read(snapshots.holds, app_name, user_id, session_id, rest):
         await db.write(_rename, app_name, user_id, session_id, title)
@@ -208,6 +214,12 @@ def _title_in(delta: dict[str, Any]) -> str | None:
 
 def _rename(app_name: str, user_id: str, session_id: str, title: str) -> None:
     writes.rename_session(snapshots.find(app_name, user_id, session_id).pk, title)
+
+
+def _rename_copy(app_name: str, user_id: str, session_id: str, title: str) -> None:
+    """Let the copy of a session have the title that its service was given. There may be no copy."""
+    with suppress(SessionMissing):
+        _rename(app_name, user_id, session_id, title)
 
 
 def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from devui.http import render_partial, wants_partial
-from sessions_app import lineage, overview
+from sessions_app import keeping, lineage, overview
 from sessions_app.branches import compare as comparing
 from sessions_app.branches.fork import fork, title_of
 from sessions_app.branches.rewind import plan_rewind, rewind
@@ -138,7 +138,7 @@ def _initial(session: AgentSession, seq: int | None) -> Context:
         "app": session.app_name,
         "user": session.user_id,
         "title": title_of(session, at),
-        "shared": "live",
+        "shared": "own" if keeping.elsewhere() else "live",
     }
 
 

@@ -98,6 +98,20 @@ async def test_what_clients_do_is_done_there_and_here(served, mirrored, adk_file
     assert (await served.get(f"{SESSIONS}/s1")).status_code == 404
 
 
+async def test_a_title_that_adks_front_end_gives_is_state_there_and_the_title_here(
+    served, mirrored, adk_file
+):
+    await served.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
+    named = {"__session_metadata__": {"displayName": "Tea"}}
+    patched = await served.patch(f"{SESSIONS}/s1", json={"stateDelta": named})
+    assert patched.json()["state"] == {"n": 1, **named}
+    row = await db.read(AgentSession.objects.get)
+    assert (row.title, row.last_seq) == ("Tea", 1)
+    assert (await served.get(f"{SESSIONS}/s1")).json()["state"] == {"n": 1, **named}
+    await served.patch(f"{SESSIONS}/none", json={"stateDelta": named})
+    assert (await db.read(AgentSession.objects.get)).title == "Tea"
+
+
 async def test_a_run_from_a_page_is_refused_on_a_session_that_its_agent_would_not_find(served, mirrored):
     session = await db.write(writes.create_session, KEY)
     sent = await served.post("/api/v1/runs", json={"session": session.pk, "message": "short"})

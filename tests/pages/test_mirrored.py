@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from django.test import Client
 
@@ -27,6 +30,8 @@ def test_it_says_where_the_session_is_kept_and_that_this_is_a_copy(client: Clien
     page = client.get(session_url(session)).content.decode()
     assert "sqlite:///adk.db" in page
     assert "this is a copy in" in page
+    assert "Its keys cannot be edited and it cannot be rewound" in page
+    assert f'href="/sessions/id/{session.pk}/fork/"' in page
     assert "This copy is not what the session service has." not in page
 
 
@@ -52,3 +57,21 @@ def test_the_form_of_a_key_is_refused(client: Client, session: AgentSession):
     refused = client.get(f"/sessions/id/{session.pk}/state/edit/")
     assert refused.status_code == 400
     assert "what is here is a copy" in refused.content.decode()
+
+
+def test_a_fork_has_state_of_its_own_unless_another_is_chosen_where_agents_keep_theirs_elsewhere(
+    client: Client, session: AgentSession, settings: Any
+):
+    def chosen() -> str:
+        page = client.get(f"/sessions/id/{session.pk}/fork/?seq=1").content.decode()
+        assert "whose memory begins empty" in page
+        return re.findall(r'name="shared" value="(\w+)" checked', page)[0]
+
+    assert chosen() == "live"
+    settings.DEVUI_SESSION_SERVICE = "sqlite:///adk.db"
+    assert chosen() == "own"
+
+
+def test_the_page_of_a_session_of_this_store_says_nothing_of_copies(client: Client, session: AgentSession):
+    MirroredSession.objects.all().delete()
+    assert "cannot be edited" not in client.get(session_url(session)).content.decode()

@@ -24,6 +24,7 @@ from sessions_app.models import (
     Artifact,
     Event,
     MemoryEntry,
+    MirroredSession,
     Scope,
     SessionState,
     StateChange,
@@ -90,6 +91,20 @@ def test_sessions_without_an_event_for_so_long_go_and_all_others_stay():
     report = purge.purge(OLD)
     assert (report.sessions, report.events, report.left) == (1, 1, [])
     assert ids() == {"young", "attempt"}
+
+
+def test_of_a_session_that_another_service_keeps_the_copy_goes_and_the_command_says_so():
+    MirroredSession.objects.create(session=told("copied"), place="sqlite:///adk.db")
+    told("own")
+    assert "1 of them are copies of sessions that one of ADK's services keeps" in command(
+        "--older-than", "30d", "--dry-run"
+    )
+    said = command("--older-than", "30d")
+    assert "2 session(s)" in said
+    assert "their copies come back when it is read" in said
+    assert ids() == set()
+    told("own")
+    assert "copies" not in command("--older-than", "30d")
 
 
 def test_user_and_app_state_survive_with_their_history():

@@ -104,6 +104,11 @@ class Command(BaseCommand):
                 write(
                     f"{report.finished} session(s) that an earlier purge had begun to remove are gone, too."
                 )
+        if report.copies:
+            write(
+                f"{report.copies} of them are copies of sessions that one of ADK's services keeps: those are not"
+                " touched, and their copies come back when it is read. DELETE on ADK's own paths removes both."
+            )
         if report.left:
             write(f"Left alone ({len(report.left)}):")
             self._list(report.left)
