@@ -9,6 +9,8 @@ export const NAMES = {
   width: (column) => `devui.session.${column}`,
   watched: (app) => `devui.watched.${app}`,
   hiddenHints: (app) => `devui.hidden-hints.${app}`,
+  messages: (app) => `devui.messages.${app}`,
+  options: (app) => `devui.run-options.${app}`,
 };
 
 /** Return the text that is kept under a name, empty without one. */
