@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
@@ -31,40 +33,52 @@ def session_service(options: RuntimeOptions, agents_root: Path) -> BaseSessionSe
     uri = options.session_service_uri
     if not uri:
         return None
-    try:
+    hint = (
+        "Databases need SQLAlchemy (pip install 'google-adk[db]') and a driver; a scheme of your own is registered by"
+        " services.py beside the agents."
+    )
+    with _explained("session", uri, hint):
         return create_session_service_from_options(base_dir=agents_root, session_service_uri=uri)
-    except Exception as error:
-        raise RuntimeUnavailable(
-            f"ADK makes no session service of {without_password(uri)!r}: {type(error).__name__}: {error}",
-            hint="Correct --session_service_uri. Databases need SQLAlchemy (pip install 'google-adk[db]') and a"
-            " driver; a scheme of your own is registered by services.py beside the agents.",
-        ) from error
 
 
 def artifact_service(options: RuntimeOptions, agents_root: Path) -> BaseArtifactService:
     """Return the service that keeps artifacts in DevUI's store, unless a URI names another.
 
     Raises:
-        ValueError: ADK knows no such URI.
+        RuntimeUnavailable: the service cannot be made.
     """
-    if not options.artifact_service_uri:
+    uri = options.artifact_service_uri
+    if not uri:
         return DjangoArtifactService()
-    return create_artifact_service_from_options(
-        base_dir=agents_root, artifact_service_uri=options.artifact_service_uri, strict_uri=True
-    )
+    with _explained("artifact", uri, "ADK knows gs://…, file://… and memory://."):
+        return create_artifact_service_from_options(
+            base_dir=agents_root, artifact_service_uri=uri, strict_uri=True
+        )
 
 
 def memory_service(options: RuntimeOptions, agents_root: Path) -> BaseMemoryService:
     """Return the service that keeps memory in DevUI's store, unless a URI names another.
 
     Raises:
-        ValueError: ADK knows no such URI.
+        RuntimeUnavailable: the service cannot be made.
     """
-    if not options.memory_service_uri:
+    uri = options.memory_service_uri
+    if not uri:
         return DjangoMemoryService()
-    return create_memory_service_from_options(
-        base_dir=agents_root, memory_service_uri=options.memory_service_uri
-    )
+    with _explained("memory", uri, "ADK knows rag://…, agentengine://… and memory://."):
+        return create_memory_service_from_options(base_dir=agents_root, memory_service_uri=uri)
+
+
+@contextmanager
+def _explained(kind: str, uri: str, hint: str) -> Iterator[None]:
+    """Say of what no service could be made, and by which flag it was named."""
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeUnavailable(
+            f"ADK makes no {kind} service of {without_password(uri)!r}: {type(error).__name__}: {error}",
+            hint=f"Correct --{kind}_service_uri. {hint}",
+        ) from error
 
 
 def credential_service() -> BaseCredentialService:
