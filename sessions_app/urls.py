@@ -19,6 +19,7 @@ from sessions_app.views import (
     state,
     state_edit,
     state_hints,
+    traces,
     within,
 )
 
@@ -48,6 +49,9 @@ urlpatterns = [
     path("sessions/id/<int:pk>/state/drift/", state.drift_of, name="session-drift"),
     path("sessions/id/<int:pk>/state/hints/", state_hints.hints, name="session-hints"),
     path("sessions/<seg:app_name>/<seg:user_id>/<seg:session_id>/", session.page, name="session"),
+    path("sessions/id/<int:pk>/events/<int:seq>/model/", traces.of_event, name="event-model-call"),
+    path("sessions/id/<int:pk>/model-calls/<int:call>/", traces.call, name="model-call"),
+    path("sessions/id/<int:pk>/model-calls/<int:call>/json/", traces.call_json, name="model-call-json"),
     path("state/", state.index, name="state"),
     path("state/history/<int:pk>/", state.key_history, name="key-history"),
     path("state/values/<int:pk>/", state.value, name="state-value"),

@@ -21,8 +21,8 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
-from opentelemetry import trace
 
+from sessions_app.adk import spans
 from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.model_calls import OpenCall
 from sessions_app.adk.service import DjangoSessionService
@@ -67,9 +67,7 @@ class InvocationLog:
     def began(self) -> None:
         """Note that the run of the root agent begins: its session is loaded, the user's message is stored."""
         self.reached("context ready", self.root_agent)
-        span = trace.get_current_span().get_span_context()
-        if span.is_valid:
-            self.trace_id = format(span.trace_id, "032x")
+        self.trace_id = spans.tie(self.key, self.invocation_id) or self.trace_id
 
     def asked(self, context: CallbackContext, request: LlmRequest) -> None:
         """Note a request. It is kept when the response comes, which is after callbacks have changed it."""

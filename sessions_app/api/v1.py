@@ -14,7 +14,7 @@ from ninja.responses import Status
 
 from devui.http import json_text
 from sessions_app import db, finding, keyset, listing, realms
-from sessions_app.api import branches, browsing, saved_views, state
+from sessions_app.api import branches, browsing, saved_views, state, traces
 from sessions_app.api.schemas import (
     EventPage,
     NewRun,
@@ -38,6 +38,7 @@ router.add_router("", state.router)
 router.add_router("", branches.router)
 router.add_router("", browsing.router)
 router.add_router("", saved_views.router)
+router.add_router("", traces.router)
 
 PageSize = QueryEx[int, P(ge=1, le=200, description="Rows in the answer.")]
 Older = QueryEx[str, P(description="`next` of the page before.")]

@@ -138,6 +138,11 @@ def whole_request(call: ModelCall) -> dict[str, Any]:
     }
 
 
+def whole(call: ModelCall) -> dict[str, Any]:
+    """Return a call as JSON: what it asked and what came back."""
+    return {"request": whole_request(call), "responses": responses(call)}
+
+
 def responses(call: ModelCall) -> list[dict[str, Any]]:
     """Return what came back, contents put in."""
     told: list[dict[str, Any]] = json.loads(call.response or "[]")

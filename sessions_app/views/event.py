@@ -44,7 +44,15 @@ def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         EventMissing: no such event.
         NotFound: there is nothing at the pointer.
     """
-    data = event_body(pk, seq)
+    return json_answer(request, event_body(pk, seq))
+
+
+def json_answer(request: HttpRequest, data: str) -> HttpResponse:
+    """Answer JSON or, with a pointer, a piece of it as a tree or as text.
+
+    Raises:
+        NotFound: there is nothing at the pointer.
+    """
     if "pointer" not in request.GET:
         return json_text(data)
     query = EventPieceQuery(request.GET).read()

@@ -48,6 +48,7 @@ TABS = (
     ("actions", "Actions"),
     ("details", "Details"),
     ("raw", "Raw JSON"),
+    ("llm", "LLM"),
 )
 SCOPES = ("all", "merged", "session", "user", "app", "temp")
 

@@ -1,0 +1,115 @@
+"""ADK's OpenTelemetry spans as rows, each with the session and the invocation that it belongs to.
+
+A span says neither: the recorder, which sees the span that is current when an invocation begins, ties it to the
+invocation, and spans below a tied one belong to the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.trace import StatusCode
+from typing_extensions import override
+
+from sessions_app import state
+from sessions_app.ids import SessionKey
+from sessions_app.models import Span as Row
+from sessions_app.redact import redact
+from sessions_app.traces.outbox import outbox
+from sessions_app.traces.rows import SpanRecord, save_spans
+
+TIED_MOST = 20_000
+TEXT_MOST = 4_000
+"""Longest text of an attribute, in characters."""
+
+ELSEWHERE = ("gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response")
+"""Attributes that are kept as model calls, each content once."""
+
+EVENT_ID = "gcp.vertex.agent.event_id"
+
+_KINDS = {
+    "invocation": Row.Kind.INVOCATION,
+    "invoke_workflow": Row.Kind.INVOCATION,
+    "invoke_agent": Row.Kind.AGENT,
+    "agent_run": Row.Kind.AGENT,
+    "call_llm": Row.Kind.MODEL,
+    "generate_content": Row.Kind.MODEL,
+    "send_data": Row.Kind.MODEL,
+    "execute_tool": Row.Kind.TOOL,
+}
+
+_tied: OrderedDict[int, tuple[SessionKey, str]] = OrderedDict()
+
+
+def tie(key: SessionKey, invocation_id: str) -> str:
+    """Tie the current span to an invocation. Return its trace's id in hex; empty: nobody records spans."""
+    span = trace.get_current_span().get_span_context()
+    if not span.is_valid:
+        return ""
+    _keep(span.span_id, (key, invocation_id))
+    return format(span.trace_id, "032x")
+
+
+def _keep(span_id: int, owner: tuple[SessionKey, str]) -> None:
+    _tied[span_id] = owner
+    while len(_tied) > TIED_MOST:
+        _tied.popitem(last=False)
+
+
+class SpanKeeper(SpanProcessor):
+    """Writes the spans of recorded invocations behind the run. Others are none of ours."""
+
+    @override
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Let a span belong to what the one above it belongs to."""
+        if span.parent is not None and (owner := _tied.get(span.parent.span_id)) is not None:
+            _keep(span.context.span_id, owner)
+
+    @override
+    def on_end(self, span: ReadableSpan) -> None:
+        """Send a span that has ended to the outbox."""
+        owner = _tied.pop(span.context.span_id, None)
+        if owner is not None:
+            outbox().put(partial(_unit, owner, span))
+
+
+def _unit(owner: tuple[SessionKey, str], span: ReadableSpan) -> Any:
+    return partial(save_spans, [_record(owner, span)])
+
+
+def _record(owner: tuple[SessionKey, str], span: ReadableSpan) -> SpanRecord:
+    key, invocation_id = owner
+    attributes = dict(span.attributes or {})
+    return SpanRecord(
+        key=key,
+        invocation_id=invocation_id,
+        trace_id=format(span.context.trace_id, "032x"),
+        span_id=format(span.context.span_id, "016x"),
+        parent_id=format(span.parent.span_id, "016x") if span.parent else "",
+        name=span.name,
+        kind=_KINDS.get(span.name.split(" ")[0].split("[")[0], Row.Kind.OTHER),
+        started_ns=span.start_time or 0,
+        ended_ns=span.end_time or span.start_time or 0,
+        failed=span.status.status_code is StatusCode.ERROR,
+        message=span.status.description or "",
+        event_id=str(attributes.get(EVENT_ID) or ""),
+        attributes={name: _attribute(value) for name, value in attributes.items() if name not in ELSEWHERE},
+    )
+
+
+def _attribute(value: Any) -> Any:
+    """Return an attribute fit to store; one that is JSON without the credentials in it."""
+    value = state.jsonable(value)
+    if isinstance(value, str) and value.startswith(("{", "[")):
+        with suppress(ValueError):
+            value = state.dumps(redact(json.loads(value)))
+    if isinstance(value, str) and len(value) > TEXT_MOST:
+        return f"{value[:TEXT_MOST]}… ({len(value):,} characters)"
+    return redact(value)

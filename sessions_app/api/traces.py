@@ -1,0 +1,210 @@
+"""Model calls and traces over DevUI's API: what models were asked and answered, spans and stages of runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+from django.http import HttpRequest
+from ninja import P, QueryEx, Router, Schema
+from pydantic import Field
+
+from sessions_app import db, keyset
+from sessions_app.api.schemas import Problem
+from sessions_app.found import find_session
+from sessions_app.models import ModelCall, Span, Trace
+from sessions_app.traces import calls, waterfall
+
+router = Router(tags=["traces"])
+
+ERRORS = {400: Problem, 404: Problem, 422: Problem}
+CALLS = "/sessions/{int:session}/model-calls"
+
+PageSize = QueryEx[int, P(ge=1, le=200, description="Rows in the answer.")]
+Older = QueryEx[str, P(description="`next` of the page before.")]
+Invocation = QueryEx[str | None, P(description="Of this invocation only.")]
+
+
+class CallOut(Schema):
+    """One request to a model, without what it said."""
+
+    id: int
+    invocation_id: str
+    number: int = Field(description="1, 2, 3 … in its invocation.")
+    agent: str
+    branch: str
+    model: str
+    event_ids: list[str] = Field(description="The events that it became.")
+    started_at: float
+    first_at: float | None = Field(description="When the first of the answer came.")
+    finished_at: float | None
+    chunks: int
+    tokens: dict[str, int] = Field(description="prompt, output, thought, cached, total.")
+    by_callback: bool = Field(description="A callback or plug-in answered in the model's place.")
+    error_type: str
+    error: str
+
+    @classmethod
+    def of(cls, row: ModelCall) -> Self:
+        """Return what is told of a row."""
+        return cls(**_told(row))
+
+
+class WholeCall(CallOut):
+    """One request to a model with all that it said, and what came back; credentials left out."""
+
+    request: dict[str, Any] = Field(description="model, system_instruction, contents, tools, config, …")
+    responses: list[dict[str, Any]]
+    before: int | None = Field(description="The call of the same agent before it, to compare with.")
+
+
+class CallPage(Schema):
+    """Model calls of a session, newest first."""
+
+    items: list[CallOut]
+    next: str
+
+
+class SpanOut(Schema):
+    """A span of OpenTelemetry that ADK made. Times are in nanoseconds since the epoch."""
+
+    name: str
+    kind: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    started_ns: int
+    ended_ns: int
+    failed: bool
+    message: str
+    event_id: str
+    attributes: dict[str, Any]
+
+
+class StageOut(Schema):
+    """A moment that a run reached."""
+
+    name: str
+    of: str = Field(description="The agent or the tool.")
+    at: float
+
+
+class TraceOut(Schema):
+    """An invocation from inside."""
+
+    id: int
+    session: int
+    invocation_id: str
+    trace_id: str
+    root_agent: str
+    started_at: float
+    finished_at: float | None
+
+    @classmethod
+    def of(cls, row: Trace) -> Self:
+        """Return what is told of a row."""
+        return cls(**_of_trace(row))
+
+
+class WholeTrace(TraceOut):
+    """An invocation from inside, with its stages and spans."""
+
+    stages: list[StageOut]
+    spans: list[SpanOut]
+
+
+class TracePage(Schema):
+    """Traces, newest first."""
+
+    items: list[TraceOut]
+    next: str
+
+
+@router.get(CALLS, response={200: CallPage, **ERRORS})
+async def list_model_calls(
+    request: HttpRequest,
+    session: int,
+    invocation: Invocation = None,
+    event: QueryEx[str | None, P(description="The call that became the event of this id.")] = None,
+    limit: PageSize = 50,
+    before: Older = "",
+) -> CallPage:
+    """List a session's model calls, newest first."""
+    return await db.read(_call_page, session, invocation, event, limit, before)
+
+
+@router.get(CALLS + "/{int:call}", response={200: WholeCall, **ERRORS})
+async def get_model_call(request: HttpRequest, session: int, call: int) -> WholeCall:
+    """Return a model call whole: the request as the model was given it, and what came back."""
+    return await db.read(_whole_call, session, call)
+
+
+@router.get("/traces", response={200: TracePage, 400: Problem, 404: Problem, 422: Problem})
+async def list_traces(
+    request: HttpRequest,
+    session: QueryEx[int | None, P(description="Key of a session.")] = None,
+    app: str = "",
+    limit: PageSize = 50,
+    before: Older = "",
+) -> TracePage:
+    """List what was recorded of invocations, newest first."""
+    return await db.read(_trace_page, session, app, limit, before)
+
+
+@router.get("/traces/{int:trace}", response={200: WholeTrace, 404: Problem, 422: Problem})
+async def get_trace(request: HttpRequest, trace: int) -> WholeTrace:
+    """Return an invocation from inside: its stages and its spans."""
+    return await db.read(_whole_trace, trace)
+
+
+def _call_page(session: int, invocation: str | None, event: str | None, limit: int, before: str) -> CallPage:
+    rows = ModelCall.objects.filter(session=find_session(session)).defer("request", "response")
+    if invocation is not None:
+        rows = rows.filter(invocation_id=invocation)
+    if event is not None:
+        rows = rows.filter(event_id=event)
+    page = keyset.page(rows, "started_at", before, size=limit)
+    return CallPage(items=[CallOut.of(row) for row in page.rows], next=page.older)
+
+
+def _whole_call(session: int, call: int) -> WholeCall:
+    row = calls.find_call(find_session(session), call)
+    before = calls.call_before(row)
+    return WholeCall(**_told(row), **calls.whole(row), before=before.pk if before else None)
+
+
+def _told(row: ModelCall) -> dict[str, Any]:
+    same = ("id", "invocation_id", "number", "agent", "branch", "model", "started_at", "first_at")
+    names = (*same, "finished_at", "chunks", "by_callback", "error_type", "error")
+    tokens = ("prompt", "output", "thought", "cached", "total")
+    return {
+        **{name: getattr(row, name) for name in names},
+        "event_ids": json.loads(row.event_ids),
+        "tokens": {name: getattr(row, f"{name}_tokens") for name in tokens},
+    }
+
+
+def _trace_page(session: int | None, app: str, limit: int, before: str) -> TracePage:
+    rows = waterfall.traces(app, find_session(session) if session is not None else None)
+    page = keyset.page(rows, "started_at", before, size=limit)
+    return TracePage(items=[TraceOut.of(row) for row in page.rows], next=page.older)
+
+
+def _whole_trace(pk: int) -> WholeTrace:
+    row = waterfall.find_trace(pk)
+    spans = Span.objects.filter(session=row.session_id, invocation_id=row.invocation_id)
+    return WholeTrace(
+        **_of_trace(row),
+        stages=[StageOut(name=name, at=at, of=of) for name, at, of in row.stages_told],
+        spans=[_span(span) for span in spans.order_by("started_ns", "pk")[: waterfall.SPANS_MOST]],
+    )
+
+
+def _of_trace(row: Trace) -> dict[str, Any]:
+    names = ("id", "invocation_id", "trace_id", "root_agent", "started_at", "finished_at")
+    return {**{name: getattr(row, name) for name in names}, "session": row.session_id}
+
+
+def _span(span: Span) -> SpanOut:
+    names = set(SpanOut.model_fields) - {"attributes"}
+    return SpanOut(**{name: getattr(span, name) for name in names}, attributes=json.loads(span.attributes))

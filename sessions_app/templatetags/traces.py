@@ -1,0 +1,30 @@
+"""Tags and filters of model calls and traces: `{% load traces %}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+
+from sessions_app.models import ModelCall
+
+register = template.Library()
+
+
+@register.filter
+def call_seconds(call: ModelCall) -> float | None:
+    """Seconds from a request to the whole answer; None: it has not come."""
+    return None if call.finished_at is None else call.finished_at - call.started_at
+
+
+@register.filter
+def first_seconds(call: ModelCall) -> float | None:
+    """Seconds from a request to the first of the answer; None: nothing has come."""
+    return None if call.first_at is None else call.first_at - call.started_at
+
+
+@register.filter
+def without(mapping: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """`{{ response|without:"content" }}`."""
+    return {key: value for key, value in mapping.items() if key != name}

@@ -1,0 +1,106 @@
+"""Spans as ADK's own server tells them (`google/adk/cli/dev_server.py`), for the front end that it ships.
+
+Ids are sent as text: numbers of 64 and 128 bits are rounded by JavaScript.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sessions_app.models import AgentSession, ModelCall, Span
+from sessions_app.traces import calls
+
+SPANS_MOST = 5_000
+REQUESTS_MOST = 50
+"""Requests that are sent with a session's spans, the newest: each has all that the session said before."""
+
+_PART = {
+    "functionCall": "function_call",
+    "functionResponse": "function_response",
+    "inlineData": "inline_data",
+    "fileData": "file_data",
+    "executableCode": "executable_code",
+    "codeExecutionResult": "code_execution_result",
+    "thoughtSignature": "thought_signature",
+}
+
+
+def session_trace(app_name: str, session_id: str) -> list[dict[str, Any]]:
+    """Return the spans of a session's runs, the newest ones of very many; of a session of real life first."""
+    session = (
+        AgentSession.objects.filter(app_name=app_name, session_id=session_id).order_by("realm", "-pk").first()
+    )
+    if session is None:
+        return []
+    spans = list(Span.objects.filter(session=session).order_by("-started_ns", "-pk")[:SPANS_MOST])
+    asked = [span.event_id for span in spans if span.kind == Span.Kind.MODEL and span.event_id]
+    rows = ModelCall.objects.filter(session=session, event_id__in=asked[:REQUESTS_MOST])
+    requests = {call.event_id: call for call in rows}
+    return [_span(span, requests.get(span.event_id)) for span in reversed(spans)]
+
+
+def event_trace(app_name: str, event_id: str) -> dict[str, Any] | None:
+    """Return the attributes of the span that made an event; None: none is kept."""
+    rows = Span.objects.filter(event_id=event_id, session__app_name=app_name)
+    span = rows.order_by("session__realm", "-started_ns").first()
+    if span is None or not event_id:
+        return None
+    call = ModelCall.objects.filter(session=span.session_id, event_id=event_id).first()
+    return {**_attributes(span, call), "trace_id": span.trace_id, "span_id": span.span_id}
+
+
+def _span(span: Span, call: ModelCall | None) -> dict[str, Any]:
+    return {
+        "name": span.name,
+        "start_time": span.started_ns,
+        "end_time": span.ended_ns,
+        "trace_id": span.trace_id,
+        "span_id": span.span_id,
+        "parent_span_id": span.parent_id or None,
+        "attributes": _attributes(span, call),
+        "logs": [],
+    }
+
+
+def _attributes(span: Span, call: ModelCall | None) -> dict[str, Any]:
+    attributes: dict[str, Any] = json.loads(span.attributes)
+    if span.kind != Span.Kind.MODEL:
+        return attributes
+    # The front end drops a whole trace in which a model's span lacks one of these.
+    attributes.setdefault("gcp.vertex.agent.event_id", span.event_id)
+    attributes.setdefault("gcp.vertex.agent.invocation_id", span.invocation_id)
+    if call is not None:
+        attributes["gcp.vertex.agent.llm_request"] = json.dumps(_request(call))
+        attributes["gcp.vertex.agent.llm_response"] = json.dumps(_response(call))
+    return attributes
+
+
+def _request(call: ModelCall) -> dict[str, Any]:
+    whole = calls.whole_request(call)
+    config = dict(whole.get("config") or {})
+    if whole["system_instruction"]:
+        config["system_instruction"] = whole["system_instruction"]
+    if whole["tools"]:
+        config["tools"] = [{"function_declarations": whole["tools"]}]
+    return {
+        "model": whole["model"],
+        "config": config,
+        "contents": [_content(content) for content in whole["contents"]],
+    }
+
+
+def _response(call: ModelCall) -> dict[str, Any]:
+    told = calls.responses(call)
+    return {**told[-1], "content": _content(told[-1].get("content"))} if told else {}
+
+
+def _content(content: Any) -> Any:
+    """Return a content as ADK's spans spell it."""
+    if not isinstance(content, dict) or not isinstance(content.get("parts"), list):
+        return content
+    parts = [
+        {_PART.get(name, name): value for name, value in part.items()} if isinstance(part, dict) else part
+        for part in content["parts"]
+    ]
+    return {**content, "parts": parts}

@@ -1,0 +1,65 @@
+"""A content of a model request as people read it: who says what, calls what, answers what. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+TEXT_SHOWN = 4_000
+"""Characters of a text that are shown; all of it stands in the JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A part of a content.
+
+    Attributes:
+        kind: text, thought, call, result or other.
+        name: of the tool that is called or answers.
+        rest: characters of the text that are not shown.
+        pointer: where `value` stands in the JSON of the call.
+    """
+
+    kind: str
+    text: str = ""
+    rest: int = 0
+    name: str = ""
+    value: Any = None
+    pointer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A content: its place in the request, counted from 1, and its parts; None of one that is not kept any more."""
+
+    place: int
+    role: str
+    parts: list[Said] | None
+
+
+def content(place: int, value: Any, pointer: str) -> Content:
+    """Return what a stored content shows, that stands at a pointer in the JSON of its call."""
+    if not isinstance(value, dict):
+        return Content(place, "", None)
+    return Content(place, str(value.get("role") or "no role"), list(_parts(value, pointer)))
+
+
+def _parts(value: dict[str, Any], pointer: str) -> Iterator[Said]:
+    for number, part in enumerate(value.get("parts") or []):
+        yield _part(part if isinstance(part, dict) else {"part": part}, f"{pointer}/parts/{number}")
+
+
+def _part(part: dict[str, Any], pointer: str) -> Said:
+    if isinstance(text := part.get("text"), str):
+        kind = "thought" if part.get("thought") else "text"
+        return Said(kind, text[:TEXT_SHOWN], max(0, len(text) - TEXT_SHOWN))
+    for kind, field, inner in (("call", "functionCall", "args"), ("result", "functionResponse", "response")):
+        if isinstance(held := part.get(field), dict):
+            return Said(
+                kind,
+                name=str(held.get("name") or ""),
+                value=held.get(inner),
+                pointer=f"{pointer}/{field}/{inner}",
+            )
+    return Said("other", value=part, pointer=pointer)

@@ -1,0 +1,219 @@
+"""The trace of an invocation as people see it: its spans one below the other on one line of time, and its stages."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from sessions_app.errors import NotFound
+from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
+
+SCALE = 1000
+"""Units of the line of time."""
+
+LEAST = 3
+"""Units of the shortest bar: one that took no time is seen, too."""
+
+SPANS_MOST = 500
+DEEPEST = 12
+
+STAGES = {
+    "queued": "queued",
+    "taken": "taken by a process",
+    "loaded": "session loaded",
+    "context ready": "message stored, context built",
+    "agent": "agent begins",
+    "request ready": "instruction, contents and tools prepared",
+    "first answer": "first of the answer",
+    "answer": "model answered",
+    "model failed": "model failed",
+    "tool": "tool begins",
+    "tool ended": "tool ended",
+    "tool failed": "tool failed",
+    "agent ended": "agent ended",
+    "end": "end",
+    "failed": "failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A span as a bar.
+
+    Attributes:
+        start, width: on a line of `SCALE` units.
+        seq: of the event that it made; None: of none.
+    """
+
+    span_id: str
+    name: str
+    kind: str
+    depth: int
+    start: int
+    width: int
+    seconds: float
+    failed: bool
+    message: str
+    seq: int | None
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A stage: seconds since the run began, and since the stage before."""
+
+    label: str
+    of: str
+    at: float
+    since_start: float
+    took: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """An invocation from inside. `from_calls`: no spans are kept, the bars are its model calls."""
+
+    invocation_id: str
+    trace: Trace | None
+    bars: list[Bar]
+    stages: list[Reached]
+    seconds: float
+    hidden: int
+    from_calls: bool
+
+
+def traces(app: str = "", session: AgentSession | None = None) -> QuerySet[Trace]:
+    """Return the traces of real life, of an app, or those of one session."""
+    rows = Trace.objects.select_related("session")
+    if session is not None:
+        return rows.filter(session=session)
+    rows = rows.filter(session__realm="")
+    return rows.filter(session__app_name=app) if app else rows
+
+
+def find_trace(pk: int) -> Trace:
+    """Return a trace.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = Trace.objects.select_related("session").filter(pk=pk).first()
+    if found is None:
+        raise NotFound(
+            f"No trace {pk}.", hint="It went with its session. /traces/ lists those that are kept."
+        )
+    return found
+
+
+def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
+    """Return the trace of an invocation; of one that nobody recorded it is empty."""
+    rows = Span.objects.filter(session=session, invocation_id=invocation_id).order_by("started_ns", "pk")
+    spans = list(rows[: SPANS_MOST + 1])
+    hidden = rows.count() - SPANS_MOST if len(spans) > SPANS_MOST else 0
+    if spans:
+        bars, seconds = _bars(session, spans[:SPANS_MOST])
+    else:
+        bars, seconds = _bars_of_calls(session, invocation_id)
+    trace = Trace.objects.filter(session=session, invocation_id=invocation_id).first()
+    stages = _stages(session, invocation_id, trace)
+    seconds = seconds or (stages[-1].since_start if stages else 0.0)
+    return Waterfall(invocation_id, trace, bars, stages, seconds, hidden, not spans and bool(bars))
+
+
+def _bars(session: AgentSession, spans: Sequence[Span]) -> tuple[list[Bar], float]:
+    first, last = spans[0].started_ns, max(span.ended_ns for span in spans)
+    whole = max(1, last - first)
+    seqs = _seqs(session, [span.event_id for span in spans if span.event_id])
+    bars = [
+        Bar(
+            span.span_id,
+            span.name,
+            span.kind,
+            depth,
+            *_place(span.started_ns - first, span.ended_ns - span.started_ns, whole),
+            (span.ended_ns - span.started_ns) / 1e9,
+            span.failed,
+            span.message,
+            seqs.get(span.event_id),
+            json.loads(span.attributes),
+        )
+        for depth, span in _in_order(spans)
+    ]
+    return bars, whole / 1e9
+
+
+def _bars_of_calls(session: AgentSession, invocation_id: str) -> tuple[list[Bar], float]:
+    """Return model calls as bars, for runs whose spans nobody kept."""
+    rows = ModelCall.objects.filter(session=session, invocation_id=invocation_id)
+    calls = [call for call in rows.order_by("number")[:SPANS_MOST] if call.finished_at is not None]
+    if not calls:
+        return [], 0.0
+    first = calls[0].started_at
+    whole = max(1e-6, max(call.finished_at or 0.0 for call in calls) - first)
+    seqs = _seqs(session, [call.event_id for call in calls if call.event_id])
+    bars = []
+    for call in calls:
+        took = (call.finished_at or call.started_at) - call.started_at
+        start, width = _place(call.started_at - first, took, whole)
+        name = f"model call of {call.agent}"
+        bars.append(
+            Bar(
+                call.ref,
+                name,
+                Span.Kind.MODEL,
+                0,
+                start,
+                width,
+                took,
+                bool(call.error_type),
+                call.error,
+                seqs.get(call.event_id),
+                {"model": call.model},
+            )
+        )
+    return bars, whole
+
+
+def _place(start: float, length: float, whole: float) -> tuple[int, int]:
+    width = max(LEAST, round(length / whole * SCALE))
+    return min(round(start / whole * SCALE), SCALE - width), width
+
+
+def _in_order(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
+    """Yield spans with their depth, each before those that are part of it."""
+    inside: dict[str, list[Span]] = defaultdict(list)
+    known = {span.span_id for span in spans}
+    for span in spans:
+        inside[span.parent_id if span.parent_id in known and span.parent_id != span.span_id else ""].append(
+            span
+        )
+    waiting = [(0, span) for span in reversed(inside[""])]
+    while waiting:
+        depth, span = waiting.pop()
+        yield min(depth, DEEPEST), span
+        waiting += [(depth + 1, below) for below in reversed(inside.pop(span.span_id, []))]
+
+
+def _seqs(session: AgentSession, event_ids: Sequence[str]) -> dict[str, int]:
+    rows = Event.objects.filter(session=session, event_id__in=set(event_ids))
+    return dict(rows.values_list("event_id", "seq"))
+
+
+def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> list[Reached]:
+    told = list(trace.stages_told) if trace else []
+    runs = Run.objects.filter(session=session, invocation_id=invocation_id).order_by("created_at")
+    for run in runs:
+        told.append(["queued", run.created_at, run.source])
+        if run.started_at is not None:
+            told.append(["taken", run.started_at, ""])
+    told.sort(key=lambda stage: stage[1])
+    reached = []
+    for place, (name, at, of) in enumerate(told):
+        before = told[place - 1][1] if place else at
+        reached.append(Reached(STAGES.get(name, name), of, at, at - told[0][1], at - before))
+    return reached

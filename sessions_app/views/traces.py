@@ -1,0 +1,137 @@
+"""What an agent's runs looked like from inside: the requests that models were given, and the traces of runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from devui.http import wants_partial
+from sessions_app import state
+from sessions_app.forms import QueryForm
+from sessions_app.found import find_event, find_session
+from sessions_app.models import AgentSession, ModelCall
+from sessions_app.traces import calls
+from sessions_app.traces.contents import Content, content
+from sessions_app.views.event import json_answer
+
+CALL = "devui/traces/call.html"
+CONTENTS_SHOWN = 20
+"""Contents of a stretch that are shown before somebody asks for all."""
+
+CONTENTS_MOST = 1_000
+TARGET = "llm"
+
+
+class CallQuery(QueryForm):
+    """How much of a request is shown: `contents=all` for all of what it has."""
+
+    contents = forms.ChoiceField(required=False, choices=[("all", "all")])
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStretch:
+    """A stretch of the contents of the call `call_pk`, the last ones of them in full."""
+
+    change: str
+    first: int
+    last: int
+    count: int
+    hidden: int
+    contents: list[Content]
+    call_pk: int
+
+
+@require_safe
+def of_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+    """Show the model call that became an event; of another event say so, and name the calls of its invocation.
+
+    Raises:
+        SessionMissing: no such session.
+        EventMissing: no such event.
+    """
+    session = find_session(pk)
+    event = find_event(session, seq=seq)
+    found = calls.call_of(event, session)
+    listed = calls.calls_of(session, event.invocation_id)
+    return _shown(request, session, found, listed, event=event)
+
+
+@require_safe
+def call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
+    """Show a model call.
+
+    Raises:
+        SessionMissing: no such session.
+        NotFound: it has no such call.
+    """
+    session = find_session(pk)
+    found = calls.find_call(session, call)
+    return _shown(request, session, found, calls.calls_of(session, found.invocation_id))
+
+
+@require_safe
+def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
+    """Answer a model call as JSON: the request and what came back; with a pointer a piece of it.
+
+    Raises:
+        SessionMissing: no such session.
+        NotFound: it has no such call, or there is nothing at the pointer.
+    """
+    found = calls.find_call(find_session(pk), call)
+    return json_answer(request, state.dumps(calls.whole(found)))
+
+
+def _shown(
+    request: HttpRequest,
+    session: AgentSession,
+    found: ModelCall | None,
+    listed: list[ModelCall],
+    **more: Any,
+) -> HttpResponse:
+    query = CallQuery(request.GET).read()
+    context = {
+        "session": session,
+        "name": session.title or session.first_text or session.session_id,
+        "listed": listed,
+        "call": found,
+        **(_in_full(found, CONTENTS_MOST if query["contents"] else CONTENTS_SHOWN) if found else {}),
+        **more,
+    }
+    part = "#body" if wants_partial(request, TARGET) else ""
+    return render(request, CALL + part, context)
+
+
+def _in_full(found: ModelCall, shown: int) -> dict[str, Any]:
+    told, before = calls.asked(found), calls.call_before(found)
+    then = calls.asked(before) if before else None
+    added, removed = calls.tools_change(told, then)
+    return {
+        "before": before,
+        "told": told,
+        "instruction": calls.text_of(told.instruction),
+        "instruction_lines": calls.instruction_change(told, then),
+        "stretches": [_stretch(one, found, before) for one in calls.stretches(found, told, then, shown)],
+        "tools_added": added,
+        "tools_removed": removed,
+        "tools": list(zip(calls.names_of(told.tools), told.tools, strict=True)),
+        "responses": [
+            (one, content(0, one["content"], f"/responses/{number}/content") if "content" in one else None)
+            for number, one in enumerate(calls.responses(found))
+        ],
+    }
+
+
+def _stretch(one: calls.Stretch, found: ModelCall, before: ModelCall | None) -> ShownStretch:
+    last = one.first + one.count - 1
+    first_read = last - len(one.contents) + 1
+    call_pk = before.pk if before and one.change == "removed" else found.pk
+    read = [
+        content(place, value, f"/request/contents/{place - 1}")
+        for place, value in enumerate(one.contents, start=first_read)
+    ]
+    return ShownStretch(one.change, one.first, last, one.count, one.hidden, read, call_pk)

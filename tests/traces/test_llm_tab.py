@@ -1,0 +1,113 @@
+"""The page of a model call: the request, what came back, and what differs from the call before."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import AsyncClient, Client
+from google.adk.agents.llm_agent import LlmAgent
+
+from sessions_app import db
+from sessions_app.models import AgentSession, ModelCall
+from tests.fakes import ScriptedModel, call
+from tests.pages.page import Element, parse
+
+
+def count(city: str) -> str:
+    """Count the people of a city."""
+    return f"{city}: 3"
+
+
+@pytest.fixture
+async def asked(ask) -> int:
+    """A session of two turns, the second with another instruction and another tool. Its key."""
+    await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hello"), instruction="Be kind."), "hi")
+    model = ScriptedModel.saying(call("count", city="Rome"), "three")
+    await ask(LlmAgent(name="ann", model=model, instruction="Be brief.", tools=[count]), "how many?")
+    return await db.read(lambda: AgentSession.objects.get().pk)
+
+
+async def page(address: str, **headers: str) -> Element:
+    response = await AsyncClient().get(address, headers=headers)
+    assert response.status_code == HTTPStatus.OK, response.content
+    return parse(response.content.decode())
+
+
+async def test_the_call_of_an_event_shows_all_that_was_sent(asked):
+    found = await page(f"/sessions/id/{asked}/events/2/model/")
+    body = found.one("div", "model-call")
+    assert "Be kind." in body.text
+    assert "hi" in body.text
+    assert "hello" in body.text
+    assert "The first call of ann in this session." in body.text
+
+
+async def test_what_differs_from_the_call_before_is_marked(asked):
+    found = await page(f"/sessions/id/{asked}/events/4/model/")
+    diff = found.one("ol", "value-diff")
+    assert "Be kind." in diff.one("li", "removed").text
+    assert "Be brief." in diff.one("li", "added").text
+    assert [one.text.split()[0] for one in found.all("div", "stretch-added")] == ["added"]
+    assert "how many?" in found.one("div", "stretch-added").text
+    assert "new: count" in found.one("div", "model-call").text
+    assert "1 content as before" in found.one("div", "model-call").text
+
+
+async def test_an_event_that_no_model_wrote_names_the_calls_of_its_invocation(asked):
+    found = await page(f"/sessions/id/{asked}/events/5/model/")
+    assert "This event is what a tool answered" in found.one("div", "model-call").text
+    assert len(found.one("ol", "call-list").all("li")) == 2
+
+
+async def test_the_inspector_leads_to_it_without_scripts(asked):
+    found = await page(f"/sessions/id/{asked}/?seq=2&tab=llm")
+    tab = found.one("div", "tab-llm")
+    assert tab.one("a").attrs["href"] == f"/sessions/id/{asked}/events/2/model/"
+
+
+async def test_the_api_lists_calls_and_sends_one_whole(asked):
+    listed = (await AsyncClient().get(f"/api/v1/sessions/{asked}/model-calls")).json()["items"]
+    assert [one["number"] for one in listed] == [2, 1, 1]
+    address = f"/api/v1/sessions/{asked}/model-calls/{listed[0]['id']}"
+    whole = (await AsyncClient().get(address)).json()
+    assert whole["before"] == listed[1]["id"]
+    assert whole["request"]["contents"][0]["parts"] == [{"text": "hi"}]
+    assert whole["responses"][0]["content"]["parts"] == [{"text": "three"}]
+    missing = await AsyncClient().get(f"/api/v1/sessions/{asked}/model-calls/999999")
+    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+
+
+async def test_htmx_is_sent_the_body_alone(asked):
+    found = await page(f"/sessions/id/{asked}/events/2/model/", **{"HX-Request": "true", "HX-Target": "llm"})
+    assert not found.all("main")
+    assert found.one("div", "model-call")
+
+
+async def test_the_json_of_a_call_is_whole_or_a_piece(asked):
+    pk = await db.read(lambda: ModelCall.objects.order_by("pk").last().pk)
+    address = f"/sessions/id/{asked}/model-calls/{pk}/json/"
+    told = json.loads((await AsyncClient().get(address)).content)
+    assert [tool["name"] for tool in told["request"]["tools"]] == ["count"]
+    assert told["responses"][0]["content"]["parts"] == [{"text": "three"}]
+    piece = await AsyncClient().get(f"{address}?pointer=/model&base=/request&form=text")
+    assert piece.content.decode() == "scripted"
+
+
+async def test_a_call_of_another_session_is_refused(asked, ours):
+    await ours.create_session(app_name="weather", user_id="ann", session_id="other")
+    pk = await db.read(lambda: ModelCall.objects.first().pk)
+    other = await db.read(lambda: AgentSession.objects.get(session_id="other").pk)
+    assert (await AsyncClient().get(f"/sessions/id/{other}/model-calls/{pk}/")).status_code == 404
+
+
+async def test_a_call_costs_the_same_questions_however_long_the_session(
+    asked, ask, django_assert_max_num_queries
+):
+    def get() -> None:
+        with django_assert_max_num_queries(16):
+            assert Client().get(f"/sessions/id/{asked}/events/2/model/").status_code == HTTPStatus.OK
+
+    await sync_to_async(get)()
