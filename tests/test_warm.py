@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,30 @@ def test_it_knows_the_modules_of_others_and_none_of_ours():
     known = json.loads(warm.run([sys.executable, "-c", TELL]).stdout)["known"]
     assert {"django", "google"} <= set(known)
     assert not {"devui", "sessions_app", "evals_app", "tests"} & set(known)
+
+
+ROOMS = ("devui", "sessions_app", "evals_app")
+ALL_KNOWN = "import json, sys; json.dump(sorted(sys.modules), sys.stdout)"
+
+
+def imported_by(path: Path) -> set[str]:
+    """Return the modules that a module of ours imports when it is imported itself."""
+    found: set[str] = set()
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Import):
+            found.update(alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            found.add(statement.module)
+    return found
+
+
+def test_it_knows_whatever_our_modules_import_of_others():
+    known = set(json.loads(warm.run([sys.executable, "-c", ALL_KNOWN]).stdout))
+    root = Path(__file__).resolve().parent.parent
+    wanted = {name for room in ROOMS for path in (root / room).rglob("*.py") for name in imported_by(path)}
+    own = sys.stdlib_module_names | {*ROOMS, *warm.ASK_FOR_SETTINGS}
+    missing = {name for name in wanted - known if name.partition(".")[0] not in own}
+    assert not missing, "name them in MODULES: else each process of the tests imports them anew"
 
 
 @pytest.mark.parametrize(

@@ -27,18 +27,23 @@ from inspect import signature
 from typing import Any
 
 MODULES = """
-    google.adk.agents google.adk.apps.app google.adk.auth.auth_tool google.adk.cli.dev_server
+    google.adk.agents google.adk.agents.live_request_queue google.adk.apps.app google.adk.auth.auth_tool
+    google.adk.cli.dev_server google.adk.cli.utils._nested_agent_loader google.adk.evaluation.custom_metric_evaluator
     google.adk.auth.credential_service.in_memory_credential_service google.adk.cli.service_registry
     google.adk.cli.utils.agent_loader google.adk.cli.utils.service_factory google.adk.runners google.adk.tools
     google.adk.evaluation.local_eval_set_results_manager google.adk.evaluation.local_eval_sets_manager
     asgiref.sync asgiref.testing authlib.integrations.httpx_client channels.routing httpx markdown_it nh3 uvicorn
     uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.auto watchfiles websockets.asyncio.server
-    django.contrib.admin django.contrib.staticfiles.finders django.core.handlers.asgi django.core.management
+    django.contrib.admin django.contrib.staticfiles.finders django.core.asgi django.core.handlers.asgi
+    django.core.management django.views.decorators.http whitenoise.middleware whitenoise.responders
     django.db.backends.postgresql.base django.db.backends.sqlite3.base django.db.migrations.executor
     django.db.models django.forms django.middleware.csrf django.shortcuts django.template.defaulttags
     django.urls django.views.debug django_htmx.middleware
 """
-"""Modules of others that DevUI's processes import and that ask for no settings."""
+"""Modules of others that DevUI's processes import and that ask for no settings; `test_warm.py` finds what lacks."""
+
+ASK_FOR_SETTINGS = ("channels", "ninja")
+"""Packages that read Django's settings as they are imported, so each process has to import them by itself."""
 
 SUBREAPER = 36
 """`PR_SET_CHILD_SUBREAPER` of prctl(2): who sets it adopts what its children leave behind."""

@@ -7,6 +7,7 @@ import { showTimes } from "./times.js";
 
 const SEARCH_WAIT = 120;
 const MOST_OF_A_SECTION = 8;
+const MOST_UNASKED = 20;
 const HERE = "On this page";
 const PAGE_STEP = 8;
 
@@ -127,9 +128,7 @@ function show() {
   const sections = Map.groupBy(fitting(typed), ({ section }) => section);
   const parts = [];
   shown = [];
-  for (const [name, entries] of sections) {
-    parts.push(sectionOf(name, typed ? entries.slice(0, MOST_OF_A_SECTION) : entries));
-  }
+  for (const [name, entries] of sections) parts.push(sectionOf(name, entries, typed ? MOST_OF_A_SECTION : MOST_UNASKED));
   list.replaceChildren(...parts);
   showTimes(list);
   list.hidden = !shown.length;
@@ -141,16 +140,22 @@ function show() {
 
 const isSame = (one, other) => one.section === other?.section && one.text === other.text && one.href === other.href;
 
-function sectionOf(name, entries) {
+function sectionOf(name, entries, most) {
   const section = document.createElement("div");
-  const title = document.createElement("p");
+  const title = lineOf(name);
   title.id = `palette-section-${shown.length}`;
-  title.className = "palette-title";
-  title.textContent = name;
   section.setAttribute("role", "group");
   section.setAttribute("aria-labelledby", title.id);
-  section.append(title, ...entries.map(optionOf));
+  section.append(title, ...entries.slice(0, most).map(optionOf));
+  if (entries.length > most) section.append(lineOf(`${entries.length - most} more: type some of their letters`));
   return section;
+}
+
+function lineOf(text) {
+  const line = document.createElement("p");
+  line.className = "palette-title";
+  line.textContent = text;
+  return line;
 }
 
 function optionOf(one) {

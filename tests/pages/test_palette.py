@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -199,6 +200,31 @@ def test_hostile_names_are_shown_harmlessly(page: Page, store: None):
     opened(page)
     page.keyboard.type("img")
     expect(option(page, "<img src=x onerror=alert(1)>")).to_contain_text("\\u202e")
+
+
+def test_of_very_many_agents_some_are_shown_and_each_is_found(page: Page, agents_dir: Path):
+    for number in range(300):
+        (agents_dir / f"agent_{number:03}").mkdir()
+        (agents_dir / f"agent_{number:03}" / "agent.py").write_text("")
+    typed = opened(page)
+    expect(page.locator("#palette")).to_contain_text("282 more: type some of their letters")
+    assert options(page).count() < 60
+    typed.fill("agent_287")
+    expect(options(page).first).to_contain_text("agent_287")
+
+
+@pytest.mark.parametrize("typed", ["ｗｒｉｔｅｒ", "WRITER"])
+def test_letters_are_the_same_in_any_width_and_case(page: Page, typed: str):
+    opened(page).fill(typed)
+    expect(option(page, "writer").first).to_have_attribute("aria-selected", "true")
+
+
+def test_a_click_beside_the_options_leaves_the_keys_where_they_are(page: Page):
+    typed = opened(page)
+    page.locator(".palette-title").first.click()
+    expect(typed).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(options(page).nth(1)).to_have_attribute("aria-selected", "true")
 
 
 def test_it_fits_a_narrow_screen(open_window: OpenWindow, server: str, story: Story):
