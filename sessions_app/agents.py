@@ -7,6 +7,7 @@ down, named `a.b`), in `google/adk/cli/utils/`. A contract test holds the two to
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from fnmatch import fnmatch
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from sessions_app.errors import BadInput, NotFound
 
@@ -22,6 +24,8 @@ CODE_SUFFIXES = frozenset({".py", ".yaml", ".yml"})
 DATA_FILES = ("*.evalset.*", "*.test.json", "test_config.*")
 SKIPPED_FOLDERS = frozenset({"__pycache__", "tmp", "node_modules"})
 ENV_FILE = ".env"
+INITIAL_STATE_FILE = "initial_state.json"
+"""What ADK's development server begins every session with that it is asked to create (`DevServer`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,14 @@ class AgentsFolder:
         for file in sorted(files):
             digest.update(os.fsencode(os.path.relpath(file, self.root)) + b"\0" + _file_digest(file))
         return digest.hexdigest()[:16]
+
+    def initial_state(self, app_name: str) -> dict[str, Any]:
+        """Return the state in the file beside an agent; none without one, or when it holds no JSON object."""
+        try:
+            found = json.loads((self.folder_of(app_name) / INITIAL_STATE_FILE).read_text(encoding="utf-8"))
+        except (NotFound, OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def _shared_code(self) -> Iterator[Path]:
         """Yield the code beside the agents: modules of the folder itself and packages that are no agents."""

@@ -212,20 +212,19 @@ class NewSession(forms.Form):
 
     def clean_state(self) -> dict[str, Any]:
         """Read the state as a JSON object."""
-        text = self.cleaned_data["state"].strip()
-        if not text:
-            return {}
-        try:
-            initial = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise forms.ValidationError(
-                f"Line {error.lineno}, column {error.colno}: {error.msg}. The state is a JSON object."
-            ) from error
-        except RecursionError as error:
-            raise forms.ValidationError("The state is nested too deeply.") from error
-        if not isinstance(initial, dict):
-            raise forms.ValidationError('The state is a JSON object, such as {"user:name": "Ada"}.')
-        return initial
+        return _state(self.cleaned_data["state"])
+
+
+class EditedMessage(forms.Form):
+    """A message said otherwise, in a new session."""
+
+    message = forms.CharField(label="Message", required=False, strip=False, widget=forms.Textarea)
+    state_delta = forms.CharField(label="State delta", required=False, widget=forms.Textarea)
+    title = forms.CharField(label="Title of the new session", required=False, max_length=fork.TITLE_LIMIT)
+
+    def clean_state_delta(self) -> dict[str, Any]:
+        """Read the change of state as a JSON object."""
+        return _state(self.cleaned_data["state_delta"])
 
 
 class SessionTtl(forms.Form):
@@ -326,7 +325,10 @@ class ForkForm(forms.Form):
         label="Shared state",
         choices=[
             ("live", "Live: what user: and app: hold now, shared with other sessions"),
-            ("own", "Its own: as user: and app: were at this event, in a private world whose memory begins empty"),
+            (
+                "own",
+                "Its own: as user: and app: were at this event, in a private world whose memory begins empty",
+            ),
         ],
         initial="live",
     )
@@ -353,6 +355,27 @@ class CompareQuery(QueryForm):
     right_at = forms.IntegerField(required=False, min_value=1)
     left_after = forms.IntegerField(required=False, min_value=0)
     right_after = forms.IntegerField(required=False, min_value=0)
+
+
+def _state(text: str) -> dict[str, Any]:
+    """Return a state that is written as JSON.
+
+    Raises:
+        ValidationError: it is no JSON object.
+    """
+    if not text.strip():
+        return {}
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise forms.ValidationError(
+            f"Line {error.lineno}, column {error.colno}: {error.msg}. The state is a JSON object."
+        ) from error
+    except RecursionError as error:
+        raise forms.ValidationError("The state is nested too deeply.") from error
+    if not isinstance(found, dict):
+        raise forms.ValidationError('The state is a JSON object, such as {"user:name": "Ada"}.')
+    return found
 
 
 def _refuse_constant(name: str) -> None:

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from django import template
 
-from sessions_app.models import Run
+from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.runs import compose, diagnosis, repeating
 
 register = template.Library()
@@ -37,3 +37,12 @@ def diagnosis_of(run: Run) -> str:
 def can_repeat(run: Run) -> bool:
     """`{% if run|can_repeat %}`: it ended badly, and its message can be sent once more. It needs its request."""
     return run.status in ENDED_BADLY and repeating.can_repeat(run.request)
+
+
+@register.filter
+def can_resume(run: Run) -> bool:
+    """`{% if run|can_resume %}`: it ended badly within an invocation, and its app resumes such. At most one query."""
+    if run.status not in ENDED_BADLY or not run.invocation_id:
+        return False
+    app = AgentSession.objects.filter(pk=run.session_id).values("app_name")
+    return AgentCard.objects.filter(app_name__in=app, description__contains='"resumable": true').exists()

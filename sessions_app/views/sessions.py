@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
-from devui.http import go_to, render_partial, wants_partial
+from devui.http import render_partial, wants_partial
 from sessions_app import (
     deletion,
-    elsewhere,
     expiry,
     finding,
-    keeping,
     keyset,
     labels,
     listing,
@@ -24,12 +21,9 @@ from sessions_app import (
     saved_views,
     vocabulary,
     watching,
-    writes,
 )
-from sessions_app.errors import AlreadyExists, BadInput
-from sessions_app.forms import Completing, NewSession, SessionQuery, SessionWatch
+from sessions_app.forms import Completing, SessionQuery, SessionWatch
 from sessions_app.models import AgentSession
-from sessions_app.paths import session_url
 from sessions_app.query import Query, QueryProblem, complete, named, unknown
 from sessions_app.query.terms import DESCRIPTIONS
 
@@ -195,26 +189,3 @@ def _address(route: str, request: HttpRequest, **more: str) -> str:
     for name, value in more.items():
         query[name] = value
     return f"{reverse(route)}?{query.urlencode()}".removesuffix("?")
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-def new(request: HttpRequest) -> HttpResponse:
-    """Show the form of a new session; make one and go to it."""
-    form = NewSession(request.POST or None, initial={"app": request.GET.get("app", ""), "user": "user"})
-    if form.is_valid():
-        try:
-            return go_to(request, _create(form.cleaned_data))
-        except (AlreadyExists, BadInput) as error:
-            form.add_error(None, f"{error.message} {error.hint}")
-    context = {"form": form, "apps": overview.app_names()}
-    status = 422 if form.is_bound else 200
-    return render_partial(
-        request, "devui/sessions/new.html", context, partial="form", target="dialog-content", status=status
-    )
-
-
-def _create(values: dict[str, Any]) -> str:
-    key = writes.SessionKey("", values["app"], values["user"], values["session_id"] or str(uuid.uuid4()))
-    create = elsewhere.create_session if keeping.elsewhere() else writes.create_session
-    session = create(key, values["state"])
-    return session_url(session)

@@ -7,6 +7,7 @@ import json
 import pytest
 from django.test import Client
 
+from sessions_app import app_settings
 from sessions_app.history import state_at
 from sessions_app.models import AgentSession
 from tests.pages.getting import Get
@@ -104,3 +105,48 @@ def test_another_site_cannot_make_a_session(client: Client):
     response = client.post("/sessions/new/", GIVEN, headers={"Sec-Fetch-Site": "cross-site"})
     assert response.status_code == 403
     assert not AgentSession.objects.exists()
+
+
+def test_a_session_begins_with_the_file_beside_the_agent_and_what_is_written_wins(client, agents_dir):
+    (agents_dir / "weather" / "initial_state.json").write_text('{"city": "Rome", "unit": "C"}')
+    form = parse(client.get("/sessions/new/?app=weather").content).one("div", id="session-facts")
+    assert ("city" in form.text, "unit" in form.text) == (True, True)
+    assert "checked" in form.one("input", name="seeded").attrs
+
+    client.post("/sessions/new/", {**GIVEN, "seeded": "1", "state": '{"city": "Paris"}'})
+    assert state_at(AgentSession.objects.get()).merged() == {"city": "Paris", "unit": "C"}
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", "\udcff"])
+def test_a_file_that_holds_no_state_is_none(client, agents_dir, text):
+    file = agents_dir / "weather" / "initial_state.json"
+    file.write_text(text, encoding="utf-8", errors="surrogateescape")
+    assert not parse(client.get("/sessions/new/?app=weather").content).all("input", name="seeded")
+    client.post("/sessions/new/", {**GIVEN, "seeded": "1"})
+    assert state_at(AgentSession.objects.get()).merged() == {}
+
+
+def test_the_file_is_left_out_when_it_is_not_ticked(client, agents_dir):
+    (agents_dir / "weather" / "initial_state.json").write_text('{"city": "Rome"}')
+    client.post("/sessions/new/", GIVEN)
+    assert state_at(AgentSession.objects.get()).merged() == {}
+
+
+def test_the_active_session_of_a_user_is_told_and_gone_on_with(client: Client):
+    story = Story("s7")
+    story.asks("Weather?")
+    headers = {"HX-Request": "true", "HX-Target": "session-facts"}
+    told = parse(client.get("/sessions/new/?app=weather&user=ann", headers=headers).content)
+    assert told.one("a").attrs["href"] == "/sessions/weather/ann/s7/"
+
+    response = client.post("/sessions/new/", {**GIVEN, "session_id": "", "how": "continue"})
+    assert response["Location"] == "/sessions/weather/ann/s7/"
+    assert AgentSession.objects.count() == 1
+
+
+def test_without_an_active_session_a_new_one_is_made(client: Client):
+    app_settings.set_session_ttl("weather", 1.0)
+    Story("old")
+    response = client.post("/sessions/new/", {**GIVEN, "session_id": "", "how": "continue"})
+    assert response.status_code == 302
+    assert AgentSession.objects.count() == 2

@@ -1,0 +1,68 @@
+"""Making a session by hand, or going on with the one that is active."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from devui.http import go_to, render_partial, wants_partial
+from sessions_app import active, elsewhere, keeping, overview, writes
+from sessions_app.errors import AlreadyExists, BadInput
+from sessions_app.forms import NewSession
+from sessions_app.ids import can_exist
+from sessions_app.models import AgentSession
+from sessions_app.paths import session_url
+
+PAGE = "devui/sessions/new.html"
+FACTS = "session-facts"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest) -> HttpResponse:
+    """Show the form of a new session; make one and go to it, or go on with the active one.
+
+    The part `session-facts` is what is known of the app and user that stand in the form.
+    """
+    initial = {"app": request.GET.get("app", ""), "user": request.GET.get("user", "user")}
+    form = NewSession(request.POST or None, initial=initial)
+    if wants_partial(request, FACTS):
+        return render(request, f"{PAGE}#facts", {**_facts(**initial), "form": form})
+    if form.is_valid():
+        try:
+            return go_to(request, session_url(_wanted(form.cleaned_data)))
+        except (AlreadyExists, BadInput) as error:
+            form.add_error(None, f"{error.message} {error.hint}")
+    facts = _facts(form["app"].value() or "", form["user"].value() or "")
+    context = {"form": form, "apps": overview.app_names(), **facts}
+    status = 422 if form.is_bound else 200
+    return render_partial(request, PAGE, context, partial="form", target="dialog-content", status=status)
+
+
+def _facts(app: str, user: str) -> dict[str, Any]:
+    """Return the state that the app's sessions begin with, and the user's active session."""
+    folder = overview.folder()
+    knows = bool(app) and can_exist(user, "")
+    return {
+        "seed": folder.initial_state(app) if folder else {},
+        "active": active.find_active(app, user) if knows else None,
+    }
+
+
+def _wanted(values: dict[str, Any]) -> AgentSession:
+    app, user = values["app"], values["user"]
+    folder = overview.folder()
+    seed = folder.initial_state(app) if folder and values["seeded"] else {}
+    state = {**seed, **values["state"]}
+    if values["how"] == "continue":
+        if not keeping.elsewhere():
+            return active.get_or_create(app, user, state=state)[0]
+        found = active.find_active(app, user)
+        if found is not None:
+            return found
+    key = writes.SessionKey("", app, user, values["session_id"] or str(uuid.uuid4()))
+    create = elsewhere.create_session if keeping.elsewhere() else writes.create_session
+    return create(key, state)

@@ -1,0 +1,93 @@
+"""Running again: a message said otherwise, in a session of its own, and an invocation that goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from devui.http import go_to, render_partial
+from sessions_app import db
+from sessions_app.branches import fork, variant
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.forms import EditedMessage
+from sessions_app.models import Event, Run
+from sessions_app.paths import session_url
+from sessions_app.realms import refuse_kept
+from sessions_app.runs import handover
+
+EDIT = "devui/sessions/message_edit.html"
+RESUME = "devui/sessions/run_resume.html"
+DIALOG = "dialog-content"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+    """Show a message of the user to be changed; send it in a new session that begins with what stood before it.
+
+    Raises:
+        SessionMissing: there is no such session.
+        EventMissing: it has no such event.
+        BadInput: the event is no message of the user.
+    """
+    said = await db.read(variant.said_at, pk, seq)
+    refuse_kept(said.session)
+    sent = request.POST if request.method == "POST" else None
+    form = EditedMessage(sent, initial=_initial(said))
+    if form.is_valid():
+        values = form.cleaned_data
+        if values["message"].strip() or said.others:
+            try:
+                made = await sync_to_async(variant.before)(said, values["title"])
+            except BadInput as error:
+                form.add_error(None, f"{error.message} {error.hint}")
+            else:
+                await handover.start(made, said.request(values["message"], values["state_delta"]))
+                return go_to(request, session_url(made))
+        else:
+            form.add_error("message", "The message is empty.")
+    context = {"said": said, "form": form, "back": session_url(said.session)}
+    status = 422 if form.is_bound else 200
+    return await sync_to_async(render_partial)(
+        request, EDIT, context, partial="form", target=DIALOG, status=status
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Show what an invocation has done that can go on; let it go on.
+
+    Raises:
+        NotFound: there is no such run.
+        BadInput: it left no invocation, or its session is an eval attempt.
+    """
+    run, context = await db.read(_resumable, run_id)
+    refuse_kept(run.session)
+    if request.method == "POST":
+        asked = {"invocation_id": run.invocation_id, "streaming": True}
+        await handover.start(run.session, asked)
+        return go_to(request, session_url(run.session))
+    return await sync_to_async(render_partial)(request, RESUME, context, partial="form", target=DIALOG)
+
+
+def _initial(said: variant.Said) -> dict[str, Any]:
+    return {
+        "message": said.text,
+        "state_delta": json.dumps(said.delta, ensure_ascii=False) if said.delta else "",
+        "title": fork.title_of(said.session, said.before)[: fork.TITLE_LIMIT],
+    }
+
+
+def _resumable(run_id: str) -> tuple[Run, dict[str, Any]]:
+    run = Run.objects.filter(pk=run_id).select_related("session").defer("request").first()
+    if run is None:
+        raise NotFound(f"Run not found: {run_id}", hint="It went with its session.")
+    if not run.invocation_id:
+        raise BadInput("This run ended before it had an invocation.", hint="Send its message again.")
+    events = Event.objects.filter(session=run.session, invocation_id=run.invocation_id)
+    last = events.order_by("-seq").defer("data", "private").first()
+    context = {"run": run, "last": last, "count": events.count(), "back": session_url(run.session)}
+    return run, context

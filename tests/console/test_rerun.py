@@ -1,0 +1,148 @@
+"""A message said otherwise in a session of its own, and invocations that go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+
+from sessions_app import agent_cards, db
+from sessions_app.history import state_at
+from sessions_app.models import AgentSession, Event, Run
+from sessions_app.runs import client, rows
+from tests.pages.page import parse
+from tests.timeline.story import Story
+from tests.timeline.test_console import Runtime
+
+pytestmark = pytest.mark.anywhere
+
+PICTURE = {"inlineData": {"mimeType": "image/png", "data": "QUFB", "displayName": "a.png"}}
+
+
+@pytest.fixture
+def story(transactional_db: None) -> Iterator[Story]:
+    told = Story(initial={"city": "Paris", "user:name": "Ann"})
+    told.asks("Weather?")
+    told.says("Sunny.", delta={"city": "Rome"})
+    told.add({"text": "And tomorrow?"}, PICTURE, author="user", delta={"day": 2})
+    told.says("Rain.")
+    client.register(Runtime())
+    yield told
+    client.register(None)
+    db.close_pools()
+
+
+async def edit(story: Story, seq: int, **fields: str) -> Any:
+    return await AsyncClient().post(f"/runs/edit/{story.pk}/{seq}/", fields)
+
+
+async def newest() -> tuple[AgentSession, dict[str, Any]]:
+    """Return the newest session, and what its run was asked."""
+
+    def read() -> tuple[AgentSession, dict[str, Any]]:
+        session = AgentSession.objects.latest("pk")
+        return session, json.loads(Run.objects.get(session=session).request)
+
+    return await db.read(read)
+
+
+async def test_the_form_holds_what_was_said_and_tells_what_happens(story):
+    page = parse((await AsyncClient().get(f"/runs/edit/{story.pk}/3/")).content)
+    assert page.one("textarea", name="message").text.strip() == "And tomorrow?"
+    assert json.loads(page.one("textarea", name="state_delta").text) == {"day": 2}
+    told = page.one("form", css="dialog-body").text
+    assert "begins with 2 events" in told
+    assert "2 events from here on are left out" in told
+    assert "1 file" in told
+
+
+async def test_a_message_is_said_otherwise_after_what_stood_before_it(story):
+    response = await edit(story, 3, message="And on Monday?", state_delta='{"day": 5}', title="Monday")
+    session, asked = await newest()
+    assert response["Location"] == f"/sessions/weather/ann/{session.session_id}/"
+    assert (session.title, session.last_seq, session.forked_seq) == ("Monday", 2, 2)
+    assert asked["new_message"]["parts"] == [{"text": "And on Monday?"}, PICTURE]
+    assert asked["state_delta"] == {"day": 5}
+    assert await db.read(lambda: Event.objects.filter(session_id=story.pk).count()) == 4
+
+
+async def test_the_first_message_is_said_otherwise_on_the_state_that_it_found(story):
+    assert (await edit(story, 1, message="Snow?")).status_code == 302
+    session, asked = await newest()
+    assert (session.last_seq, asked["new_message"]["parts"]) == (0, [{"text": "Snow?"}])
+    found = await db.read(lambda: state_at(session).merged())
+    assert found == {"city": "Paris", "user:name": "Ann"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"message": " "}, "empty"),
+        ({"message": "x", "state_delta": "{"}, "Line 1, column 2"),
+        ({"message": "x", "title": "t" * 600}, "at most"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused_and_nothing_is_made(story, fields, words):
+    response = await edit(story, 1, **fields)
+    assert response.status_code == 422
+    assert words in response.content.decode()
+    assert await db.read(AgentSession.objects.count) == 1
+
+
+@pytest.mark.parametrize(("seq", "status"), [(2, 400), (9, 404)])
+async def test_only_a_message_of_the_user_can_be_said_otherwise(story, seq, status):
+    assert (await edit(story, seq, message="x")).status_code == status
+
+
+async def test_an_eval_attempt_stays_as_it_ran(story):
+    attempt = await db.write(lambda: Story(realm="eval/r1/c1/1"))
+    await db.write(lambda: attempt.asks("hi"))
+    assert (await edit(attempt, 1, message="x")).status_code == 400
+
+
+async def ended(story: Story, status: str, invocation: str = "i1") -> Run:
+    """Return a run that ended."""
+    run = await db.write(rows.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}})
+    await db.write(lambda: rows.finish(run.pk, status, invocation_id=invocation))
+    return run
+
+
+async def page_of(story: Story) -> str:
+    return (await AsyncClient().get(f"/sessions/id/{story.pk}/")).content.decode()
+
+
+async def test_what_ended_badly_is_offered_again_and_in_a_resumable_app_to_go_on(story):
+    run = await ended(story, Run.Status.CANCELLED)
+    assert f"/runs/{run.pk}/again/" in await page_of(story)
+    assert f"/runs/{run.pk}/resume/" not in await page_of(story)
+    await db.write(lambda: agent_cards.write_ready("weather", "v1", {"app": {"resumable": True}}))
+    assert f"/runs/{run.pk}/resume/" in await page_of(story)
+
+
+async def test_an_invocation_goes_on(story):
+    run = await ended(story, Run.Status.FAILED)
+    page = parse((await AsyncClient().get(f"/runs/{run.pk}/resume/")).content)
+    assert "4 events" in page.one("form", css="dialog-body").text
+    assert (await AsyncClient().post(f"/runs/{run.pk}/resume/")).status_code == 302
+    requests = await db.read(
+        lambda: [json.loads(each.request) for each in Run.objects.order_by("created_at")]
+    )
+    assert requests[-1] == {"invocation_id": "i1", "streaming": True}
+
+
+async def test_a_run_without_an_invocation_cannot_go_on(story):
+    run = await db.write(rows.create_run, story.pk, {})
+    assert (await AsyncClient().get(f"/runs/{run.pk}/resume/")).status_code == 400
+    assert (await AsyncClient().get("/runs/nobody/resume/")).status_code == 404
+
+
+async def test_a_run_that_made_too_many_calls_says_what_that_means(story):
+    run = await ended(story, Run.Status.FAILED)
+    error = {"error_type": "LlmCallsLimitExceededError", "error": "Max number of llm calls"}
+    await db.write(lambda: Run.objects.filter(pk=run.pk).update(**error))
+    said = [each.text for each in parse(await page_of(story)).all("p", css="diagnosis")]
+    assert len(said) == 2, "beside the run, and where it stands in the timeline"
+    assert all("max_llm_calls" in text for text in said)
