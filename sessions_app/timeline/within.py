@@ -11,6 +11,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
 from django.db.models import QuerySet
@@ -37,8 +38,8 @@ KNOWN = ("author", "tool", "branch")
 STRETCH = 4_000
 """Events that are looked at first; then four times as many each time, as long as that is quick."""
 
-LOOK_S = 0.04
-"""Seconds after which a look ends, at the end of its stretch."""
+LOOK_S, LONG_LOOK_S = 0.04, 0.12
+"""Seconds after which a look ends, at the end of its stretch: one of several, and one that is all there is to do."""
 
 NEAR = 20
 """Hits on either side of the open event that are named, so that one can go through them fast."""
@@ -64,6 +65,14 @@ class HitWindow(Window):
     def last_shown(self) -> int:
         """seq up to which there are no hits but these."""
         return self.reach[1]
+
+
+class Part(StrEnum):
+    """What alone is asked for, where the rest is known."""
+
+    COUNT = "count"
+    EARLIER = "earlier"
+    LATER = "later"
 
 
 class Counted(NamedTuple):
@@ -169,12 +178,14 @@ class Looked(Generic[Row]):
 
 
 class Search:
-    """A query within a session, answered stretch by stretch from where it is looked at, for at most `LOOK_S` a look.
+    """A query within a session, answered stretch by stretch from where it is looked at, each look for a short time.
 
     Where most events match few of them are looked at, and where an index answers the whole is soon looked at.
     """
 
-    def __init__(self, session: AgentSession, query: Query) -> None:
+    def __init__(self, session: AgentSession, query: Query, seconds: float | None = None) -> None:
+        """Take what is searched for, and how long a look may take; default: `LOOK_S`."""
+        self._seconds = LOOK_S if seconds is None else seconds
         self._last = session.last_seq
         self._low, self._high = _reach(session, query)
         self._events = finding.InSession(session, query)
@@ -203,7 +214,7 @@ class Search:
         return self._events.between(first, last).defer("data", "private")
 
     def _upwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
-        place, pace = max(seq, self._low - 1), _Pace()
+        place, pace = max(seq, self._low - 1), _Pace(self._seconds)
         found: list[Row] = []
         while place < self._high and len(found) < most and pace.goes_on:
             end = min(place + pace.size, self._high)
@@ -214,7 +225,7 @@ class Search:
         return Looked(found, self._last if is_whole else place, is_whole)
 
     def _downwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
-        place, pace = min(seq, self._high + 1), _Pace()
+        place, pace = min(seq, self._high + 1), _Pace(self._seconds)
         found: list[Row] = []
         while place > self._low and len(found) < most and pace.goes_on:
             start = max(self._low, place - pace.size)
@@ -228,16 +239,17 @@ class Search:
 class _Pace:
     """How large the next stretch of a look is, and whether there is time for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         self.size = STRETCH
+        self._seconds = seconds
         self.goes_on = True
         self._began = self._stepped = _now()
 
     def step(self) -> None:
         """Take note that a stretch was looked at."""
         now = _now()
-        self.goes_on = now - self._began < LOOK_S
-        if (now - self._stepped) * 8 < LOOK_S:
+        self.goes_on = now - self._began < self._seconds
+        if (now - self._stepped) * 8 < self._seconds:
             self.size *= 4
         self._stepped = now
 
@@ -284,6 +296,7 @@ def found(
     stretch: tuple[int, int] = (0, 0),
     counted: Counted = NOT_YET,
     looked: tuple[int, int] = (0, 0),
+    part: Part | None = None,
 ) -> Found:
     """Return what a query finds in a session.
 
@@ -295,18 +308,24 @@ def found(
         stretch: the seqs between which the hits are listed.
         counted: how far an answer before counted.
         looked: how far answers before looked for the hits before and after the open event (`Side.place`).
+        part: what alone is looked for; default: all.
     """
-    search = Search(session, query)
-    seqs = search.seqs_after(counted.to, MOST_COUNTED + 1 - counted.count)
+    search = Search(session, query, LONG_LOOK_S if part else LOOK_S)
+    seqs: Looked[int] = Looked([], counted.to, is_whole=False)
+    if part in (None, Part.COUNT):
+        seqs = search.seqs_after(counted.to, MOST_COUNTED + 1 - counted.count)
     count = counted.count + len(seqs.rows)
     place, beyond = selected or at, selected or max(0, at - 1)
     is_at_once = seqs.is_whole and not counted.to
+    earlier = later = Side()
     if is_at_once:
         earlier, later = _beside(seqs.rows, place, beyond)
         among = seqs.rows[bisect_left(seqs.rows, stretch[0]) : bisect_right(seqs.rows, stretch[1])]
     else:
-        earlier = _earlier(search, session.last_seq, place, looked[0])
-        later = _later(search, beyond, looked[1])
+        if part in (None, Part.EARLIER):
+            earlier = _earlier(search, session.last_seq, place, looked[0])
+        if part in (None, Part.LATER):
+            later = _later(search, beyond, looked[1])
         among = list(search.seqs_between(*stretch)) if 0 <= stretch[1] - stretch[0] <= MOST_AMONG else []
     is_capped = count > MOST_COUNTED
     return Found(

@@ -17,7 +17,7 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.query import MAX_LENGTH, Query, QueryProblem, complete, parse
 from sessions_app.timeline import within
 from sessions_app.timeline.window import Window
-from sessions_app.timeline.within import NOT_YET, Counted, Found
+from sessions_app.timeline.within import NOT_YET, Counted, Found, Part
 
 Context = dict[str, Any]
 
@@ -27,7 +27,7 @@ class WithinQuery(QueryForm):
 
     `at` is the seq of the first event on the screen, `first` and `last` those between which hits are marked. What an
     answer before has looked at is not looked at again: it counted `count` hits up to `counted`, and looked as far as
-    `down` and `up` for those before and after the open event.
+    `down` and `up` for those before and after the open event; `part` is what alone is looked for now.
     """
 
     q = forms.CharField(required=False, max_length=MAX_LENGTH)
@@ -39,6 +39,7 @@ class WithinQuery(QueryForm):
     count = forms.IntegerField(required=False, min_value=0)
     down = forms.IntegerField(required=False, min_value=0)
     up = forms.IntegerField(required=False, min_value=0)
+    part = forms.ChoiceField(required=False, choices=[(part, part) for part in Part])
 
 
 @require_safe
@@ -105,6 +106,7 @@ def found(session: AgentSession, asked: Context) -> Context:
         stretch=(asked["first"] or 0, asked["last"] or 0),
         counted=Counted(asked["counted"] or 0, asked["count"] or 0),
         looked=(asked["down"] or 0, asked["up"] or 0),
+        part=Part(asked["part"]) if asked["part"] else None,
     )
     return {**context, "found": what, "further": _further(asked, what)}
 

@@ -100,19 +100,30 @@ function take(query) {
 /* --- What was found --- */
 
 /** Ask anew how many hits there are and which of the events on the page they are. Return whether there is an answer. */
-async function refresh({ looked = {}, purpose = "found" } = {}) {
+async function refresh(purpose = "found") {
   if (!asked() && !place.firstElementChild) return false;
-  const { first, last } = timeline.list().dataset;
-  const about = `${asked()} ${selection.selectedSeq()}`;
-  const query = new URLSearchParams(location.search);
-  const more = { first, last, at: timeline.onScreen()[0], ...countedBefore(), ...looked };
-  for (const [name, value] of Object.entries(more)) query.set(name, value);
-  const html = await fetchPart(`${location.pathname}?${query}`, "found", purpose);
-  if (html === null || about !== `${asked()} ${selection.selectedSeq()}`) return false;
-  show(html);
+  const fresh = await askFor({}, purpose);
+  if (!fresh) return false;
+  place.replaceChildren(fresh);
+  place.dataset.asked = asked();
   mark();
-  if (result() && "counting" in result().dataset) goOn();
+  if (isCounting()) goOn();
   return true;
+}
+
+/** Ask what is found; null when there is no answer, or when it is about something else by now. */
+async function askFor(parameters, purpose) {
+  const { first, last } = timeline.list().dataset;
+  const about = () => `${asked()} ${selection.selectedSeq()}`;
+  const before = about();
+  const query = new URLSearchParams(location.search);
+  const known = { first, last, at: timeline.onScreen()[0], ...countedBefore(), ...parameters };
+  for (const [name, value] of Object.entries(known)) query.set(name, value);
+  const html = await fetchPart(`${location.pathname}?${query}`, "found", purpose);
+  if (html === null || about() !== before) return null;
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  return fresh.content;
 }
 
 /** What an answer before has counted is not counted again, as long as the same is searched for. */
@@ -121,31 +132,30 @@ function countedBefore() {
   return counted && place.dataset.asked === asked() ? { counted, count } : {};
 }
 
-/** Put an answer in place of the last one; while hits are counted only what has changed is told to those who listen. */
-function show(html) {
-  place.dataset.asked = asked();
-  const fresh = document.createElement("template");
-  fresh.innerHTML = html;
-  const next = fresh.content.querySelector("[data-counting]");
-  const shown = result();
-  if (!next || !shown?.querySelector("progress") || told(next) !== told(shown)) {
-    place.innerHTML = html;
-    return;
-  }
-  for (const name of ["counted", "count", "hits", "earlier", "later", "down", "up"]) {
-    shown.dataset[name] = next.dataset[name];
-  }
-  shown.querySelector("progress").value = next.querySelector("progress").value;
+const isCounting = () => "counting" in (result()?.dataset ?? {});
+let counting = 0;
+
+/** Let the server count on from where it ended. Only what changes is told to those who listen. */
+function goOn() {
+  clearTimeout(counting);
+  counting = setTimeout(async () => {
+    if (!isCounting()) return;
+    const fresh = (await askFor({ part: "count" }, "count"))?.querySelector("[data-hits]");
+    const shown = result();
+    if (!fresh || !shown) return;
+    for (const name of ["earlier", "later", "down", "up"]) fresh.dataset[name] = shown.dataset[name];
+    if (told(fresh) === told(shown)) {
+      for (const name of ["counted", "count"]) shown.dataset[name] = fresh.dataset[name];
+      shown.querySelector("progress").value = fresh.querySelector("progress").value;
+    } else {
+      shown.replaceWith(fresh);
+    }
+    mark();
+    goOn();
+  }, BREATH);
 }
 
 const told = (line) => [...line.querySelectorAll(":scope > span, :scope > a")].map((each) => each.textContent).join();
-
-let counting = 0;
-
-function goOn() {
-  clearTimeout(counting);
-  counting = setTimeout(() => refresh(), BREATH);
-}
 
 let waiting = 0;
 let rest = SOON;
@@ -222,12 +232,19 @@ async function go(by) {
 async function makeSteps() {
   const [way, looked] = steps > 0 ? ["later", "up"] : ["earlier", "down"];
   const seqs = JSON.parse(result().dataset[way]);
-  const place = Number(result().dataset[looked]);
-  if (!seqs.length) return Boolean(place) && refresh({ looked: { [looked]: place }, purpose: "steps" });
+  if (!seqs.length) return lookFurther(way, looked);
   const made = Math.min(Math.abs(steps), seqs.length);
   steps -= Math.sign(steps) * made;
   await open(seqs[made - 1]);
-  return !steps || refresh({ purpose: "steps" });
+  return !steps || refresh("steps");
+}
+
+async function lookFurther(way, looked) {
+  const place = Number(result().dataset[looked]);
+  const fresh = place && (await askFor({ part: way, [looked]: place }, "steps"))?.querySelector("[data-hits]");
+  if (!fresh || !result()) return false;
+  for (const name of [way, looked]) result().dataset[name] = fresh.dataset[name];
+  return true;
 }
 
 async function open(seq) {

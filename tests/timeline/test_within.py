@@ -246,6 +246,7 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
     monkeypatch.setattr(within, "STRETCH", stretch)
+    monkeypatch.setattr(within, "_now", lambda: 0.0)
     search = within.Search(told.session, parse("rome"))
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
@@ -335,6 +336,20 @@ def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, wa
         answers += 1
         assert answers < 30
     assert side.seqs == []
+
+
+@pytest.mark.usefixtures("slow")
+def test_what_is_known_already_is_not_looked_for_again(long, get):
+    rome = parse("rome")
+    count = within.found(
+        long.session, rome, selected=20, counted=within.Counted(6, 0), part=within.Part.COUNT
+    )
+    assert (count.counted, count.earlier, count.later) == ((9, 1), within.Side(), within.Side())
+    later = within.found(long.session, rome, selected=29, part=within.Part.LATER)
+    assert (later.counted, later.earlier, later.later.seqs) == ((0, 0), within.Side(), [30])
+    earlier = get(page_of(long, "?q=rome&seq=10&part=earlier"), target="found").one("p", css="found-line")
+    assert (earlier.attrs["data-earlier"], earlier.attrs["data-later"]) == ("[9]", "[]")
+    get(page_of(long, "?q=rome&part=nothing"), target="found", status=400)
 
 
 @pytest.mark.usefixtures("slow")
