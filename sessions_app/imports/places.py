@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
 
+from sessions_app import keeping
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.extras import Extra, extras
 from sessions_app.importers import (
@@ -57,9 +58,14 @@ def import_location(
     """
     how = _How(choice, zone, into_app, dry_run, progress)
     folder = folder_of_files(location)
-    if folder and not _extras_in(folder):
-        return _import_folder(folder, how)
-    return _import_place(location, agent, how)
+    is_walked = folder is not None and not _extras_in(folder)
+    report = _import_folder(folder, how) if folder and is_walked else _import_place(location, agent, how)
+    if where := keeping.elsewhere():
+        report.remarks.add(
+            f"This server's agents keep their sessions in {where}: what was imported can be read and forked,"
+            " not run"
+        )
+    return report
 
 
 def fingerprint_of(location: str) -> str:

@@ -103,3 +103,12 @@ async def test_artifacts_without_sessions_are_offered_and_come(async_client, sto
     )
     await async_client.post("/imports/dismiss/", {"app": "weather"})
     assert b"<form" not in (await async_client.get("/imports/")).content
+
+
+def test_it_says_that_agents_who_keep_theirs_elsewhere_will_not_find_what_was_imported(
+    client, get, store, left_by_adk, settings
+):
+    settings.DEVUI_SESSION_SERVICE = "sqlite:///adk.db"
+    client.post("/imports/start/", {"app": "weather"})
+    wait_for_jobs()
+    assert "agents keep their sessions in sqlite:///adk.db" in get("/imports/").one("form").text
