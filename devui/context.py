@@ -47,6 +47,7 @@ PLACES = (
     ),
     ("state", "State", "t", "state", ("state", "key-history")),
     ("runs", "Runs", "r", "runs", ("runs",)),
+    ("traces", "Traces", "x", "traces", ("traces", "trace", "model-call")),
     ("evals", "Evals", "e", "evals", ("evals", "evalset", "eval-run")),
 )
 """(name, label, key after `g`, route, routes that belong to it)"""

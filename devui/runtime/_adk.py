@@ -70,9 +70,10 @@ class OneAppLoader(NestedAgentLoader):
 
 
 class ManagedServer(DevServer):
-    """ADK's development server, with runners of our own making."""
+    """ADK's development server, with runners of our own making. It keeps no spans in memory: rows have them."""
 
     _allow_special_agents = False
+    _serves_debug_trace_endpoints = False
 
     def __init__(self, *, make_runner: RunnerFactory, **services: Any) -> None:
         super().__init__(**services)

@@ -21,7 +21,7 @@ from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 
 from devui.runtime import run_config, services
 from devui.runtime._adk import ManagedServer, Node, load_as_adk_web_does
-from devui.runtime.config import RuntimeConfig
+from devui.runtime.config import RuntimeConfig, RuntimeOptions
 from devui.runtime.describe import describe
 from devui.runtime.evals import EvalRuns
 from devui.runtime.loading import AgentSource, describe_failure
@@ -29,6 +29,7 @@ from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import AgentExited, LiveRun, Runs
 from sessions_app import agent_cards, db
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
+from sessions_app.adk.spans import SpanKeeper
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.importers.databases import without_password
 from sessions_app.models import Run
@@ -44,6 +45,7 @@ class RuntimeHost:
 
     def __init__(self, config: RuntimeConfig) -> None:
         load_as_adk_web_does()
+        _keep_messages_out_of_spans(config.options)
         self.config = config
         self.source = AgentSource(config.agents_dir, config.app_name, config.code_version)
         self.source.load_services()
@@ -70,6 +72,7 @@ class RuntimeHost:
         return self.server.get_fast_api_app(
             lifespan=self._lifespan,
             otel_to_cloud=self.config.options.otel_to_cloud,
+            register_processors=lambda provider: provider.add_span_processor(SpanKeeper()),
             bind_host="127.0.0.1",
             web_assets_dir=str(FRONT_END) if FRONT_END.is_dir() else None,  # else ADK has no `build_graph`
         )
@@ -228,6 +231,12 @@ class RuntimeHost:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _keep_messages_out_of_spans(options: RuntimeOptions) -> None:
+    """Spare ADK from writing each request whole into a span: model calls have it. A user's exporter needs it."""
+    if not options.otel_to_cloud and not any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
+        os.environ.setdefault("ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS", "false")
 
 
 def _described(root: Node, app: App | None, app_name: str) -> dict[str, Any]:

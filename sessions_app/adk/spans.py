@@ -64,7 +64,18 @@ def _keep(span_id: int, owner: tuple[SessionKey, str]) -> None:
 
 
 class SpanKeeper(SpanProcessor):
-    """Writes the spans of recorded invocations behind the run. Others are none of ours."""
+    """Writes the spans of recorded invocations behind the run. Others are none of ours.
+
+    A program with a `Runner` of its own adds one to its tracer provider: `provider.add_span_processor(SpanKeeper())`.
+    """
+
+    def __init__(self) -> None:
+        self._is_shut = False
+
+    @override
+    def shutdown(self) -> None:
+        """Keep no more spans."""
+        self._is_shut = True
 
     @override
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
@@ -75,7 +86,7 @@ class SpanKeeper(SpanProcessor):
     @override
     def on_end(self, span: ReadableSpan) -> None:
         """Send a span that has ended to the outbox."""
-        owner = _tied.pop(span.context.span_id, None)
+        owner = None if self._is_shut else _tied.pop(span.context.span_id, None)
         if owner is not None:
             outbox().put(partial(_unit, owner, span))
 

@@ -1,20 +1,25 @@
-"""ADK's paths that only the agent's process can answer: artifacts, memory, graphs, traces, tests.
+"""ADK's paths that only the agent's process can answer: artifacts, memory, graphs, tests. Traces are rows.
 
 Bodies and answers are those of ADK's own server there (`google/adk/cli/{api_server,dev_server}.py`).
 """
 
 from __future__ import annotations
 
+import json
+from http import HTTPStatus
 from urllib.parse import quote
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Router
 
+from devui.http import json_text
+from sessions_app import db
 from sessions_app.api import proxy
 from sessions_app.errors import NotFound
 from sessions_app.paths import upstream_dev_path, upstream_path
 from sessions_app.runs.client import provider
+from sessions_app.traces import adk_shape
 
 APP = "/apps/{seg:app_name}"
 USER = APP + "/users/{seg:user_id}"
@@ -83,15 +88,17 @@ async def event_graph(
 
 @router.get(DEV + "/debug/trace/session/{seg:session_id}")
 async def session_trace(request: HttpRequest, app_name: str, session_id: str) -> HttpResponseBase:
-    """Return the spans of a session's runs."""
-    parts = ("debug", "trace", "session", session_id)
-    return await _forward(request, app_name, upstream_dev_path(app_name, *parts))
+    """Return the spans of a session's runs, from rows: a restart forgets none."""
+    return json_text(json.dumps(await db.read(adk_shape.session_trace, app_name, session_id)))
 
 
 @router.get(DEV + "/debug/trace/{seg:event_id}")
 async def event_trace(request: HttpRequest, app_name: str, event_id: str) -> HttpResponseBase:
-    """Return the attributes of the span that made an event."""
-    return await _forward(request, app_name, upstream_dev_path(app_name, "debug", "trace", event_id))
+    """Return the attributes of the span that made an event, from rows."""
+    found = await db.read(adk_shape.event_trace, app_name, event_id)
+    if found is None:
+        return json_text(json.dumps({"detail": "Trace not found"}), HTTPStatus.NOT_FOUND)
+    return json_text(json.dumps(found))
 
 
 @router.get(TESTS)

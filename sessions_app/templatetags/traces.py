@@ -7,7 +7,7 @@ from typing import Any
 
 from django import template
 
-from sessions_app.models import ModelCall
+from sessions_app.models import ModelCall, Trace
 
 register = template.Library()
 
@@ -22,6 +22,12 @@ def call_seconds(call: ModelCall) -> float | None:
 def first_seconds(call: ModelCall) -> float | None:
     """Seconds from a request to the first of the answer; None: nothing has come."""
     return None if call.first_at is None else call.first_at - call.started_at
+
+
+@register.filter
+def trace_seconds(trace: Trace) -> float | None:
+    """Seconds from the first stage of an invocation to its last; None: it has not ended."""
+    return None if trace.finished_at is None else trace.finished_at - trace.started_at
 
 
 @register.filter

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
 
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
@@ -94,6 +94,17 @@ def traces(app: str = "", session: AgentSession | None = None) -> QuerySet[Trace
         return rows.filter(session=session)
     rows = rows.filter(session__realm="")
     return rows.filter(session__app_name=app) if app else rows
+
+
+def told(rows: QuerySet[Trace]) -> QuerySet[Trace]:
+    """Return traces with `calls_count`, `tokens` and `errors` of their model calls."""
+    calls = ModelCall.objects.filter(session=OuterRef("session"), invocation_id=OuterRef("invocation_id"))
+    of_one = calls.order_by().values("session")
+    return rows.annotate(
+        calls_count=Subquery(of_one.annotate(n=Count("pk")).values("n")),
+        tokens=Subquery(of_one.annotate(n=Sum("total_tokens")).values("n")),
+        errors=Subquery(of_one.filter(error_type__gt="").annotate(n=Count("pk")).values("n")),
+    )
 
 
 def find_trace(pk: int) -> Trace:

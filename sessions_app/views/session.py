@@ -49,6 +49,7 @@ TABS = (
     ("details", "Details"),
     ("raw", "Raw JSON"),
     ("llm", "LLM"),
+    ("trace", "Trace"),
 )
 SCOPES = ("all", "merged", "session", "user", "app", "temp")
 

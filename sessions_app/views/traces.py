@@ -10,21 +10,30 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from devui.http import wants_partial
-from sessions_app import state
-from sessions_app.forms import QueryForm
+from devui.http import render_partial, wants_partial
+from sessions_app import keyset, overview, state
+from sessions_app.forms import Pager, QueryForm
 from sessions_app.found import find_event, find_session
+from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, ModelCall
-from sessions_app.traces import calls
+from sessions_app.traces import calls, waterfall
 from sessions_app.traces.contents import Content, content
 from sessions_app.views.event import json_answer
 
 CALL = "devui/traces/call.html"
+LIST = "devui/traces/list.html"
+TRACE = "devui/traces/trace.html"
 CONTENTS_SHOWN = 20
 """Contents of a stretch that are shown before somebody asks for all."""
 
 CONTENTS_MOST = 1_000
 TARGET = "llm"
+
+
+class TracesQuery(Pager):
+    """Filters of the list of traces."""
+
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
 
 
 class CallQuery(QueryForm):
@@ -84,6 +93,55 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     """
     found = calls.find_call(find_session(pk), call)
     return json_answer(request, state.dumps(calls.whole(found)))
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """Show what was recorded of invocations, newest first."""
+    query = TracesQuery(request.GET).read()
+    page = keyset.page(waterfall.told(waterfall.traces(query["app"])), "started_at", query["before"])
+    context = {"page": page, "rows": page.rows, "app": query["app"], "apps": overview.app_names()}
+    return render_partial(request, LIST, context, partial="traces")
+
+
+@require_safe
+def page(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show an invocation from inside: its spans on a line of time, its stages, its model calls.
+
+    Raises:
+        NotFound: no such trace.
+    """
+    trace = waterfall.find_trace(pk)
+    session = trace.session
+    context = {
+        "trace": trace,
+        "session": session,
+        "name": session.title or session.first_text or session.session_id,
+        "shown": waterfall.waterfall(session, trace.invocation_id),
+        "listed": calls.calls_of(session, trace.invocation_id),
+    }
+    return render(request, TRACE, context)
+
+
+@require_safe
+def beside_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+    """Show the trace of the invocation that an event belongs to, the event's own span marked.
+
+    Raises:
+        SessionMissing: no such session.
+        EventMissing: no such event.
+    """
+    session = find_session(pk)
+    event = find_event(session, seq=seq)
+    context = {
+        "session": session,
+        "name": session.title or session.first_text or session.session_id,
+        "shown": waterfall.waterfall(session, event.invocation_id),
+        "selected": event.seq,
+        "beside": True,
+    }
+    part = "#body" if wants_partial(request, "trace") else ""
+    return render(request, TRACE + part, context)
 
 
 def _shown(

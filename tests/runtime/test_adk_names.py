@@ -60,6 +60,12 @@ def test_yaml_agents_are_held_to_the_rules_of_adk_web(monkeypatch):
     assert "_set_enforce_yaml_key_denylist(True)" in inspect.getsource(fast_api.get_fast_api_app)
 
 
+def test_the_server_keeps_no_spans_in_memory():
+    assert DevServer._serves_debug_trace_endpoints is True
+    assert _adk.ManagedServer._serves_debug_trace_endpoints is False
+    assert "if self._serves_debug_trace_endpoints:" in inspect.getsource(ApiServer.get_fast_api_app)
+
+
 def test_internal_agents_are_not_served():
     assert DevServer._allow_special_agents is True
     assert _adk.ManagedServer._allow_special_agents is False

@@ -1,0 +1,180 @@
+"""Spans and stages of runs as rows: what they belong to, how they are shown, and what ADK's front end is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+from django.test import AsyncClient
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.tools.tool_context import ToolContext
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from sessions_app import db
+from sessions_app.adk.spans import SpanKeeper
+from sessions_app.models import AgentSession, Event, Span, Trace
+from sessions_app.traces import adk_shape, waterfall
+from sessions_app.traces.outbox import outbox
+from tests.fakes import ScriptedModel, call
+from tests.pages.page import parse
+
+pytestmark = pytest.mark.anywhere
+
+
+def count(city: str, tool_context: ToolContext) -> str:
+    """Count the people of a city."""
+    return f"{city}: 3"
+
+
+@pytest.fixture
+def keeper() -> Iterator[None]:
+    """Spans are kept while the test runs; a process has one provider of tracers for its whole life."""
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        trace.set_tracer_provider(TracerProvider())
+    kept = SpanKeeper()
+    trace.get_tracer_provider().add_span_processor(kept)
+    yield
+    kept.shutdown()
+
+
+@pytest.fixture
+async def ran(ask, keeper) -> int:
+    """A turn with a tool. The session's key."""
+    model = ScriptedModel.saying(call("count", city="Rome"), "three")
+    await ask(LlmAgent(name="ann", model=model, tools=[count]), "how many?")
+    await outbox().settled()
+    return await db.read(lambda: AgentSession.objects.get().pk)
+
+
+async def bars(pk: int) -> waterfall.Waterfall:
+    def read() -> waterfall.Waterfall:
+        session = AgentSession.objects.get(pk=pk)
+        return waterfall.waterfall(session, Event.objects.filter(session=session).first().invocation_id)
+
+    return await db.read(read)
+
+
+async def test_spans_of_a_run_stand_below_one_another_with_their_events(ran):
+    found = await bars(ran)
+    assert [(bar.kind, bar.depth, bar.seq) for bar in found.bars] == [
+        ("invocation", 0, None),
+        ("agent", 1, None),
+        ("model", 2, 2),
+        ("tool", 2, 3),
+        ("model", 2, 4),
+    ]
+    assert not found.from_calls
+    whole = found.bars[0]
+    assert (whole.start, whole.width) == (0, waterfall.SCALE)
+    assert all(0 <= bar.start <= bar.start + bar.width <= waterfall.SCALE for bar in found.bars)
+
+
+async def test_a_run_tells_its_stages_in_order(ran):
+    found = await bars(ran)
+    assert [(stage.label, stage.of) for stage in found.stages] == [
+        ("session loaded", "ann"),
+        ("message stored, context built", "ann"),
+        ("agent begins", "ann"),
+        ("instruction, contents and tools prepared", "ann"),
+        ("first of the answer", "ann"),
+        ("model answered", "ann"),
+        ("tool begins", "count"),
+        ("tool ended", "count"),
+        ("instruction, contents and tools prepared", "ann"),
+        ("first of the answer", "ann"),
+        ("model answered", "ann"),
+        ("agent ended", "ann"),
+        ("end", "ann"),
+    ]
+    assert found.trace.finished_at is not None
+    assert all(stage.took >= 0 for stage in found.stages)
+
+
+async def test_a_failed_run_says_at_which_stage(ask):
+    with pytest.raises(ValueError, match="no words"):
+        await ask(LlmAgent(name="ann", model=ScriptedModel.saying(ValueError("no words"))))
+    stages = (await db.read(Trace.objects.get)).stages_told
+    assert [(name, of) for name, _, of in stages][-2:] == [("model failed", "ann"), ("failed", "ValueError")]
+
+
+async def test_without_spans_model_calls_are_the_bars(ask):
+    await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
+    found = await bars(await db.read(lambda: AgentSession.objects.get().pk))
+    assert found.from_calls
+    assert [(bar.name, bar.seq) for bar in found.bars] == [("model call of ann", 2)]
+
+
+async def test_what_models_were_asked_is_not_kept_twice(ran):
+    rows = await db.read(lambda: list(Span.objects.values_list("attributes", flat=True)))
+    assert len(rows) == 5
+    assert not any("llm_request" in row for row in rows)
+
+
+async def test_adks_front_end_is_told_of_spans_in_its_own_shape(ran):
+    spans = (await AsyncClient().get("/dev/apps/weather/debug/trace/session/s1")).json()
+    assert [span["name"].split()[0] for span in spans] == [
+        "invoke_workflow",
+        "invoke_agent",
+        "generate_content",
+        "execute_tool",
+        "generate_content",
+    ]
+    ids = {span["span_id"] for span in spans}
+    assert all(isinstance(span["span_id"], str) and span["parent_span_id"] in {None, *ids} for span in spans)
+    asked = json.loads(spans[2]["attributes"]["gcp.vertex.agent.llm_request"])
+    assert asked["contents"][0]["parts"] == [{"text": "how many?"}]
+    assert [tool["name"] for tool in asked["config"]["tools"][0]["function_declarations"]] == ["count"]
+    answered = json.loads(spans[2]["attributes"]["gcp.vertex.agent.llm_response"])
+    assert answered["content"]["parts"][0]["function_call"]["name"] == "count"
+
+
+async def test_adks_front_end_is_told_of_the_span_of_an_event(ran):
+    event_id = await db.read(lambda: Event.objects.get(session=ran, seq=4).event_id)
+    told = (await AsyncClient().get(f"/dev/apps/weather/debug/trace/{event_id}")).json()
+    assert told["gcp.vertex.agent.event_id"] == event_id
+    missing = await AsyncClient().get("/dev/apps/weather/debug/trace/none")
+    assert (missing.status_code, missing.json()["detail"]) == (HTTPStatus.NOT_FOUND, "Trace not found")
+    assert await db.read(adk_shape.session_trace, "weather", "no-session") == []
+
+
+async def test_the_trace_beside_an_event_marks_its_span_and_leads_to_others(ran):
+    response = await AsyncClient().get(f"/sessions/id/{ran}/events/3/trace/")
+    found = parse(response.content.decode())
+    [marked] = [row for row in found.all("li", "bar-row") if "aria-current" in row.attrs]
+    assert "execute_tool count" in marked.text
+    links = [link.attrs["href"] for link in found.all("a", "bar-name")]
+    assert links == ["?seq=2&tab=trace", "?seq=3&tab=trace", "?seq=4&tab=trace"]
+
+
+async def test_traces_are_listed_with_what_their_models_cost(ran):
+    found = parse((await AsyncClient().get("/traces/?app=weather")).content.decode())
+    [row] = found.one("tbody").all("tr")
+    assert "ann" in row.text
+    assert [cell.text for cell in row.all("td", "number")][:2] == ["2", "0"]
+    pk = await db.read(lambda: Trace.objects.get().pk)
+    shown = await AsyncClient().get(f"/traces/{pk}/")
+    assert len(parse(shown.content.decode()).all("li", "bar-row")) == 5
+    assert (await AsyncClient().get("/traces/999/")).status_code == HTTPStatus.NOT_FOUND
+
+
+async def test_the_list_of_traces_asks_the_store_a_fixed_number_of_questions(
+    ran, django_assert_max_num_queries
+):
+    from sessions_app import keyset
+
+    def read() -> None:
+        with django_assert_max_num_queries(1):
+            keyset.page(waterfall.told(waterfall.traces("weather")), "started_at")
+
+    await db.read(read)
+
+
+async def test_the_api_sends_a_trace_with_its_stages_and_spans(ran):
+    listed = (await AsyncClient().get(f"/api/v1/traces?session={ran}")).json()["items"]
+    whole = (await AsyncClient().get(f"/api/v1/traces/{listed[0]['id']}")).json()
+    assert [span["kind"] for span in whole["spans"]] == ["invocation", "agent", "model", "tool", "model"]
+    assert whole["stages"][-1]["name"] == "end"
+    assert len(whole["trace_id"]) == 32
