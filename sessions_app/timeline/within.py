@@ -79,7 +79,7 @@ class Counted(NamedTuple):
     """How far hits were counted by an answer before: up to which seq, and how many."""
 
     to: int = 0
-    count: int = 0
+    hits: int = 0
 
 
 NOT_YET = Counted()
@@ -313,8 +313,8 @@ def found(
     search = Search(session, query, LONG_LOOK_S if part else LOOK_S)
     seqs: Looked[int] = Looked([], counted.to, is_whole=False)
     if part in (None, Part.COUNT):
-        seqs = search.seqs_after(counted.to, MOST_COUNTED + 1 - counted.count)
-    count = counted.count + len(seqs.rows)
+        seqs = search.seqs_after(counted.to, MOST_COUNTED + 1 - counted.hits)
+    count = counted.hits + len(seqs.rows)
     place, beyond = selected or at, selected or max(0, at - 1)
     is_at_once = seqs.is_whole and not counted.to
     earlier = later = Side()

@@ -119,7 +119,7 @@ def _further(asked: Context, what: Found) -> str:
         "down": what.earlier.place,
         "up": what.later.place,
         "counted": counted.to,
-        "count": counted.count,
+        "count": counted.hits,
     }
     query = {
         "q": asked["q"],

@@ -288,7 +288,7 @@ def test_a_long_search_tells_what_it_found_so_far_and_goes_on_from_there(long):
     rome, counts, found = parse("rome"), [], None
     while found is None or not found.is_all:
         found = within.found(long.session, rome, counted=found.counted if found else within.NOT_YET)
-        counts.append((found.counted.to, found.counted.count))
+        counts.append((found.counted.to, found.counted.hits))
     assert counts[:4] == [(3, 0), (6, 0), (9, 1), (12, 1)]
     assert counts[-1] == (40, 2)
     assert (found.count, found.capped) == (2, False)
