@@ -331,10 +331,10 @@ def json_text_tree(text: str | None, url: str = "", depth: int = 2) -> SafeStrin
     return jsontree.render(json.loads(text or "null"), url=url, depth=depth)
 
 
-@register.simple_tag
-def json_entries(text: str, url: str) -> SafeString:
-    """`<ul>{% json_entries entry.value url %}</ul>`: the entries of an object or array, of JSON text, as list items."""
-    return jsontree.render_piece(json.loads(text), "", url=url)
+@register.filter
+def json_entries(text: str) -> SafeString:
+    """`<ul>{{ entry.value|json_entries }}</ul>`: what an object or array of short JSON text has, as list items."""
+    return jsontree.render_piece(json.loads(text), "")
 
 
 @register.simple_block_tag

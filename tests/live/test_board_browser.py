@@ -43,7 +43,7 @@ def told(story: Story) -> Story:
 
 def test_a_step_changes_what_differs_and_leaves_the_rest_as_it_is(open_page, told):
     page = open_page(told, "?seq=20")
-    entry(page, "tree").locator("summary").click()
+    entry(page, "tree").locator("summary").first.click()
     expect(entry(page, "tree")).to_contain_text("deep")
     entry(page, "tree").evaluate(KEEP)
     entry(page, "n").evaluate(KEEP)
@@ -175,3 +175,40 @@ def test_the_board_follows_now_and_stays_at_a_past_event(open_page, told):
     expect(entry(reader, "n").locator(".since")).to_contain_text("41")
     expect(title(reader)).to_have_text("State at event 3")
     expect(entry(reader, "n").locator("> code")).to_have_text("3")
+
+
+def test_a_key_leads_to_its_field_in_every_layout(open_page, told):
+    page = open_page(told)
+    page.keyboard.press("b")
+    expect(page.locator("#column-timeline")).to_be_hidden()
+    page.keyboard.press("f")
+    expect(page.locator("#within input[name=q]")).to_be_focused()
+    page.keyboard.press("Escape")
+    page.locator("#within input[name=q]").blur()
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.locator(".session-views").get_by_text("State").click()
+    expect(page.locator("#column-timeline")).to_be_hidden()
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("f")
+    expect(page.locator("#within input[name=q]")).to_be_focused()
+
+
+def test_a_key_is_found_by_its_name_where_there_are_more_than_are_shown(open_page, story):
+    story.says("a", delta={f"k{number:03}": number for number in range(90)})
+    story.says("b", delta={"k000": 1})
+    story.says("c")
+    page = open_page(story, "?seq=2")
+    box = page.get_by_role("searchbox", name="Keys whose names have in them")
+    box.fill("K08")
+    expect(page.locator("#board .columns .entry:visible")).to_have_count(10)
+    expect(box).to_be_focused()
+    page.wait_for_url(re.compile("key=K08"))
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("]")
+    expect(title(page)).to_have_text("State at event 3")
+    expect(page.locator("#board .columns .entry:visible")).to_have_count(10)
+    page.reload()
+    expect(page.locator("#board .columns .entry:visible")).to_have_count(10)
+    box.fill("")
+    expect(entry(page, "k001")).to_be_visible()
+    expect(page.locator("#board .columns .entry:visible")).to_have_count(60)
