@@ -154,6 +154,8 @@ def changes(request: HttpRequest) -> HttpResponse:
         "left_is_new": left != left_then,
         "hits": finding.Search(wanted.query).hits(changed),
         "list": _address("sessions", request),
+        "deleted": deletion.recent(),
+        "is_swapped": True,
     }
     return render(request, LIST + "#watch", context)
 

@@ -153,6 +153,22 @@ def test_what_was_deleted_can_come_back_after_the_page_was_loaded_again(page: Pa
     expect(page.get_by_text("Recently deleted")).to_have_count(0)
 
 
+def test_what_is_deleted_in_one_window_is_brought_back_in_another(open_window: OpenWindow, server: str):
+    Story("s1").asks("one")
+    Story("s2").asks("two")
+    window = open_window(server, color_scheme="light")
+    here, there = window.new_page(), window.new_page()
+    for page in (here, there):
+        page.goto("/sessions/")
+    here.get_by_role("button", name="Delete one").click()
+    expect(there.locator(".session-table tbody tr")).to_have_count(1)
+    there.get_by_text("Recently deleted").click()
+    there.locator("#deleted").get_by_role("button", name="Undo").click()
+    expect(there.locator(".session-table tbody tr")).to_have_count(2)
+    here.locator(".toast").get_by_role("button", name="Undo").click()
+    expect(here.get_by_role("alert")).to_contain_text("came back already")
+
+
 def test_rows_are_ticked_tagged_pinned_and_renamed_by_keys_alone(page: Page):
     for n in range(4):
         writes.create_session(
