@@ -1,25 +1,37 @@
-"""Stepping through the state of a session: from a key pressed to the board painted, in Chromium."""
+"""Stepping through the state of a session: from a key pressed to the board painted, in Chromium.
+
+What a reader feels is measured in the browser: from the key to the frame that shows the board of the next event. What
+of it is the server's is measured beside it, without a browser: the processor time of the answer, and its bytes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
+import time
+from collections.abc import Iterator
 
 from django.db import connection
+from django.test import Client, override_settings
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from benchmarks.chromium import chromium, new_page
 from benchmarks.figures import Figure
 from benchmarks.serving import OURS, server
-from benchmarks.stores import APP, USER, fill_ours, ours, session_of
+from benchmarks.stores import APP, FULL, USER, fill_ours, long_session, ours, session_of
+from sessions_app.models import AgentSession
+from sessions_app.timeline.board import state_mark_of
 
-EVENTS = 1000
-KEYS = 50
+EVENTS = 10_000
+KEYS = 300
+LONG = 1_000_000 if FULL else 100_000
+LONG_KEYS = 300
 STEPS = 100
 WARM_UP = 10
+BUDGET_MS = 50
 
 CLOCK = """() => {
     window.steps = [];
@@ -41,9 +53,11 @@ CLOCK = """() => {
 
 
 def story() -> None:
-    """Make a session whose events write one key after the other."""
+    """Make a session whose events write one key after the other, and a long one with as many keys."""
     asyncio.run(session_of(ours(), "steps", state={f"key{number}": 0 for number in range(KEYS)}))
     fill_ours("steps", (told(number) for number in range(EVENTS)))
+    long_session("long", LONG)
+    fill_ours("long", (told(number) for number in range(LONG_KEYS)))
 
 
 def told(number: int) -> Event:
@@ -66,18 +80,57 @@ def times_of(page: Page, key: str, steps: int) -> list[float]:
     return found
 
 
+def painted(browser: Browser, address: str, name: str, start: int) -> list[float]:
+    """Return the milliseconds from key to painted board of steps back from an event."""
+    page = new_page(browser)
+    page.goto(f"{address}/sessions/{APP}/{USER}/{name}/?seq={start}")
+    page.locator("[data-live=live]").wait_for()
+    return times_of(page, "[", WARM_UP + STEPS)[WARM_UP:]
+
+
+def answered(name: str, start: int) -> Iterator[tuple[float, int]]:
+    """Yield the milliseconds of processor time and the bytes of each step's answer, as the page asks for it."""
+    session = AgentSession.objects.get(app_name=APP, user_id=USER, session_id=name)
+    client, mark = Client(), state_mark_of(session)
+    headers = {"HX-Request": "true", "HX-Target": "board"}
+    for seq in range(start, start - WARM_UP - STEPS, -1):
+        query = {"seq": seq - 1, "known": seq, "mark": mark}
+        begun = time.process_time()
+        answer = client.get(f"/sessions/id/{session.pk}/", query, headers=headers)
+        took = (time.process_time() - begun) * 1000
+        if start - seq >= WARM_UP:
+            yield took, len(answer.content)
+
+
+def tell(what: str, felt: list[float], served: list[tuple[float, int]]) -> None:
+    """Print the figures of a session."""
+    step = f"a step back in time, {what}"
+    milliseconds, sizes = zip(*served, strict=True)
+    figures = (
+        Figure(f"{step}: key to painted board, median of {STEPS}", "ms", statistics.median(felt), BUDGET_MS),
+        Figure(f"{step}: key to painted board, p95", "ms", statistics.quantiles(felt, n=20)[-1]),
+        Figure(f"{step}: processor time of the answer, median", "ms", statistics.median(milliseconds)),
+        Figure(f"{step}: the answer, median", "kB", statistics.median(sizes) / 1000),
+    )
+    for figure in figures:
+        print(figure.as_line())
+
+
 def main() -> None:
     """Measure and print."""
     story()
+    sessions = {
+        "steps": (f"{EVENTS:,} events, {KEYS} keys", EVENTS // 2),
+        "long": (f"{LONG + LONG_KEYS:,} events, {LONG_KEYS + 1} keys", LONG + LONG_KEYS),
+    }
     connection.close()
+    felt: dict[str, list[float]] = {}
     with server(OURS) as (address, _), chromium() as browser:
-        page = new_page(browser)
-        page.goto(f"{address}/sessions/{APP}/{USER}/steps/?seq={EVENTS // 2}")
-        page.locator("[data-live=live]").wait_for()
-        times = times_of(page, "[", WARM_UP + STEPS)[WARM_UP:]
-    what = f"a step back in time, {KEYS} keys, key to painted board"
-    print(Figure(f"{what}, median of {STEPS}", "ms", statistics.median(times), 50).as_line())
-    print(Figure(f"{what}, p95", "ms", statistics.quantiles(times, n=20)[-1]).as_line())
+        for name, (_, start) in sessions.items():
+            felt[name] = painted(browser, address, name, start)
+    with override_settings(ALLOWED_HOSTS=["testserver"]):
+        for name, (what, start) in sessions.items():
+            tell(what, felt[name], list(answered(name, start)))
 
 
 if __name__ == "__main__":
