@@ -80,8 +80,8 @@ def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list
         times.append(len(times))
         act(times[-1])
 
-    monkeypatch.setattr(slices, "FIRST", 3)
-    monkeypatch.setattr(slices, "MOST", 3)
+    for rows in ("FIRST", "FEWEST", "MOST"):
+        monkeypatch.setattr(slices, rows, 3)
     monkeypatch.setattr(slices, "give_way", happen)
     return times
 
