@@ -6,7 +6,19 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from django.db import connection
-from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery, prefetch_related_objects
+from django.db.models import (
+    Case,
+    Exists,
+    F,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    When,
+    prefetch_related_objects,
+)
 
 from sessions_app import expiry, finding, keyset, realms
 from sessions_app.models import AgentSession, Run, SessionTag
@@ -135,9 +147,16 @@ def described(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
 
 
 def with_run_status(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Add `run_status` to sessions: one index seek a row."""
-    newest = Run.objects.filter(session=OuterRef("pk")).order_by("-created_at", "-pk")
-    return rows.annotate(run_status=Subquery(newest.values("status")[:1]))
+    """Add `run_status` to sessions: how the newest run stands, unless an older one waits for an answer.
+
+    Two index seeks a row.
+    """
+    runs = Run.objects.filter(session=OuterRef("pk"))
+    newest = Subquery(runs.order_by("-created_at", "-pk").values("status")[:1])
+    waits = Exists(runs.filter(status=Run.Status.WAITING))
+    rows = rows.alias(newest_run=newest)
+    asks = When(waits & ~Q(newest_run__in=Run.ACTIVE), then=Value(str(Run.Status.WAITING)))
+    return rows.annotate(run_status=Case(asks, default=F("newest_run")))
 
 
 def _mentions(text: str) -> Q:

@@ -477,6 +477,7 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["session", "created_at"], name="run_of_session"),
             models.Index(fields=["status", "created_at"], name="run_by_status"),
+            models.Index(fields=["session"], condition=models.Q(status="waiting"), name="run_waiting"),
         ]
 
 

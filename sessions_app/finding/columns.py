@@ -83,8 +83,8 @@ def _running() -> set[int]:
 
 
 def _waiting() -> set[int]:
-    later = Run.objects.filter(session=OuterRef("session"), created_at__gt=OuterRef("created_at"))
-    rows = Run.objects.filter(~Exists(later), status=Run.Status.WAITING)
+    active = Run.objects.filter(session=OuterRef("session"), status__in=Run.ACTIVE)
+    rows = Run.objects.filter(~Exists(active), status=Run.Status.WAITING)
     return set(rows.values_list("session_id", flat=True)[:FEW])
 
 

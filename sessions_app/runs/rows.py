@@ -109,18 +109,23 @@ def finish(
 ) -> bool:
     """End an active run. Return False when it had ended already; then nothing changes.
 
+    Runs on its session that waited for what it answered are done.
     An invocation that nobody noted, because the process died first, is that of the run's first event.
     """
-    return _change(
-        Run.objects.filter(pk=run_id, status__in=ACTIVE),
-        status=status,
-        finished_at=time.time(),
-        last_seq=_session_seq(),
-        error_type=clean_text(error_type),
-        error=clean_text(error),
-        traceback=clean_text(traceback),
-        invocation_id=Value(invocation_id) if invocation_id else _invocation(),
-    )
+    with transaction.atomic():
+        ended = _change(
+            Run.objects.filter(pk=run_id, status__in=ACTIVE),
+            status=status,
+            finished_at=time.time(),
+            last_seq=_session_seq(),
+            error_type=clean_text(error_type),
+            error=clean_text(error),
+            traceback=clean_text(traceback),
+            invocation_id=Value(invocation_id) if invocation_id else _invocation(),
+        )
+        if ended:
+            _settle(run_id)
+    return ended
 
 
 def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") -> bool:
@@ -210,6 +215,16 @@ def crash_orphans() -> list[str]:
     crashed += _crash(stopped.filter(is_late | is_silent), "Its process ended before it had begun it.")
     unassigned = Run.objects.filter(runtime__isnull=True, created_at__lt=time.time() - UNASSIGNED_S)
     return crashed + _crash(unassigned, "No process took it: the server that queued it has gone.")
+
+
+def _settle(run_id: str) -> None:
+    """End the waiting runs beside one that has ended of which nothing is asked any more."""
+    beside = Run.objects.filter(session__runs=run_id, status=Status.WAITING).exclude(invocation_id="")
+    for pk, session_pk, invocation_id in beside.exclude(pk=run_id).values_list(
+        "pk", "session_id", "invocation_id"
+    ):
+        if not open_calls(session_pk, invocation_id):
+            Run.objects.filter(pk=pk).update(status=Status.DONE)
 
 
 def _lean(request: str) -> str:

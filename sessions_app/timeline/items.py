@@ -154,9 +154,9 @@ class Item:
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """Return the calls it makes. One that asks for a confirmation says its arguments in its question."""
+        """Return the calls it makes. What one asks for in words of ADK's is said in its question."""
         calls = self.summary.get("calls", [])[:SHOWN_CALLS]
-        asked = {question.call_id for question in self.questions if question.is_confirmation}
+        asked = {question.call_id for question in self.questions if question.says_all}
         return [{**call, **_some({} if call["id"] in asked else call["args"])} for call in calls]
 
     @property

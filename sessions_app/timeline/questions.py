@@ -62,6 +62,11 @@ class Question:
         return self.name == CONFIRMATION
 
     @property
+    def says_all(self) -> bool:
+        """Tell whether its form says all that the arguments of its call say."""
+        return self.is_confirmation or self.credential is not None
+
+    @property
     def payload_json(self) -> str:
         """The payload that the tool proposes, as JSON for editing; empty when there is none."""
         return "" if self.payload is None else state.dumps(self.payload)

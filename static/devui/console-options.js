@@ -127,6 +127,7 @@ export function keepOptions(form) {
       const delta = form.elements.namedItem("state_delta");
       if (delta) delta.value = "";
       count();
+      show(false);
     },
   };
 }

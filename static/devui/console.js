@@ -80,6 +80,7 @@ function markProblems() {
     if (field.closest("#console-options")) options.open();
     field.closest("details")?.setAttribute("open", "");
   }
+  form.querySelector("[data-marked]")?.focus();
 }
 
 document.addEventListener("htmx:afterSwap", (event) => event.detail.target === problems && markProblems());

@@ -1,0 +1,71 @@
+"""Who waits for an answer: until it is given, wherever sessions are listed, whatever else is run meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from sessions_app import listing
+from sessions_app.models import AgentSession, Run
+from sessions_app.runs import rows
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def waiting(story: Story, invocation: str, call: str) -> Run:
+    """Return a run that waits for the answer to a call it has made."""
+    run = rows.create_run(story.pk, {})
+    story.invocation = invocation
+    story.calls("ask_boss", call, waiting=True)
+    rows.finish(run.pk, Run.Status.WAITING, invocation_id=invocation)
+    return run
+
+
+def done(story: Story, invocation: str) -> Run:
+    """Return a run that ended well."""
+    run = rows.create_run(story.pk, {})
+    rows.finish(run.pk, Run.Status.DONE, invocation_id=invocation)
+    return run
+
+
+def status(run: Run) -> str:
+    return Run.objects.get(pk=run.pk).status
+
+
+def listed() -> str | None:
+    """Return how the one session stands in lists."""
+    return listing.with_run_status(AgentSession.objects.all()).get().run_status
+
+
+def test_a_session_waits_whatever_is_run_on_it_until_all_is_answered():
+    story = Story()
+    assert listed() is None
+    first, second = waiting(story, "i1", "c1"), waiting(story, "i2", "c2")
+    done(story, "i3")
+    assert (status(first), status(second), listed()) == ("waiting", "waiting", "waiting")
+
+    story.answers("ask_boss", "c1", author="user")
+    story.invocation = "i1"
+    story.answers("ask_boss", "c1", author="user")
+    done(story, "i1")
+    assert (status(first), status(second), listed()) == ("done", "waiting", "waiting")
+
+    story.invocation = "i2"
+    story.answers("ask_boss", "c2", author="user")
+    done(story, "i2")
+    assert (status(second), listed()) == ("done", "done")
+
+
+def test_a_run_that_works_is_told_before_one_that_waits():
+    story = Story()
+    waiting(story, "i1", "c1")
+    rows.create_run(story.pk, {})
+    assert listed() == "queued"
+
+
+def test_waiting_runs_of_other_sessions_are_left_alone():
+    story, other = Story("s1"), Story("s2")
+    run = waiting(story, "i1", "c1")
+    story.answers("ask_boss", "c1", author="user")
+    done(other, "i1")
+    assert status(run) == "waiting"
