@@ -169,7 +169,7 @@ def _mark(session: AgentSession) -> str:
 
 def _about(count: int) -> int:
     """Return a count in two digits, rounded up: one that falls all the time is not told all the time."""
-    unit = 10 ** max(0, len(str(count)) - 2)
+    unit: int = 10 ** max(0, len(str(count)) - 2)
     return -(-count // unit) * unit
 
 
