@@ -94,7 +94,7 @@ def answered(name: str, start: int) -> Iterator[tuple[float, int]]:
     client, mark = Client(), state_mark_of(session)
     headers = {"HX-Request": "true", "HX-Target": "board"}
     for seq in range(start, start - WARM_UP - STEPS, -1):
-        query = {"seq": seq - 1, "known": seq, "mark": mark}
+        query: dict[str, str | int] = {"seq": seq - 1, "known": seq, "mark": mark}
         begun = time.process_time()
         answer = client.get(f"/sessions/id/{session.pk}/", query, headers=headers)
         took = (time.process_time() - begun) * 1000

@@ -198,7 +198,7 @@ def _suspects(session: AgentSession, scope: Scope, owner_id: int, *, every: bool
         + _LAST_AND_STORED.format(is_explained=_IS_EXPLAINED, table=table)
         + ("" if every else _IS_OWN)
     )
-    given = {
+    given: dict[str, str | int] = {
         "scope": str(scope),
         "owner": owner_id,
         "session": session.pk,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
+from django.db import connection, models
 
 from sessions_app import history, state
 from sessions_app.history import EVERY_KEY, Owners, last_write
@@ -202,7 +202,9 @@ def _keys(scope: Scope, query: str, given: Mapping[str, Any]) -> list[KeyAt]:
     with connection.cursor() as cursor:
         cursor.execute(query, given)
         rows = sorted(cursor.fetchall())
-    return [KeyAt(scope, *row[:4], is_same=bool(row[4])) for row in rows]
+    return [
+        KeyAt(scope, key_id, then, later, seq, bool(is_same)) for key_id, then, later, seq, is_same in rows
+    ]
 
 
 def _how_many(moments: Moments, scope: Scope, keys: str, like: str = "") -> Sequence[int]:
@@ -224,7 +226,8 @@ def _like(scope: Scope, like: str) -> dict[str, str]:
 
 def _stored(scope: Scope, owner_id: int) -> int:
     """Return how many keys of a scope have a value now."""
-    return STATE_ROWS[scope]._default_manager.filter(owner_id=owner_id).count()
+    rows: models.Manager[Any] = STATE_ROWS[scope]._default_manager
+    return rows.filter(owner_id=owner_id).count()
 
 
 def _keys_between(stored: int) -> str:
