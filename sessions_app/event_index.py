@@ -34,6 +34,9 @@ _NAMING = "\ue000"
 FIRST, LARGEST = 500, 32_000
 """Entries that are read at a time, twice as many each time; then the rest of the session they end in is skipped."""
 
+FREQUENT = 100_000
+"""Entries with a phrase from which on PostgreSQL walks them from the newest on, and makes no list of them."""
+
 COMPARED = 1_000
 """Newest entries of a session, for each of several phrases, among which one that holds them all is looked for."""
 
@@ -126,11 +129,33 @@ def forget(session_pk: int, limit: int) -> int:
 
 
 def sessions(wanted: Phrase, limit: int) -> Found:
-    """Return the sessions with an event that holds a phrase, looking at no more than about `limit` entries.
+    """Return the sessions with an event that holds a phrase, looking at no more than about `limit` entries."""
+    if connection.vendor == SQLITE or is_frequent(wanted):
+        return _newest_sessions(wanted, limit if len(wanted.tokens) == 1 else limit // 3)
+    with connection.cursor() as cursor:  # in no order: PostgreSQL would walk very many entries to have one
+        cursor.execute(
+            f"SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery LIMIT %s", [_fresh(wanted), limit + 1]
+        )
+        keys = [key for (key,) in cursor.fetchall()]
+    return Found({key >> SEQ_BITS for key in keys}, is_all=len(keys) <= limit)
 
-    Newest sessions come first. Of a session that has many, the rest is skipped. A phrase takes ten times as long.
-    """
-    limit = limit if len(wanted.tokens) == 1 else limit // 3
+
+def is_frequent(wanted: Phrase) -> bool:
+    """Tell whether PostgreSQL expects very many entries with a phrase: it reads each of them to know its labels."""
+    if connection.vendor == SQLITE:
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"EXPLAIN (FORMAT JSON) SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery",
+            [_expression([wanted])],
+        )
+        (answer,) = cursor.fetchone()
+    plan = json.loads(answer) if isinstance(answer, str) else answer
+    return bool(plan[0]["Plan"]["Plan Rows"] > FREQUENT)
+
+
+def _newest_sessions(wanted: Phrase, limit: int) -> Found:
+    """Return sessions, newest ones first. Of one that has many entries, the rest is skipped."""
     table, key, match = _names()
     found: set[int] = set()
     before, looked, size = 2**63 - 1, 0, FIRST
@@ -147,6 +172,24 @@ def sessions(wanted: Phrase, limit: int) -> Found:
             before = keys[-1] >> SEQ_BITS << SEQ_BITS
             looked, size = looked + size, min(2 * size, LARGEST)
     return Found(found, is_all=False)
+
+
+def sessions_list(wanted: Phrase) -> RawSQL | None:
+    """Return the sessions with an event that holds a phrase, as a subquery; None: PostgreSQL had better test each.
+
+    The limit tells it, as it may expect more, that the list fits its memory.
+    """
+    table, key, match = _names()
+    found = f"SELECT {key} >> {SEQ_BITS} FROM {table} WHERE {match}"
+    if connection.vendor == SQLITE:
+        return RawSQL(found, [_fresh(wanted)])  # noqa: S611 - names of our own
+    if is_frequent(wanted):
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM ({found} LIMIT {FREQUENT + 1}) AS found", [_fresh(wanted)])
+        if cursor.fetchone()[0] > FREQUENT:
+            return None
+    return RawSQL(f"{found} LIMIT {FREQUENT}", [_fresh(wanted)])  # noqa: S611 - names of our own
 
 
 class Holds(Func):

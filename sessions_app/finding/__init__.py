@@ -1,8 +1,9 @@
 """Queries of the search box, answered by the store: sessions, the hit that each is found by, events of one session.
 
 Lists show the newest sessions first and need one page of them. A term that an index knows few sessions of is answered
-by their keys; any other one is a condition that the list tests on its way from the newest session on. What was written
-since a session was last indexed (see `indexing`) is looked at itself.
+by their keys. Any other one is tested on the list's way from the newest session on, where a sample of the newest tells
+that a page is soon found; else an index lists its sessions at once. What was written since a session was last indexed
+(see `indexing`) is looked at itself.
 """
 
 from sessions_app.finding.events import EVENT_FIELDS, InSession, not_of_events

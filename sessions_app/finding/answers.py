@@ -1,34 +1,50 @@
-"""Answers to a term: the primary keys of its sessions where they are few, else a condition that is tested on each."""
+"""Answers to a term: the primary keys of its sessions where they are few, else what tells them from others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet, Value
 from django.db.models.expressions import RawSQL
+from django.db.models.lookups import In
 from django.db.models.sql.compiler import SQLCompiler
 
 from sessions_app.models import AgentSession
 
-Answer = Q | set[int]
 
-FEW = 10_000
-"""Sessions by whose keys a term is answered; of more, a list finds a page soon enough by itself."""
+@dataclass(frozen=True, slots=True)
+class Many:
+    """Sessions too many to name.
 
-FEW_TO_CHECK = 1_000
-"""The same where each key is looked up again."""
+    Attributes:
+        test: tells on each session whether it is one of them. A list that soon finds a page needs no more.
+        listed: tells it by a list that an index makes at once, for sessions that are far between; None: no index can.
+    """
 
-MANY = 200_000
-"""Sessions by whose keys a term is answered that asks for the others, which may be far between."""
+    test: Q
+    listed: Callable[[], Q] | None = None
 
-SAMPLE = 250
+
+Answer = Many | set[int]
+
+FEW = 1_000
+"""Sessions by whose keys a term is answered."""
+
+FEW_SHARED = 10_000
+"""The same where they are found by their users or apps, and no index lists them."""
+
+SAMPLE = 100
 """Newest sessions that tell whether a condition is common."""
 
 ENTRIES = 3
 """Entries of an index, for each of these, that are read to learn which sessions they are."""
+
+LONG = 200_000
+"""Entries of an index beyond which testing sessions takes no longer than to list them."""
 
 
 def among(pks: Iterable[int]) -> Q:
@@ -42,12 +58,34 @@ def is_common(condition: Q) -> bool:
     return AgentSession.objects.filter(condition, pk__in=newest).count() * 5 >= SAMPLE
 
 
-def keys_or_condition(rows: QuerySet[Any], most: int, tail: Iterable[int] = ()) -> Answer:
+def listed_by(subquery: Any) -> Q:
+    """Return the condition that a session is in a list, which the database makes once.
+
+    The sum keeps SQLite, and the alternative PostgreSQL, from looking all of the listed sessions up, to sort them.
+    """
+    if connection.vendor == "sqlite":
+        return Q(In(F("pk") + Value(0), subquery))
+    return Q(In(F("pk"), subquery)) | Q(Value(False))
+
+
+def listed_or_tested(rows: QuerySet[Any], column: str, test: Q) -> Q:
+    """Return the condition that a column of rows lists a session; the test where they are too many for a list.
+
+    The limit tells PostgreSQL, which may expect more, that a list fits its memory.
+    """
+    if rows.order_by()[: LONG + 1].count() > LONG:
+        return test
+    return listed_by(rows.order_by().values(column)[:LONG])
+
+
+def pointed_at(rows: QuerySet[Any], tail: Iterable[int] = ()) -> Answer:
     """Return the sessions that rows point to, and those of the tail."""
-    pks = list(rows.values_list("session", flat=True)[: most + 1])
-    if len(pks) <= most:
+    pks = list(rows.values_list("session", flat=True)[: FEW + 1])
+    if len(pks) <= FEW:
         return {*pks, *tail}
-    return Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=set(tail))
+    others = Q(pk__in=set(tail))
+    test = Q(Exists(rows.filter(session=OuterRef("pk"))))
+    return Many(test | others, lambda: listed_or_tested(rows, "session", test) | others)
 
 
 class Among(Func):
@@ -64,7 +102,7 @@ class Among(Func):
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         """Write it for SQLite. The plus keeps it from looking each of many sessions up, to sort them all."""
         pk, params = compiler.compile(self.source_expressions[0])
-        plus = "+" if len(self.pks) > FEW_TO_CHECK else ""
+        plus = "+" if len(self.pks) > FEW else ""
         sql = f"({plus}{pk} IN (SELECT value FROM json_each(%s)))"  # noqa: S608 - a column
         return sql, (*params, str(self.pks))
 

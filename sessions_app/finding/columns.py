@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from django.db import connection
 from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
 
 from sessions_app import expiry, realms
-from sessions_app.finding.answers import FEW, Answer, keys_or_condition
+from sessions_app.finding.answers import FEW_SHARED, Answer, Many, pointed_at
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.query import Field, moment, span
 
 
-def with_column(term: Field, most: int) -> Answer:
+def with_column(term: Field) -> Answer:
     """Return the sessions of a term about themselves, without its negation."""
     if term.name == "tag":
-        return keys_or_condition(SessionTag.objects.filter(name=term.value), most)
+        return pointed_at(SessionTag.objects.filter(name=term.value))
     if term.name == "is":
-        return _ARE[term.value]()
-    return _COLUMNS[term.name](term)
+        found = _ARE[term.value]()
+        return Many(found) if isinstance(found, Q) else found
+    return Many(_COLUMNS[term.name](term))
+
+
+def id_begins(text: str) -> Q:
+    """Return the condition that a session's id begins so: a range of an index, where ids are sorted by code points."""
+    if connection.vendor == "sqlite":
+        return Q(session_id__gte=text, session_id__lt=text + chr(sys.maxunicode))
+    return Q(session_id__startswith=text)
 
 
 _COMPARE: dict[str, Any] = {
@@ -58,7 +68,7 @@ def _aged(column: str) -> Callable[[Field], Q]:
 _COLUMNS: dict[str, Callable[[Field], Q]] = {
     "app": lambda term: Q(app_name=term.value),
     "user": lambda term: Q(user_id=term.value),
-    "session": lambda term: Q(session_id__startswith=term.value),
+    "session": lambda term: id_begins(term.value),
     "title": lambda term: Q(title__icontains=term.value) | Q(title="", first_text__icontains=term.value),
     "origin": lambda term: _of_origin(term.value),
     "events": _measured("last_seq"),
@@ -79,20 +89,20 @@ def _of_origin(origin: str) -> Q:
 
 def _running() -> set[int]:
     rows = Run.objects.filter(status__in=Run.ACTIVE)
-    return set(rows.values_list("session_id", flat=True)[:FEW])
+    return set(rows.values_list("session_id", flat=True)[:FEW_SHARED])
 
 
 def _waiting() -> set[int]:
     active = Run.objects.filter(session=OuterRef("session"), status__in=Run.ACTIVE)
     rows = Run.objects.filter(~Exists(active), status=Run.Status.WAITING)
-    return set(rows.values_list("session_id", flat=True)[:FEW])
+    return set(rows.values_list("session_id", flat=True)[:FEW_SHARED])
 
 
 def _of_age(age: expiry.Age) -> Q:
     return Q(pk__in=expiry.aged(AgentSession.objects.all(), age).values("pk"))
 
 
-_ARE: dict[str, Callable[[], Answer]] = {
+_ARE: dict[str, Callable[[], Q | set[int]]] = {
     "pinned": lambda: Q(pinned_at__isnull=False),
     "error": lambda: Q(error_count__gt=0),
     "running": _running,

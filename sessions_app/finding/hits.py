@@ -54,8 +54,8 @@ def _places(wanted: Query, pks: list[int], tail: Tail) -> dict[int, int]:
     fields = [term for term in wanted.fields if not term.negated]
     if called := [term for term in fields if term.name in ids.COLUMNS]:
         return _called(called[-1], pks)
-    if found := [term for term in fields if term.name in traits.NAMES]:
-        return _of_trait(found[-1], pks, tail)
+    if given := [term for term in fields if term.name in traits.NAMES]:
+        return _of_trait(given[-1], pks, tail)
     written = [term for term in wanted.states if _tells_an_event(term)]
     return _of_value(written[-1], pks) if written else {}
 

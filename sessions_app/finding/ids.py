@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import Exists, OuterRef, Q
 
 from sessions_app import event_index
-from sessions_app.finding.answers import ENTRIES, FEW, Answer
+from sessions_app.finding.answers import ENTRIES, FEW, Answer, Many
 from sessions_app.finding.tail import Tail
 from sessions_app.models import Event
 from sessions_app.query import Field
@@ -19,5 +19,5 @@ def with_id(term: Field, tail: Tail) -> Answer:
     column = COLUMNS[term.name]
     found = event_index.sessions(event_index.named(term.name, term.value), ENTRIES * FEW)
     if not found.is_all:
-        return Q(Exists(Event.objects.filter(**{column: term.value}, session=OuterRef("pk"))))
+        return Many(Q(Exists(Event.objects.filter(**{column: term.value}, session=OuterRef("pk")))))
     return found.pks | {event.session_id for event in tail.events if getattr(event, column) == term.value}

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import OuterRef, QuerySet
 
-from sessions_app.finding.answers import FEW, listed
+from sessions_app.finding.answers import FEW_SHARED, listed
 from sessions_app.models import (
     AgentSession,
     AppScope,
@@ -47,23 +47,23 @@ def of_session(session: AgentSession, scope: Scope) -> Any:
     return OWNERS[scope].filter(**{name: getattr(session, name) for name in _IDENTITY[scope]}).values("pk")
 
 
-def sessions_of(scope: Scope, owners: Iterable[int], most: int) -> list[int]:
-    """Return sessions of users or apps, at most one more than so many."""
-    return _sessions_like(OWNERS[scope].model._meta.db_table, scope, owners, most)
+def sessions_of(scope: Scope, owners: Iterable[int]) -> list[int]:
+    """Return the sessions of users or apps, at most one more than `FEW_SHARED`."""
+    return _sessions_like(OWNERS[scope].model._meta.db_table, scope, owners)
 
 
 def sessions_beside(scope: Scope, pks: Iterable[int]) -> list[int]:
-    """Return the sessions that share a user or an app with these ones, at most one more than `FEW`."""
-    return _sessions_like(_SESSIONS, scope, pks, FEW)
+    """Return the sessions that share a user or an app with these ones, at most one more than `FEW_SHARED`."""
+    return _sessions_like(_SESSIONS, scope, pks)
 
 
-def _sessions_like(table: str, scope: Scope, pks: Iterable[int], most: int) -> list[int]:
+def _sessions_like(table: str, scope: Scope, pks: Iterable[int]) -> list[int]:
     same = " AND ".join(f"s.{name} = o.{name}" for name in _IDENTITY[scope])
     keys, given = listed(pks)
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT s.id FROM {table} o CROSS JOIN {_SESSIONS} s WHERE o.id IN ({keys}) AND {same} LIMIT %s",
-            [given, most + 1],
+            [given, FEW_SHARED + 1],
         )
         return [pk for (pk,) in cursor.fetchall()]
 
@@ -86,11 +86,11 @@ _NEXT = {Scope.USER: f"{_NEXT_USER}, {_NEXT_APP}", Scope.APP: f"{_NEXT_APP}, NUL
 
 
 def one_of_each(scope: Scope) -> list[int]:
-    """Return a session of real life for each user or app, at most one more than `FEW`.
+    """Return a session of real life for each user or app, at most one more than `FEW_SHARED`.
 
     By skipping along the index of what names sessions: one or two seeks each, however many sessions they have.
     """
     step = _NEXT[scope].format(table=_SESSIONS)
     with connection.cursor() as cursor:
-        cursor.execute(_ONE_OF_EACH.format(table=_SESSIONS, next=step, most=FEW))
+        cursor.execute(_ONE_OF_EACH.format(table=_SESSIONS, next=step, most=FEW_SHARED))
         return [pk for (pk,) in cursor.fetchall()]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import and_
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from sessions_app.finding import hits, ids, stated, traits
-from sessions_app.finding.answers import FEW, FEW_TO_CHECK, MANY, Answer, among
+from sessions_app.finding.answers import SAMPLE, Answer, Many, among, is_common
 from sessions_app.finding.columns import with_column
 from sessions_app.finding.tail import Tail
 from sessions_app.finding.words import with_word
@@ -26,62 +29,53 @@ class Search:
 
     def narrowed(self, rows: Rows) -> Rows:
         """Return those of the sessions that are asked for. It asks the indexes at once, the rest when it is read."""
-        narrowing = _Narrowing(rows)
-        answers = [(term, _answer(term, self._tail)) for term in self.wanted.terms]
-        for term, answer in answers:
-            if isinstance(answer, set):
-                narrowing.by(term, answer)
-        is_scattered = narrowing.keys is not None and len(narrowing.keys) > FEW_TO_CHECK
-        for term, answer in answers:
-            if isinstance(answer, set):
-                continue
-            if is_scattered and isinstance(term, Word):
-                answer = with_word(term, self._tail, is_scattered=True)
-            narrowing.by(term, answer)
-        return narrowing.rows_left
+        keys: set[int] | None = None
+        many: list[tuple[Term, Many]] = []
+        for term in self.wanted.terms:
+            answer = _answer(term, self._tail)
+            if isinstance(answer, Many):
+                many.append((term, answer))
+            elif not term.negated:
+                keys = answer if keys is None else keys & answer
+            elif answer:
+                rows = rows.exclude(among(answer))
+        if keys is not None:
+            rows = rows.filter(among(keys))
+        return rows.filter(*_conditions(many, keys))
 
     def hits(self, sessions: Sequence[AgentSession]) -> dict[int, hits.Hit]:
         """Return by which event each of the sessions is found, as far as a term is about events."""
         return hits.of(self.wanted, sessions, self._tail)
 
 
-class _Narrowing:
-    """Sessions that answers make fewer and fewer: a query of them, and the keys that they must have."""
+def _conditions(many: list[tuple[Term, Many]], keys: set[int] | None) -> list[Q]:
+    """Return what is tested on each session, or asked of lists where the sessions wanted are far between.
 
-    def __init__(self, rows: Rows) -> None:
-        self.rows = rows
-        self.keys: set[int] | None = None
+    A list is made at once, which takes as long as a few hundred tests for a word, and some ten thousand for others.
+    """
+    tests = [_turned(term, answer.test) for term, answer in many]
+    if all(answer.listed is None for _, answer in many):
+        return tests
+    is_scattered = len(keys) > SAMPLE if keys is not None else not is_common(reduce(and_, tests))
+    if not is_scattered:
+        return tests
+    return [_turned(term, answer.test if answer.listed is None else answer.listed()) for term, answer in many]
 
-    def by(self, term: Term, answer: Answer) -> None:
-        """Leave what a term asks for."""
-        if isinstance(answer, set):
-            self._by_keys(answer, negated=term.negated)
-        else:
-            self.rows = self.rows.filter(~answer if term.negated else answer)
 
-    @property
-    def rows_left(self) -> Rows:
-        """What is left."""
-        return self.rows if self.keys is None else self.rows.filter(among(self.keys))
-
-    def _by_keys(self, keys: set[int], *, negated: bool) -> None:
-        if not negated:
-            self.keys = keys if self.keys is None else self.keys & keys
-        elif keys:
-            self.rows = self.rows.exclude(among(keys))
+def _turned(term: Term, condition: Q) -> Q:
+    return ~condition if term.negated else condition
 
 
 def _answer(term: Term, tail: Tail) -> Answer:
     """Return the sessions of a term, without its negation."""
-    most = MANY if term.negated else FEW
     if isinstance(term, Word):
         return with_word(term, tail)
     if isinstance(term, StateTerm):
-        return stated.with_state(term, tail, most)
+        return stated.with_state(term, tail)
     if term.name == "key":
-        return stated.with_state(stated.written(term.value), tail, most)
+        return stated.with_state(replace(stated.written(term.value), negated=term.negated), tail)
     if term.name in traits.NAMES:
-        return traits.with_trait(term, tail, most)
+        return traits.with_trait(term, tail)
     if term.name in ids.COLUMNS:
         return ids.with_id(term, tail)
-    return with_column(term, most)
+    return with_column(term)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sessions_app import state
@@ -9,12 +11,12 @@ from sessions_app.comparing import compared, is_told_by_marks, marked
 from sessions_app.finding.answers import (
     ENTRIES,
     FEW,
-    FEW_TO_CHECK,
-    MANY,
+    FEW_SHARED,
     Answer,
+    Many,
     among,
-    is_common,
     list_of,
+    listed_or_tested,
 )
 from sessions_app.finding.owners import (
     STATE_ROWS,
@@ -37,23 +39,30 @@ def written(name: str) -> StateTerm:
     return StateTerm(scope, key, when=When.EVER)
 
 
-def with_state(term: StateTerm, tail: Tail, most: int) -> Answer:
+def with_state(term: StateTerm, tail: Tail) -> Answer:
     """Return the sessions whose state is or was as the term says, without its negation.
 
     Missing and never are what is not, now or ever.
     """
     if term.when is When.MISSING:
-        return _without(term, ~_is_now(term))
-    if term.when is When.EVER:
-        return _was_ever(term, tail, most)
+        return Many(_without(term, ~_is_now(term)))
     if term.when is When.NOW:
-        return _keys_now(term, tail)
-    if not term.op:
-        return _without(
-            term, ~_is_now(term) & ~_is_in_ledger(term)
-        )  # what is there spares a look at the ledger
-    was = _was_ever(term, tail, MANY)
-    return ~(was if isinstance(was, Q) else among(was))
+        return _being(term, tail)
+    if term.op or term.path:
+        return _ever(term, tail) if term.when is When.EVER else _not(_ever(term, tail))
+    if term.when is When.EVER and not term.negated:
+        return _ever(term, tail)
+    # What is there spares a look at the ledger.
+    never = _without(term, ~_is_now(term) & ~_is_in_ledger(term))
+    return Many(never if term.when is When.NEVER else ~never)
+
+
+def _not(answer: Answer) -> Many:
+    """Return the other sessions."""
+    if isinstance(answer, set):
+        return Many(~among(answer))
+    listed = answer.listed
+    return Many(~answer.test, None if listed is None else lambda: ~listed())
 
 
 def _is_now(term: StateTerm) -> Q:
@@ -69,26 +78,44 @@ def _without(term: StateTerm, condition: Q) -> Q:
     if term.scope is Scope.SESSION:
         return condition
     each = one_of_each(term.scope)
-    if len(each) > FEW:
+    if len(each) > FEW_SHARED:
         return condition
     lacking = AgentSession.objects.filter(condition, pk__in=list_of(each)).values_list("pk", flat=True)
     found = sessions_beside(term.scope, list(lacking))
-    return among(found) | ~Q(realm="") & condition if len(found) <= FEW else condition
+    return among(found) | ~Q(realm="") & condition if len(found) <= FEW_SHARED else condition
 
 
-def _keys_now(term: StateTerm, tail: Tail) -> Answer:
-    """Answer by keys where the index of values knows few owners that ever had such a value."""
-    had = _owners_ever(term, tail, FEW_TO_CHECK)
+def _being(term: StateTerm, tail: Tail) -> Answer:
+    """Return the sessions that read such a value now: among those that ever did, where an index knows them."""
+    is_now = _is_now(term)
+    had = _owners_ever(term, tail)
     if had is None:
-        return _is_now(term)
+        return Many(is_now, _by_values(term, tail, is_now))
     rows = STATE_ROWS[term.scope].filter(key_id=state.key_id(term.key), owner__in=list_of(had))
-    owners = set(rows.filter(compared("value", term)).values_list("owner", flat=True))
-    return _reading(term.scope, owners, FEW)
+    return _reading(term.scope, set(rows.filter(compared("value", term)).values_list("owner", flat=True)))
 
 
-def _was_ever(term: StateTerm, tail: Tail, most: int) -> Answer:
-    had = _owners_ever(term, tail, most)
-    return _is_in_ledger(term) if had is None else _reading(term.scope, had, most)
+def _ever(term: StateTerm, tail: Tail) -> Answer:
+    """Return the sessions that ever read such a value."""
+    is_in_ledger = _is_in_ledger(term)
+    had = _owners_ever(term, tail)
+    if had is None:
+        is_told = is_told_by_marks(term)
+        return Many(is_in_ledger, _by_values(term, tail, Q() if is_told else is_in_ledger))
+    return _reading(term.scope, had)
+
+
+def _by_values(term: StateTerm, tail: Tail, besides: Q) -> Callable[[], Q] | None:
+    """Return what lists sessions by the values that their own keys had; None where the index cannot tell."""
+    if term.scope is not Scope.SESSION or not tail.has_all:
+        return None
+    rows = _values(term)
+
+    def listed() -> Q:
+        found = listed_or_tested(rows, "owner_id", besides or _is_in_ledger(term))
+        return (found | Q(pk__in=tail.owners(term))) & besides
+
+    return listed
 
 
 def _is_in_ledger(term: StateTerm) -> Q:
@@ -105,38 +132,34 @@ def _written_values(term: StateTerm) -> QuerySet[StateChange]:
     return rows.filter(compared("value", term), removed=False) if term.op or term.path else rows
 
 
-def _owners_ever(term: StateTerm, tail: Tail, most: int) -> set[int] | None:
+def _values(term: StateTerm) -> QuerySet[StateValue]:
+    """Return the values that owners ever had and that may be as a term says."""
+    return StateValue.objects.filter(marked(term), scope=term.scope, key_id=state.key_id(term.key))
+
+
+def _owners_ever(term: StateTerm, tail: Tail) -> set[int] | None:
     """Return the owners whose key ever had such a value, by the index of values; None: it cannot tell, or of too many.
 
     For what is now, that they may have had it is enough.
     """
-    marks = marked(term)
     if not tail.has_all:
         return None
-    rows = StateValue.objects.filter(marks, scope=term.scope, key_id=state.key_id(term.key))
-    owners = _at_most(rows, FEW)
-    if owners is None and most > FEW and not is_common(~_is_in_ledger(term)):
-        owners = _at_most(rows, most)
-    if owners is None or len(owners) > most:
+    most = FEW if term.scope is Scope.SESSION else FEW_SHARED
+    found = list(_values(term).values_list("owner_id", flat=True)[: ENTRIES * most + 1])
+    owners = set(found)
+    if len(found) > ENTRIES * most or len(owners) > most:
         return None
     if term.when is not When.NOW and not is_told_by_marks(term):
-        if len(owners) > FEW_TO_CHECK:
-            return None
         changes = _written_values(term).filter(owner_id__in=list_of(owners))
         owners = set(changes.values_list("owner_id", flat=True))
     return owners | tail.owners(term)
 
 
-def _at_most(rows: QuerySet[StateValue], most: int) -> set[int] | None:
-    found = list(rows.values_list("owner_id", flat=True)[: ENTRIES * most + 1])
-    return set(found) if len(found) <= ENTRIES * most else None
-
-
-def _reading(scope: Scope, owners: set[int], most: int) -> Answer:
+def _reading(scope: Scope, owners: set[int]) -> Answer:
     """Return the sessions that read the state of these owners."""
     if scope is Scope.SESSION or not owners:
         return owners
-    found = sessions_of(scope, owners, most)
-    if len(found) <= most:
+    found = sessions_of(scope, owners)
+    if len(found) <= FEW_SHARED:
         return set(found)
-    return Q(Exists(of_the_row(scope).filter(pk__in=list_of(owners))))
+    return Many(Q(Exists(of_the_row(scope).filter(pk__in=list_of(owners)))))

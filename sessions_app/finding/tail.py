@@ -8,7 +8,7 @@ from functools import cached_property
 
 from sessions_app import event_text, search, state, unindexed
 from sessions_app.comparing import compared
-from sessions_app.finding.answers import FEW
+from sessions_app.finding.answers import FEW_SHARED
 from sessions_app.models import AgentSession, Event, StateChange
 from sessions_app.query import StateTerm
 
@@ -78,7 +78,7 @@ class Tail:
             key_id=state.key_id(term.key),
             removed=False,
         )
-        return set(rows.filter(compared("value", term)).values_list("owner_id", flat=True)[:FEW])
+        return set(rows.filter(compared("value", term)).values_list("owner_id", flat=True)[:FEW_SHARED])
 
     def _tokens(self, event: Event) -> list[str]:
         place = (event.session_id, event.seq)

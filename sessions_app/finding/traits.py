@@ -7,7 +7,7 @@ from collections.abc import Callable
 from django.db.models import QuerySet
 
 from sessions_app import event_text
-from sessions_app.finding.answers import Answer, keys_or_condition
+from sessions_app.finding.answers import Answer, pointed_at
 from sessions_app.finding.tail import Tail
 from sessions_app.models import SessionTrait
 from sessions_app.query import Field
@@ -27,7 +27,7 @@ def trait(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Tra
     return rows.filter(value=short), lambda found: found == (term.name, short)
 
 
-def with_trait(term: Field, tail: Tail, most: int) -> Answer:
+def with_trait(term: Field, tail: Tail) -> Answer:
     """Return the sessions that have a trait."""
     rows, matches = trait(term)
-    return keys_or_condition(rows, most, {event.session_id for event in tail.with_trait(matches)})
+    return pointed_at(rows, {event.session_id for event in tail.with_trait(matches)})

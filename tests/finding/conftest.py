@@ -7,18 +7,26 @@ from collections.abc import Callable
 import pytest
 
 from sessions_app import finding, indexing
+from sessions_app.finding import answers, sessions, stated, words
 from sessions_app.models import AgentSession, Event
 from sessions_app.query import parse
 
 Find = Callable[[str], list[str]]
 
 
-@pytest.fixture(params=["not indexed yet", "indexed"])
-def find(request: pytest.FixtureRequest, db: None) -> Find:
-    """Return the ids of the sessions of real life that a query asks for, sorted."""
+@pytest.fixture(params=["not indexed yet", "indexed", "common", "far between"])
+def find(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPatch) -> Find:
+    """Return the ids of the sessions of real life that a query asks for, sorted.
+
+    Where there are too many to name, they are tested one by one or listed by an index: it comes to the same.
+    """
+    if request.param in ("common", "far between"):
+        for module in (answers, stated, words):
+            monkeypatch.setattr(module, "FEW", 0)
+        monkeypatch.setattr(sessions, "is_common", lambda _: request.param == "common")
 
     def found(text: str) -> list[str]:
-        if request.param == "indexed":
+        if request.param != "not indexed yet":
             indexing.index_all()
         rows = finding.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
         return sorted(rows.values_list("session_id", flat=True))
