@@ -100,14 +100,10 @@ def logo(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def file(request: HttpRequest, name: str) -> HttpResponse:
-    """Return a file of the front end.
-
-    Raises:
-        NotFound: it has no such file.
-    """
+    """Return a file of the front end. What it asks for in vain is refused in the type that it asked for."""
     path = _files().get(name)
     if path is None:
-        raise NotFound(f"ADK's front end has no file {name!r}.", hint="It begins at /dev-ui/.")
+        return HttpResponse(status=404, content_type=_type_of(Path(name)))
     response = HttpResponse(path.read_bytes(), content_type=_type_of(path))
     fixed = "public, max-age=31536000, immutable" if HASHED.search(name) else "no-cache"
     response.headers["Cache-Control"] = fixed
