@@ -13,6 +13,7 @@ from google.adk.apps.app import App
 from google.adk.cli.dev_server import DevServer
 from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 from google.adk.cli.utils.base_agent_loader import _AgentLoadError
+from google.adk.flows.llm_flows.prompt import _instructions_utils
 from google.adk.runners import Runner
 from google.adk.tools.base_tool import BaseTool
 from google.adk.workflow import BaseNode
@@ -20,6 +21,7 @@ from google.genai import types
 from typing_extensions import override
 
 __all__ = [
+    "TEMPLATE_KEY",
     "AgentLoadError",
     "ManagedServer",
     "Node",
@@ -31,6 +33,9 @@ __all__ = [
 ]
 
 AgentLoadError = _AgentLoadError
+TEMPLATE_KEY = _instructions_utils._TEMPLATE_VAR_PATTERN
+"""What stands for a key of the state or an artifact in an instruction."""
+
 Node = BaseNode
 
 RunnerFactory = Callable[[App, str], Runner]

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from devui.runtime import run_config
 from devui.runtime.host import RuntimeHost
+from devui.runtime.seen import Moment, seen
 from sessions_app import db
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
 from sessions_app.runs import rows
@@ -104,6 +105,10 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     async def cancel_eval_run(eval_run_id: str) -> dict[str, str]:
         host.evals.cancel(eval_run_id)
         return {"eval_run_id": eval_run_id}
+
+    @router.post("/seen")
+    async def what_the_model_sees(body: Moment) -> dict[str, Any]:
+        return await seen(await host.ready_runner(body.realm), body)
 
     @router.post("/drain", status_code=202)
     async def drain() -> dict[str, Any]:

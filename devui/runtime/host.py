@@ -208,6 +208,19 @@ class RuntimeHost:
             credential_service=self.server.credential_service,
         )
 
+    async def ready_runner(self, realm: str) -> ManagedRunner:
+        """Return the app's runner for a realm.
+
+        Raises:
+            RuntimeUnavailable: the agent could not be loaded.
+        """
+        if self.failure is not None:
+            raise RuntimeUnavailable(
+                f"Agent {self.config.app_name!r} could not be loaded: {self.error['message']}",
+                hint="The agent's page shows where it failed.",
+            )
+        return await self._runner_of(realm)
+
     async def _runner_of(self, realm: str) -> ManagedRunner:
         """Return the app's runner; for a fork with a realm of its own, one whose services see that realm alone."""
         runner = cast(ManagedRunner, await self.server.get_runner_async(self.config.app_name))

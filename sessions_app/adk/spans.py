@@ -10,7 +10,7 @@ import json
 from collections import OrderedDict
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -25,6 +25,8 @@ from sessions_app.redact import redact
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.rows import SpanRecord, save_spans
 
+T = TypeVar("T")
+
 TIED_MOST = 20_000
 TEXT_MOST = 4_000
 """Longest text of an attribute, in characters."""
@@ -33,6 +35,9 @@ ELSEWHERE = ("gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response")
 """Attributes that are kept as model calls, each content once."""
 
 EVENT_ID = "gcp.vertex.agent.event_id"
+
+_OF_A_RUN = ("invocation", "invoke_")
+"""How spans are called that begin before the recorder hears of their invocation."""
 
 _KINDS = {
     "invocation": Row.Kind.INVOCATION,
@@ -46,6 +51,8 @@ _KINDS = {
 }
 
 _tied: OrderedDict[int, tuple[SessionKey, str]] = OrderedDict()
+_untied: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
+"""Spans under way that belong to nothing yet: name, and the id of the span above."""
 
 
 def tie(key: SessionKey, invocation_id: str) -> str:
@@ -53,14 +60,19 @@ def tie(key: SessionKey, invocation_id: str) -> str:
     span = trace.get_current_span().get_span_context()
     if not span.is_valid:
         return ""
-    _keep(span.span_id, (key, invocation_id))
+    _keep(_tied, span.span_id, (key, invocation_id))
+    above = _untied.pop(span.span_id, ("", None))[1]
+    while above is not None and (found := _untied.get(above)) and found[0].startswith(_OF_A_RUN):
+        _keep(_tied, above, (key, invocation_id))
+        del _untied[above]
+        above = found[1]
     return format(span.trace_id, "032x")
 
 
-def _keep(span_id: int, owner: tuple[SessionKey, str]) -> None:
-    _tied[span_id] = owner
-    while len(_tied) > TIED_MOST:
-        _tied.popitem(last=False)
+def _keep(spans: OrderedDict[int, T], span_id: int, found: T) -> None:
+    spans[span_id] = found
+    while len(spans) > TIED_MOST:
+        spans.popitem(last=False)
 
 
 class SpanKeeper(SpanProcessor):
@@ -80,12 +92,16 @@ class SpanKeeper(SpanProcessor):
     @override
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Let a span belong to what the one above it belongs to."""
-        if span.parent is not None and (owner := _tied.get(span.parent.span_id)) is not None:
-            _keep(span.context.span_id, owner)
+        above = span.parent.span_id if span.parent is not None else None
+        if above is not None and (owner := _tied.get(above)) is not None:
+            _keep(_tied, span.context.span_id, owner)
+        elif not self._is_shut:
+            _keep(_untied, span.context.span_id, (span.name, above))
 
     @override
     def on_end(self, span: ReadableSpan) -> None:
         """Send a span that has ended to the outbox."""
+        _untied.pop(span.context.span_id, None)
         owner = None if self._is_shut else _tied.pop(span.context.span_id, None)
         if owner is not None:
             outbox().put(partial(_unit, owner, span))

@@ -48,6 +48,7 @@ TABS = (
     ("actions", "Actions"),
     ("details", "Details"),
     ("raw", "Raw JSON"),
+    ("seen", "Model sees"),
     ("llm", "LLM"),
     ("trace", "Trace"),
 )

@@ -1,0 +1,59 @@
+"""The moment at which a model looks at a session: before an event that a model wrote, after any other one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app import history
+from sessions_app.models import AgentSession, Event, Kind
+
+BY_MODEL = (Kind.AGENT, Kind.TOOL_CALL, Kind.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What the agent's process is asked.
+
+    Attributes:
+        upto: the last event that the model sees; None: it sees none.
+        is_before: the model that is meant wrote the event itself.
+        agent: the agent whose model it is; empty: the root agent.
+    """
+
+    event: Event
+    upto: Event | None
+    is_before: bool
+    agent: str
+    state: dict[str, Any]
+
+    def question(self, session: AgentSession, ask: bool) -> dict[str, Any]:
+        """Return the body of `POST /devui/seen`."""
+        return {
+            "realm": session.realm,
+            "user_id": session.user_id,
+            "session_id": session.session_id,
+            "event_id": self.upto.event_id if self.upto else "",
+            "invocation_id": self.event.invocation_id,
+            "branch": self.event.branch,
+            "state": self.state,
+            "agent": self.agent,
+            "ask": ask,
+        }
+
+
+def moment_of(session: AgentSession, event: Event) -> Moment:
+    """Return the moment of an event: the state then, and whose model looks."""
+    is_before = event.author != "user" and event.kind in BY_MODEL
+    upto: Event | None = event
+    if is_before:
+        upto = Event.objects.filter(session=session, seq=event.seq - 1).first()
+    then = history.state_at(session, upto) if upto else history.state_at_start(session)
+    return Moment(event, upto, is_before, _agent_at(session, event), then.merged())
+
+
+def _agent_at(session: AgentSession, event: Event) -> str:
+    if event.author != "user":
+        return event.author
+    rows = Event.objects.filter(session=session, invocation_id=event.invocation_id, seq__gt=event.seq)
+    return rows.exclude(author="user").order_by("seq").values_list("author", flat=True).first() or ""

@@ -1,0 +1,70 @@
+"""What a model would be shown at an event, as the agent's process makes it with ADK's own code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from devui.http import wants_partial
+from sessions_app import db
+from sessions_app.errors import DevUIError
+from sessions_app.found import find_event, find_session
+from sessions_app.models import AgentSession
+from sessions_app.runs.client import provider
+from sessions_app.traces.calls import names_of
+from sessions_app.traces.contents import content
+from sessions_app.traces.moment import Moment, moment_of
+
+PAGE = "devui/traces/seen.html"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+    """Show what the model sees at an event. A POST also asks instruction providers and toolsets: the agent's code.
+
+    Raises:
+        SessionMissing: no such session.
+        EventMissing: no such event.
+    """
+    session, moment = await db.read(_look, pk, seq)
+    context: dict[str, Any] = {
+        "session": session,
+        "name": session.title or session.first_text or session.session_id,
+        "event": moment.event,
+        "moment": moment,
+    }
+    try:
+        client = await provider().client(session.app_name)
+        told = await client.call("POST", "/devui/seen", moment.question(session, request.method == "POST"))
+        context |= _shown(told)
+    except DevUIError as error:
+        context["problem"] = error
+    part = "#body" if wants_partial(request, "seen") else ""
+    return render(request, PAGE + part, context)
+
+
+def _look(pk: int, seq: int) -> tuple[AgentSession, Moment]:
+    session = find_session(pk)
+    return session, moment_of(session, find_event(session, seq=seq))
+
+
+def _shown(told: dict[str, Any]) -> dict[str, Any]:
+    first = told["count"] - len(told["contents"]) + 1
+    unasked = [one for one in told["instructions"] if one.get("provider") and not one["asked"]]
+    closed = [tool for tool in told["tools"] if tool.get("toolset") and not tool["asked"]]
+    return {
+        "told": told,
+        "contents": [content(place, one, "") for place, one in enumerate(told["contents"], start=first)],
+        "hidden": first - 1,
+        "tools": list(zip(names_of(told["tools"]), told["tools"], strict=True)),
+        "can_ask": bool(unasked or closed),
+        "missing": [
+            piece["key"]
+            for one in told["instructions"]
+            for piece in one["pieces"]
+            if piece.get("missing") and not piece["optional"]
+        ],
+    }

@@ -1,0 +1,211 @@
+"""What the model sees at an event, as ADK's own code makes it of the events and the state up to there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.apps import App
+from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
+from google.adk.runners import Runner
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from devui.runtime import _adk
+from devui.runtime.seen import Moment, seen
+from sessions_app import db
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.models import AgentSession, Event
+from sessions_app.runs import client as runs_client
+from sessions_app.traces.moment import moment_of
+from tests.fakes import ScriptedModel, call
+from tests.pages.page import parse
+from tests.sessions.build import APP, USER
+
+pytestmark = pytest.mark.anywhere
+
+
+def remember(city: str, tool_context: ToolContext) -> str:
+    """Remember a city."""
+    tool_context.state["city"] = city
+    return "done"
+
+
+async def see(runner: Runner, seq: int, *, ask: bool = False, **changed: Any) -> dict[str, Any]:
+    """Ask what the model sees at an event, as the page asks."""
+
+    def question() -> dict[str, Any]:
+        session = AgentSession.objects.get()
+        return moment_of(session, Event.objects.get(session=session, seq=seq)).question(session, ask)
+
+    return await seen(runner, Moment(**{**await db.read(question), **changed}))
+
+
+@pytest.fixture
+async def talk(ours) -> AsyncIterator[Any]:
+    """Let an agent answer some messages, and return its runner."""
+    runners: list[Runner] = []
+
+    async def talk(agent: LlmAgent, *messages: str) -> Runner:
+        runner = Runner(
+            app=App(name=APP, root_agent=agent),
+            session_service=ours,
+            artifact_service=InMemoryArtifactService(),
+            auto_create_session=True,
+        )
+        runners.append(runner)
+        for text in messages:
+            message = types.Content(role="user", parts=[types.Part(text=text)])
+            async for _ in runner.run_async(user_id=USER, session_id="s1", new_message=message):
+                pass
+        return runner
+
+    yield talk
+    for runner in runners:
+        await runner.close()
+
+
+def texts(told: dict[str, Any]) -> list[str]:
+    return [part.get("text") or "(call)" for content in told["contents"] for part in content["parts"]]
+
+
+def filled(told: dict[str, Any]) -> list[tuple[str, str, bool]]:
+    pieces = told["instructions"][0]["pieces"]
+    return [(piece["key"], piece["value"], piece["missing"]) for piece in pieces if "key" in piece]
+
+
+async def test_the_instruction_is_filled_with_the_state_of_the_moment(talk):
+    model = ScriptedModel.saying(call("remember", city="Rome"), "done", "again")
+    agent = LlmAgent(
+        name="ann", model=model, tools=[remember], instruction="In {city?}, {user:tier?} {json: 1}"
+    )
+    runner = await talk(agent, "one", "two")
+    assert filled(await see(runner, 2)) == [("city", "", True), ("user:tier", "", True)]
+    assert filled(await see(runner, 4)) == [("city", "Rome", False), ("user:tier", "", True)]
+
+
+async def test_a_key_that_is_missing_is_marked_and_stops_nothing(talk):
+    runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
+    runner.agent.instruction = "Say {nothing} of {artifact.plan.txt}"
+    told = await see(runner, 2)
+    assert filled(told) == [("nothing", "", True), ("artifact.plan.txt", "", True)]
+    assert texts(told) == ["one"]
+
+
+async def test_an_artifact_is_read_into_the_instruction(talk):
+    runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
+    await runner.artifact_service.save_artifact(
+        app_name=APP, user_id=USER, session_id="s1", filename="plan.txt", artifact=types.Part(text="go on")
+    )
+    runner.agent.instruction = "By {artifact.plan.txt}"
+    assert filled(await see(runner, 2)) == [("artifact.plan.txt", "go on", False)]
+
+
+async def test_a_model_sees_what_came_before_its_event_and_after_any_other(talk):
+    model = ScriptedModel.saying(call("remember", city="Rome"), "done")
+    runner = await talk(LlmAgent(name="ann", model=model, tools=[remember]), "one")
+    assert texts(await see(runner, 1)) == ["one"]
+    assert texts(await see(runner, 2)) == ["one"]
+    assert texts(await see(runner, 3)) == ["one", "(call)", "(call)"]
+    assert texts(await see(runner, 4)) == ["one", "(call)", "(call)"]
+
+
+async def test_what_was_rewound_is_not_seen(talk, ours):
+    runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("a", "b", "c")), "one", "two")
+    second = await db.read(lambda: Event.objects.get(seq=3).invocation_id)
+    await runner.rewind_async(user_id=USER, session_id="s1", rewind_before_invocation_id=second)
+    message = types.Content(role="user", parts=[types.Part(text="three")])
+    async for _ in runner.run_async(user_id=USER, session_id="s1", new_message=message):
+        pass
+    last = await db.read(lambda: AgentSession.objects.get().last_seq)
+    assert texts(await see(runner, last)) == ["one", "a", "three"]
+
+
+async def test_a_provider_is_asked_only_when_somebody_wants_it(talk):
+    asked: list[str] = []
+
+    def provide(context: Any) -> str:
+        asked.append(context.agent_name)
+        return f"The city is {context.state.get('city')}"
+
+    agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction=provide)
+    runner = await talk(agent, "one")
+    asked.clear()
+    told = (await see(runner, 2))["instructions"][0]
+    assert (told["provider"], told["asked"], told["pieces"], asked) == ("provide", False, [], [])
+    told = (await see(runner, 2, ask=True))["instructions"][0]
+    assert (told["pieces"], asked) == ([{"text": "The city is None"}], ["ann"])
+
+
+async def test_a_provider_that_raises_is_told_and_the_rest_is_shown(talk):
+    runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
+
+    def provide(context: Any) -> str:
+        raise RuntimeError("no template")
+
+    runner.agent.instruction = provide
+    told = await see(runner, 2, ask=True)
+    assert told["instructions"][0]["error"] == "RuntimeError: no template"
+    assert texts(told) == ["one"]
+
+
+async def test_tools_are_declared_as_the_model_is_told_and_toolsets_asked_on_request(talk):
+    class Set(BaseToolset):
+        async def get_tools(self, readonly_context: Any = None) -> list[Any]:
+            return [FunctionTool(remember)]
+
+    runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
+    runner.agent.tools = [remember, Set()]
+    first, second = (await see(runner, 2))["tools"]
+    assert (first["name"], first["description"]) == ("remember", "Remember a city.")
+    assert second == {"name": "Set", "toolset": True, "asked": False}
+    assert [tool["name"] for tool in (await see(runner, 2, ask=True))["tools"]] == ["remember", "remember"]
+
+
+async def test_what_is_not_there_is_refused(talk):
+    runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
+    with pytest.raises(NotFound, match="no event 'gone'"):
+        await see(runner, 2, event_id="gone")
+    with pytest.raises(NotFound, match="No session 'gone'"):
+        await see(runner, 2, session_id="gone")
+    with pytest.raises(BadInput, match="bob asks no model"):
+        await see(runner, 2, agent="bob")
+
+
+def test_adks_pattern_finds_the_keys_of_an_instruction():
+    found = [match.group() for match in _adk.TEMPLATE_KEY.finditer("a {b} {c?} {artifact.d}")]
+    assert found == ["{b}", "{c?}", "{artifact.d}"]
+
+
+async def test_the_page_shows_it_and_says_what_is_missing(talk, monkeypatch):
+    runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
+    runner.agent.instruction = "Say {nothing} of <b>"
+
+    class Client:
+        async def call(self, method: str, path: str, body: dict[str, Any]) -> Any:
+            assert (method, path) == ("POST", "/devui/seen")
+            return await seen(runner, Moment(**body))
+
+    class Provider:
+        async def client(self, app_name: str) -> Client:
+            return Client()
+
+    monkeypatch.setattr(runs_client, "_provider", Provider())
+    pk = await db.read(lambda: AgentSession.objects.get().pk)
+    response = await AsyncClient().get(f"/sessions/id/{pk}/events/2/seen/")
+    found = parse(response.content.decode()).one("div", "model-seen")
+    assert found.one("mark", "is-missing").text == "{nothing}"
+    assert "1 key is missing" in found.one("p", "seen-missing").text
+    assert "Say {nothing} of <b>" in found.text
+
+
+async def test_the_page_says_so_when_no_process_can_tell(talk):
+    await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
+    pk = await db.read(lambda: AgentSession.objects.get().pk)
+    response = await AsyncClient().get(f"/sessions/id/{pk}/events/2/seen/")
+    assert "This process runs no agents." in response.content.decode()
