@@ -632,7 +632,11 @@ class Artifact(models.Model):
                 name="artifact_version",
             ),
         ]
-        indexes = [models.Index(fields=["sha256"], name="artifact_content")]
+        indexes = [
+            models.Index(fields=["sha256"], name="artifact_content"),
+            models.Index(fields=["realm", "-created_at", "-id"], name="artifact_newest"),
+            models.Index(fields=["realm", "app_name", "-created_at", "-id"], name="artifact_newest_of_app"),
+        ]
 
 
 class MemoryEntry(models.Model):
@@ -668,6 +672,14 @@ class MemoryEntry(models.Model):
                 fields=["realm", "app_name", "user_id"],
                 name="memory_removed",
                 condition=models.Q(removed=True),
+            ),
+            models.Index(
+                fields=["realm", "-timestamp", "-id"], name="memory_newest", condition=models.Q(removed=False)
+            ),
+            models.Index(
+                fields=["realm", "app_name", "user_id", "-timestamp", "-id"],
+                name="memory_newest_of_user",
+                condition=models.Q(removed=False),
             ),
         ]
 
