@@ -1,0 +1,125 @@
+"""The console in a browser: options, files, earlier messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sessions_app import agent_cards
+from sessions_app.models import Run
+from sessions_app.runs import client
+from tests.browser import OpenWindow
+from tests.console.test_messages import PNG, SCHEMA, Judge
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
+
+
+@pytest.fixture
+def runtime() -> Iterator[Judge]:
+    found = Judge()
+    client.register(found)
+    yield found
+    client.register(None)
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str, store: None, runtime: Judge) -> Page:
+    """A session's page, live."""
+    agent_cards.write_ready("weather", "v1", {"name": "weather", "run_config": SCHEMA})
+    told = Story("s1")
+    opened = open_window(server, permissions=["clipboard-read", "clipboard-write"]).new_page()
+    opened.goto(f"/sessions/id/{told.pk}/")
+    expect(opened.locator("[data-live=live]")).to_be_visible()
+    return opened
+
+
+def send(page: Page, text: str) -> None:
+    page.locator("#message").fill(text)
+    page.locator("#message").press("Enter")
+
+
+def asked() -> dict:
+    """Return what the newest run is asked."""
+    return json.loads(Run.objects.latest("created_at").request)
+
+
+def test_options_are_told_where_wrong_sent_and_remembered_but_never_unseen(page: Page, runtime: Judge):
+    page.get_by_role("button", name="Options").click()
+    page.locator("#console-options summary").click()
+    limit = page.get_by_label("max_llm_calls")
+    limit.fill("many")
+    page.locator("#state-delta").fill('{"city": "Rome"}')
+    expect(page.locator("[data-console-more]")).to_contain_text("2 set")
+    send(page, "Weather?")
+    expect(page.locator("#console-problems")).to_contain_text("max_llm_calls: This is no whole number.")
+    expect(limit).to_have_attribute("aria-invalid", "true")
+    expect(limit).to_be_focused()
+    expect(page.locator("#message")).to_have_value("Weather?")
+
+    limit.fill("3")
+    page.locator("#message").press("Enter")
+    expect(page.locator("#message")).to_have_value("")
+    expect(page.locator("#console-options")).to_be_hidden()
+    assert (asked()["run_config"], asked()["state_delta"]) == ({"max_llm_calls": 3}, {"city": "Rome"})
+
+    page.reload()
+    expect(page.locator("[data-console-more]")).to_contain_text("1 set")
+    expect(page.locator("[name='config.max_llm_calls']")).to_have_value("3")
+
+
+def test_files_are_shown_before_they_go_and_can_be_taken_back(page: Page, tmp_path: Path):
+    (tmp_path / "a.txt").write_text("Hello there")
+    (tmp_path / "b.bin").write_bytes(PNG)
+    page.locator("input[type=file]").set_input_files([tmp_path / "a.txt", tmp_path / "b.bin"])
+    files = page.locator("#console-files")
+    expect(files).to_contain_text("Hello there")
+    expect(files).to_contain_text("2 of 16 files")
+    page.get_by_role("button", name="Remove a.txt").click()
+    expect(files).not_to_contain_text("a.txt")
+    page.locator("#message").press("Enter")
+    expect(files).to_be_hidden()
+    [part] = asked()["new_message"]["parts"]
+    assert (part["inlineData"]["displayName"], part["inlineData"]["mimeType"]) == ("b.bin", "image/png")
+
+
+def test_too_much_is_said_before_it_is_sent(page: Page, tmp_path: Path):
+    names = [tmp_path / f"{number}.txt" for number in range(17)]
+    for name in names:
+        name.write_text("x")
+    page.locator("input[type=file]").set_input_files(names)
+    expect(page.locator(".toast")).to_contain_text("17 files are too many")
+    expect(page.locator("#console-files")).to_be_hidden()
+
+
+def test_earlier_messages_come_back_and_what_was_being_written_is_kept(page: Page):
+    for text in ("first", "second"):
+        send(page, text)
+        expect(page.locator("#message")).to_have_value("")
+    message = page.locator("#message")
+    message.fill("third")
+    for key, text in (
+        ("ArrowUp", "second"),
+        ("ArrowUp", "first"),
+        ("ArrowUp", "first"),
+        ("ArrowDown", "second"),
+        ("ArrowDown", "third"),
+    ):
+        message.press(key)
+        expect(message).to_have_value(text)
+
+
+def test_the_call_is_copied(page: Page):
+    page.locator("#message").fill("It's $5 `now`")
+    page.get_by_role("button", name="Options").click()
+    page.get_by_role("button", name="Copy as curl").click()
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('curl')")
+    told = page.evaluate("navigator.clipboard.readText()")
+    assert "/run_sse" in told
+    assert "It'\\''s $5 `now`" in told
+    page.get_by_role("button", name="Copy as Python").click()
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('import httpx')")

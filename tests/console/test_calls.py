@@ -1,0 +1,97 @@
+"""A call for other programs says what the console would send."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessions_app.models import AgentSession
+from sessions_app.runs.calls import Call
+from sessions_app.runs.compose import Draft
+
+SESSION = AgentSession(pk=7, app_name="weather", user_id="ann", session_id="it's $HOME `x`")
+BASE = "http://127.0.0.1:8000/"
+
+
+def test_adks_own_path_is_taken_where_it_can_say_everything():
+    draft = Draft(text="hi", streaming=True, values={"state_delta": {"a": 1}})
+    call = Call.of(SESSION, draft, [], BASE)
+    assert call.url == f"{BASE}run_sse"
+    assert call.body == {
+        "appName": "weather",
+        "userId": "ann",
+        "sessionId": "it's $HOME `x`",
+        "streaming": True,
+        "newMessage": {"role": "user", "parts": [{"text": "hi"}]},
+        "stateDelta": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("session", "values"),
+    [
+        (SESSION, {"run_config": {"max_llm_calls": 3}}),
+        (AgentSession(pk=7, realm="fork/1", app_name="a", user_id="u", session_id="s"), {}),
+    ],
+)
+def test_our_own_says_the_rest(session, values):
+    call = Call.of(session, Draft(text="hi", values=values), [], BASE)
+    assert call.url == f"{BASE}api/v1/runs"
+    assert call.body["session"] == 7
+
+
+def sent_by(command: list[str], folder: Path) -> dict[str, Any]:
+    """Run a call with `curl` in place of which stands a program that keeps the body; return that."""
+    fake = folder / "curl"
+    fake.write_text(
+        "#!/bin/sh\nwhile [ $# -gt 0 ]; do\n"
+        'case "$1" in -d) printf %s "$2" > body;; --data-binary) cat > body;; esac\nshift\ndone\n'
+    )
+    fake.chmod(0o755)
+    subprocess.run(command, cwd=folder, check=True, env={"PATH": f"{folder}:/usr/bin:/bin"})
+    return json.loads((folder / "body").read_text())
+
+
+def test_a_shell_sends_the_same_whatever_stands_in_it(tmp_path):
+    draft = Draft(text='It\'s "$5" `now` \\n 東京\n$(rm -rf /)')
+    call = Call.of(SESSION, draft, [], BASE)
+    assert sent_by(["sh", "-c", call.curl()], tmp_path) == call.body
+
+
+def test_a_shell_reads_the_files_when_it_sends(tmp_path):
+    names = ["a b'$x.bin", "c.txt"]
+    for name in names:
+        (tmp_path / name).write_bytes(name.encode() * 100)
+    draft = Draft(text='It\'s "$5" `now` \\ $(x)')
+    body = sent_by(["sh", "-c", Call.of(SESSION, draft, names, BASE).curl()], tmp_path)
+    text, *files = body["newMessage"]["parts"]
+    assert text == {"text": draft.text}
+    assert [base64.b64decode(file["inlineData"]["data"]) for file in files] == [
+        name.encode() * 100 for name in names
+    ]
+
+
+def test_the_python_program_sends_the_same(tmp_path):
+    (tmp_path / "a.txt").write_text("hello")
+    (tmp_path / "httpx.py").write_text(
+        "import contextlib, json, pathlib, types\n"
+        "@contextlib.contextmanager\n"
+        "def stream(method, url, json=None, timeout=0):\n"
+        "    pathlib.Path('body').write_text(__import__('json').dumps([method, url, json]))\n"
+        "    yield types.SimpleNamespace(iter_lines=lambda: [])\n"
+    )
+    draft = Draft(text='It\'s "x" \\ 東京', values={"state_delta": {"a": None, "b": True}})
+    call = Call.of(SESSION, draft, ["a.txt"], BASE)
+    program = shutil.which("python3")
+    assert program
+    subprocess.run([program, "-c", call.python()], cwd=tmp_path, check=True)
+    method, url, body = json.loads((tmp_path / "body").read_text())
+    assert (method, url, body["stateDelta"]) == ("POST", call.url, {"a": None, "b": True})
+    assert body["newMessage"]["parts"][0] == {"text": draft.text}
+    assert base64.b64decode(body["newMessage"]["parts"][1]["inlineData"]["data"]) == b"hello"
