@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,22 @@ def session_with_a_running_run(page: Page) -> None:
     open_new_session(page, "office", "axe", "running")
     say(page, "Take 60 seconds")
     expect(page.locator("#runs")).to_contain_text("running", ignore_case=True, timeout=LIVE)
+
+
+def trace(page: Page) -> None:
+    """Run an agent and open what was recorded of it."""
+    open_new_session(page, "weather", "axe", f"traced-{uuid.uuid4()}")
+    say(page, "What is the weather in Paris?")
+    expect(page.locator("#events")).to_contain_text("sunny", timeout=60_000)
+    page.goto("/traces/?app=weather")
+    page.locator("#traces tbody a").first.click()
+    expect(page.locator(".bar-row").first).to_be_visible()
+
+
+def model_call(page: Page) -> None:
+    trace(page)
+    page.locator(".call-list a").first.click()
+    expect(page.locator(".model-call")).to_be_visible()
 
 
 def report_and_attempt(page: Page) -> None:
@@ -164,6 +181,12 @@ PLACES = {
     "states": Place("state", address("/state/")),
     "state": Place("state", address("/state/?app=weather&user=aya")),
     "runs": Place("runs", address("/runs/")),
+    "traces": Place("traces", address("/traces/")),
+    "trace": Place("trace", trace),
+    "model call": Place("model-call", model_call),
+    "model call of an event": Place("event-model-call", of_session("/sessions/id/{pk}/events/2/model/")),
+    "what the model sees": Place("event-seen", of_session("/sessions/id/{pk}/events/2/seen/")),
+    "trace of an event": Place("event-trace", of_session("/sessions/id/{pk}/events/2/trace/")),
     "agent": Place("agent", address("/agents/weather/")),
     "evals": Place("evals", address("/evals/")),
     "evalset": Place("evalset", address("/evals/weather/one_fails_on_purpose/")),
@@ -173,7 +196,7 @@ PLACES = {
 NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
     "session-changes", "run-changes",  # parts of pages
-    "event-json", "event-blob", "session-artifact", "eval-run-export",  # data
+    "event-json", "event-blob", "model-call-json", "session-artifact", "eval-run-export",  # data
     "session-acts", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
     "import-start", "import-dismiss",  # what forms send, answered by one of the pages
 }  # fmt: skip

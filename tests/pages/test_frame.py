@@ -24,6 +24,7 @@ PAGES = {
     "/state/?app=weather&user=ann": "State of weather",
     "/state/history/{change}/": "History of city",
     "/runs/": "Runs",
+    "/traces/": "Traces",
     "/agents/weather/": "weather",
 }
 
