@@ -96,18 +96,27 @@ def export_adk_sqlite(wanted: Wanted, path: Path, *, credentials: bool = False) 
         return done
 
 
+def check(wanted: Wanted) -> None:
+    """Look whether any session would be exported.
+
+    Raises:
+        NotFound: none would.
+    """
+    if not wanted.sessions().exists():
+        raise NotFound(
+            "None of these sessions can be exported.",
+            hint="Only sessions of real life are, and these may be deleted. Eval attempts are exported with their run.",
+        )
+
+
 def export_zip(wanted: Wanted) -> IO[bytes]:
     """Return a ZIP file of sessions, each as `export_json` writes it, at its beginning. It stands on disk, unnamed.
 
     Raises:
         NotFound: no session is wanted.
     """
+    check(wanted)
     names = list(wanted.sessions().values_list("pk", "app_name", "session_id"))
-    if not names:
-        raise NotFound(
-            "None of these sessions can be exported.",
-            hint="Only sessions of real life are: eval attempts are exported with their run.",
-        )
     file = tempfile.TemporaryFile()  # noqa: SIM115 - who reads it closes it
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for pk, app_name, session_id in names:

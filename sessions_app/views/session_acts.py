@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
@@ -36,7 +36,7 @@ def act(request: HttpRequest) -> HttpResponseBase:
     """
     verb, pks, tag = Acts(request.POST).read(request.POST.getlist("session"))
     if verb == "export":
-        return _exported(pks)
+        return _exported(request, pks)
     if verb == "delete":
         return _deleted(request, deletion.delete(pks))
     if verb in {"tag", "untag"}:
@@ -132,8 +132,13 @@ def change_view(request: HttpRequest, pk: int) -> HttpResponse:
     return _to_list(request, saved_views.query_of(request.POST.get("query", "")))
 
 
-def _exported(pks: list[int]) -> StreamingHttpResponse:
-    return download(exports.export_zip(exports.Wanted(pks=tuple(pks))), "sessions.zip", "application/zip")
+def _exported(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
+    """Answer a download. A script asks first whether it would be one: an error would take the page's place."""
+    wanted = exports.Wanted(pks=tuple(pks))
+    if _by_script(request):
+        exports.check(wanted)
+        return _telling(HttpResponse(status=204), "export-ready")
+    return download(exports.export_zip(wanted), "sessions.zip", "application/zip")
 
 
 def _deleted(request: HttpRequest, done: deletion.Deleted) -> HttpResponse:

@@ -73,10 +73,15 @@ document.addEventListener("htmx:load", ({ detail: { elt } }) => {
   showTicked();
 });
 
-/* Everything but the export, which is a download, happens without leaving the page. */
+let mayExport = false;
+
+/* Everything happens without leaving the page. An export that is refused would leave it, so it is asked for first. */
 form.addEventListener("submit", (event) => {
   const act = event.submitter?.value ?? "tag";
-  if (act === "export") return;
+  if (act === "export" && mayExport) {
+    mayExport = false;
+    return;
+  }
   event.preventDefault();
   const values = new URLSearchParams({ act, tag: form.elements.tag.value });
   if (!act.includes(":")) for (const box of boxes()) if (box.checked) values.append("session", box.value);
@@ -99,6 +104,11 @@ function leave(act) {
   const next = rows.slice(at).find((row) => !isGoing(row)) ?? rows.slice(0, at).findLast((row) => !isGoing(row));
   linkOf(next)?.focus();
 }
+
+document.addEventListener("export-ready", () => {
+  mayExport = true;
+  form.requestSubmit(form.querySelector("button[value=export]"));
+});
 
 /** What was brought back stands where its time puts it, so the list is read anew. */
 document.addEventListener("sessions-back", () => {

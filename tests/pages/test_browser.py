@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import zipfile
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app import indexing, writes
+from sessions_app import deletion, indexing, writes
+from sessions_app.finding import tail
 from sessions_app.runs import rows as runs
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
@@ -141,6 +143,44 @@ def test_a_session_is_deleted_at_once_and_comes_back_by_undo(page: Page):
     assert page.url.endswith("/sessions/?app=weather")
 
 
+def test_what_a_search_finds_is_exported_and_the_page_stays(page: Page):
+    for name, said in (("s1", "tea"), ("s2", "tea too"), ("s3", "coffee")):
+        Story(name).asks(said)
+    page.goto("/sessions/?q=tea")
+    page.get_by_role("checkbox", name="Tick all").check()
+    for _ in range(2):
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Export").click()
+        with zipfile.ZipFile(download.value.path()) as archive:
+            assert {name.split("-")[1] for name in archive.namelist()} == {"s1", "s2"}
+    assert page.url.endswith("/sessions/?q=tea")
+
+
+def test_an_export_that_is_refused_is_said_on_the_list(page: Page):
+    story = Story("s1")
+    story.asks("tea")
+    page.route("**/sessions/changes/**", lambda route: route.fulfill(status=204))
+    page.goto("/sessions/?q=tea")
+    page.get_by_role("checkbox", name="Tick all").check()
+    deletion.delete([story.pk])
+    page.get_by_role("button", name="Export").click()
+    expect(page.get_by_role("alert")).to_contain_text("None of these sessions can be exported")
+    expect(page.locator(".session-table tbody tr")).to_have_count(1)
+    assert page.url.endswith("/sessions/?q=tea")
+
+
+def test_the_notice_that_search_is_behind_goes_by_itself(page: Page, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tail, "SESSIONS", 2)
+    for number in range(3):
+        Story(f"s{number}").asks("tea")
+    page.goto("/sessions/")
+    notice = page.locator("#sessions-left .notice")
+    expect(notice).to_contain_text("3 sessions")
+    indexing.index_all()
+    expect(notice).to_have_count(0)
+    expect(page.locator(".session-table tbody tr")).to_have_count(3)
+
+
 def test_what_was_deleted_can_come_back_after_the_page_was_loaded_again(page: Page):
     Story("s1").asks("one")
     page.goto("/sessions/")
@@ -246,10 +286,10 @@ def test_an_error_stays_until_it_is_closed(page: Page):
 def test_a_server_that_is_gone_is_said_on_the_list_and_not_in_a_flood(page: Page):
     Story("s1")
     page.goto("/sessions/")
-    page.route("**/sessions/changes/**", lambda route: route.abort())
+    page.route("**/sessions/changes/***", lambda route: route.abort())
     expect(page.locator("#watch")).to_have_class(re.compile("is-cut-off"))
     assert page.get_by_role("alert").count() == 0
-    page.unroute("**/sessions/changes/**")
+    page.unroute("**/sessions/changes/***")
     expect(page.locator("#watch")).not_to_have_class(re.compile("is-cut-off"))
 
 

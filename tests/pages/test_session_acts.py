@@ -228,6 +228,18 @@ def test_attempts_are_not_exported(client: Client):
     assert response.status_code == 404
 
 
+def test_a_script_asks_first_whether_an_export_is_refused(client: Client):
+    story, attempt = Story("s1"), Story("s2", realm="eval/r/c/1")
+    ready = client.post(ACTS, {"act": "export", "session": [story.pk, attempt.pk]}, headers=SCRIPT)
+    assert (ready.status_code, "export-ready" in json.loads(ready["HX-Trigger"])) == (204, True)
+    refused = client.post(ACTS, {"act": "export", "session": [attempt.pk]}, headers=SCRIPT)
+    assert refused.status_code == 404
+    assert "HX-Trigger" not in refused
+    assert "None of these sessions can be exported" in refused.content.decode()
+    many = client.post(ACTS, {"act": "export", "session": range(1, 502)}, headers=SCRIPT)
+    assert (many.status_code, "500 is the most" in many.content.decode()) == (400, True)
+
+
 def test_a_row_shows_how_long_the_session_took(get: Get):
     Story("s1").asks("Hello")
     assert table(get("/sessions/"))[0]["Duration"] == "1.00 s"
