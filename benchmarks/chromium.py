@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, ViewportSize, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SIZE = {"width": 1440, "height": 900}
+SIZE = ViewportSize(width=1440, height=900)
 
 
 @contextlib.contextmanager
