@@ -56,7 +56,7 @@ async def artifact(
 ) -> HttpResponseBase:
     """Return an artifact, one of its versions, or what is known of them; or delete it."""
     path = upstream_path(app_name, user_id, session_id)
-    return await _forward(request, app_name, f"{path}/artifacts/{quote(name)}")
+    return await _forward(request, app_name, f"{path}/artifacts/{_quoted(name)}")
 
 
 @router.get(DEV + "/build_graph")
@@ -132,6 +132,12 @@ async def finalize_agent_identity(request: HttpRequest) -> HttpResponseBase:
     if not names:
         raise NotFound("No agent is here to finish the consent.", hint="Serve a folder that has one.")
     return await _forward(request, names[0], "/agent-identity/finalize")
+
+
+def _quoted(name: str) -> str:
+    """Return an artifact's name as it stands in a path. Clients would go up the path where a part of it is dots."""
+    parts = name.split("/")
+    return "/".join(part.replace(".", "%2E") if part in {".", ".."} else quote(part) for part in parts)
 
 
 async def _forward(request: HttpRequest, app_name: str, path: str) -> HttpResponseBase:

@@ -41,6 +41,16 @@ async def test_an_artifact_is_saved_listed_read_and_deleted(web, session, name):
     assert (await web.get(f"{session}/artifacts")).json() == []
 
 
+async def test_a_name_that_goes_up_a_path_is_a_name_and_no_more(web, session):
+    assert (await save(web, session, "../../up.txt", "here")).status_code == 200
+    at = f"{session}/artifacts/..%2F..%2Fup.txt"
+    assert (await web.get(at)).json()["inlineData"]["mimeType"] == "text/plain"
+    assert (await web.delete(f"{session}/artifacts/..%2F..")).json() is None
+    assert (await web.get(session)).status_code == 200
+    assert (await web.delete(at)).json() is None
+    assert (await web.get(f"{session}/artifacts")).json() == []
+
+
 async def test_what_is_no_artifact_is_refused_in_adks_words(web, session):
     missing = await web.get(f"{session}/artifacts/nothing.txt")
     assert (missing.status_code, missing.json()["detail"]) == (404, "Artifact not found")
