@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from sessions_app import state
 from sessions_app.errors import BadInput
@@ -35,6 +35,10 @@ def _existing(name: str) -> str:
 
 Name = Annotated[str, AfterValidator(_existing)]
 """What a request's body names something by: a database refuses to look for a text it cannot hold."""
+
+
+Key = Annotated[int, Field(ge=1, le=2**63 - 1)]
+"""What a request names a row by: a database fails to look for a number that it cannot hold."""
 
 
 def check_ids(key: SessionKey) -> None:

@@ -14,10 +14,11 @@ from sessions_app import db, deletion, exports, labels
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.forms import MOST_ACTED_ON
 from sessions_app.found import find_session
+from sessions_app.ids import Key
 
 router = Router()
 
-Keys = QueryEx[list[int], P(description="Keys of sessions.", min_length=1, max_length=MOST_ACTED_ON)]
+Keys = QueryEx[list[Key], P(description="Keys of sessions.", min_length=1, max_length=MOST_ACTED_ON)]
 
 
 class SessionChange(Schema):
@@ -36,7 +37,7 @@ class Sessions(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    sessions: list[int] = Field(min_length=1, max_length=MOST_ACTED_ON)
+    sessions: list[Key] = Field(min_length=1, max_length=MOST_ACTED_ON)
 
 
 class DeletionOut(Schema):
@@ -86,7 +87,7 @@ def change(key: int, wanted: SessionChange) -> None:
             labels.untag([pk], name)
 
 
-@router.get("/sessions/export", response={404: Problem, 422: Problem}, tags=["sessions"])
+@router.get("/sessions/export", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"])
 async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
     """Return a ZIP file with a file a session, as `manage.py export_sessions` writes it, without credentials."""
     file = await db.read(exports.export_zip, exports.Wanted(pks=tuple(session)))

@@ -123,3 +123,9 @@ async def test_views_are_kept_renamed_replaced_and_deleted(web):
     for status in (204, 404):
         assert (await web.delete(f"{API}/views/{view['id']}")).status_code == status
     assert (await web.get(f"{API}/views")).json() == {"views": []}
+
+
+@pytest.mark.parametrize("key", [2**63, 10**30, 0, -1])
+async def test_a_key_that_no_row_can_have_is_refused_before_the_store_is_asked(web, key):
+    assert (await web.get(f"{API}/sessions/export", params={"session": key})).status_code == 422
+    assert (await web.post(f"{API}/sessions/delete", json={"sessions": [key]})).status_code == 422

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +12,8 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
 from tests.browser import OpenWindow
-from tests.e2e.conftest import LIVE, ROOT, START_SECONDS, address_in, wait_until
+from tests.e2e.conftest import LIVE, wait_until
+from tests.e2e.own_server import copied_agents, serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak]
 
@@ -27,37 +24,14 @@ SUNNY = "It is sunny in Paris, 24 °C."
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with agents of its own: the front end writes evalsets beside them."""
-    made = tmp_path_factory.mktemp("stock")
-    shutil.copytree(
-        ROOT / "examples" / "agents", made / "agents", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    return made
+    return copied_agents(tmp_path_factory.mktemp("stock"))
 
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
     """DevUI on those agents; where it serves."""
-    store = f"sqlite:///{folder}/.devui/devui.sqlite3"
-    environment = {
-        **os.environ,
-        "DATABASE_URL": store,
-        "PYTHONPATH": str(ROOT),
-        "DEVUI_EXAMPLE_DELAY_MS": "30",
-    }
-    environment.pop("DJANGO_SETTINGS_MODULE", None)
-    log = folder / "server.log"
-    command = [sys.executable, str(ROOT / "manage.py"), "web", str(folder / "agents"), "--port", "0"]
-    with log.open("w") as told:
-        process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdout=told, stderr=subprocess.STDOUT
-        )
-    try:
-        wait_until(lambda: process.poll() is not None or address_in(log), START_SECONDS, "the address")
-        assert process.poll() is None, log.read_text()
-        yield address_in(log)
-    finally:
-        process.terminate()
-        process.wait(timeout=60)
+    with serving(folder) as where:
+        yield where
 
 
 @pytest.fixture
