@@ -154,7 +154,7 @@ async def _instruction(
 ) -> dict[str, Any]:
     if isinstance(given, str):
         return {"kind": kind, "pieces": [piece async for piece in _pieces(given, context)]}
-    told = {
+    told: dict[str, Any] = {
         "kind": kind,
         "pieces": [],
         "provider": getattr(given, "__name__", type(given).__name__),

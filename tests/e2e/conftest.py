@@ -116,7 +116,7 @@ def open_new_session(page: Page, app: str, user: str, session_id: str) -> None:
     page.goto(f"/sessions/new/?app={app}")
     page.get_by_label("User", exact=True).fill(user)
     page.get_by_label("Session id").fill(session_id)
-    page.get_by_role("button", name="Create").click()
+    page.get_by_role("button", name="Create session").click()
     page.wait_for_url(f"**/sessions/{app}/{user}/{session_id}/**")
     expect(page.locator("[data-connection]")).to_have_text("live", timeout=LIVE)
 

@@ -1,0 +1,58 @@
+"""Model calls and spans of a real runtime's run: there when the process has gone, and seen again by the next one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from devui.asgi import application
+from devui.supervisor import Supervisor
+from sessions_app import db
+from sessions_app.models import AgentSession, ModelCall, Span, Trace
+from sessions_app.runs import client as runs
+from tests import warm
+from tests.store import store_url
+
+AGENTS = Path(__file__).resolve().parents[2] / "examples/agents"
+ORIGIN = "http://testserver"
+
+pytestmark = pytest.mark.anywhere
+
+
+@pytest_asyncio.fixture
+async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of DevUI."""
+    transport = httpx.ASGITransport(application)
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN, timeout=60) as client:
+        yield client
+
+
+def supervisor() -> Supervisor:
+    return Supervisor(AGENTS, environment={"DATABASE_URL": store_url()})
+
+
+async def test_what_a_runtime_recorded_outlives_it(web):
+    owner = {"appName": "weather", "userId": "ann", "sessionId": "s1"}
+    message = {"role": "user", "parts": [{"text": "What is the weather in Paris?"}]}
+    with warm.starts():
+        async with supervisor() as running:
+            runs.register(running)
+            await web.post("/apps/weather/users/ann/sessions/s1", json={})
+            answer = await web.post("/run", json={**owner, "newMessage": message})
+            assert answer.status_code == 200, answer.text
+            pk = await db.read(lambda: AgentSession.objects.get().pk)
+            seen = await web.get(f"/sessions/id/{pk}/events/2/seen/")
+            assert "You are a weather desk." in seen.text
+        runs.register(None)
+    assert await db.read(ModelCall.objects.count) == 2
+    kinds = await db.read(lambda: list(Span.objects.order_by("started_ns").values_list("kind", flat=True)))
+    assert kinds[-4:] == ["agent", "model", "tool", "model"]
+    assert set(kinds[:-4]) == {"invocation"}
+    assert (await db.read(Trace.objects.get)).stages_told[-1][0] == "end"
+    spans = (await web.get("/dev/apps/weather/debug/trace/session/s1")).json()
+    assert [span["name"] for span in spans if "execute_tool" in span["name"]] == ["execute_tool get_weather"]
+    assert "What is the weather in Paris?" in str(spans)
