@@ -32,6 +32,7 @@ ALL = (
     "open_session",
     "time_travel",
     "live_page",
+    "runs",
     "evals",
     "start",
 )

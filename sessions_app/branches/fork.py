@@ -99,9 +99,13 @@ def fork(session_pk: int, wanted: Wanted) -> AgentSession:
 
 def title_of(source: AgentSession, seq: int) -> str:
     """Return the title of a fork that is given none."""
+    return f"{short_name(source)} · fork at {seq}"
+
+
+def short_name(source: AgentSession) -> str:
+    """Return what people call a session, cut."""
     name = source.title or source.first_text or source.session_id
-    short = name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
-    return f"{short} · fork at {seq}"
+    return name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
 
 
 def _last_event(source: AgentSession, wanted: Wanted) -> Event:

@@ -105,10 +105,14 @@ def read(app_name: str, posted: Posted, files: Sequence[UploadedFile], *, stream
 
 
 def config_fields(app_name: str) -> list[Field]:
-    """Return the empty fields of the RunConfig as the app's process told of it; none before it was loaded."""
+    """Return the empty fields of the RunConfig as the app's process told of it; none before it was loaded.
+
+    Those with a control come first, those that are written as JSON then, deprecated ones last.
+    """
     text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
     schema = json.loads(text or "{}").get("run_config") or {}
-    return schemaform.fields_of(schema, CONFIG)
+    found = schemaform.fields_of(schema, CONFIG)
+    return sorted(found, key=lambda each: (each.is_deprecated, each.kind == "json"))
 
 
 def type_of(content: bytes, claimed: str) -> str:

@@ -64,7 +64,7 @@ class Question:
     @property
     def says_all(self) -> bool:
         """Tell whether its form says all that the arguments of its call say."""
-        return self.is_confirmation or self.credential is not None
+        return self.is_confirmation or self.is_input or self.credential is not None
 
     @property
     def payload_json(self) -> str:

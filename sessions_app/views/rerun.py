@@ -77,7 +77,7 @@ def _initial(said: variant.Said) -> dict[str, Any]:
     return {
         "message": said.text,
         "state_delta": json.dumps(said.delta, ensure_ascii=False) if said.delta else "",
-        "title": fork.title_of(said.session, said.before)[: fork.TITLE_LIMIT],
+        "title": f"{fork.short_name(said.session)} · edited at {said.event.seq}",
     }
 
 

@@ -100,6 +100,19 @@ def dialog(page: Page) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
+def console_with_its_options(page: Page) -> None:
+    page.goto("/sessions/weather/ben/tour/")
+    page.get_by_role("button", name="Options").click()
+    page.locator("#console-options summary").click()
+    expect(page.get_by_label("max_llm_calls")).to_be_visible(timeout=60_000)
+
+
+def resuming_a_run(page: Page) -> None:
+    page.goto("/runs/")
+    runs = page.evaluate("fetch('/api/v1/runs?status=done').then((answer) => answer.json())")["runs"]
+    page.goto(f"/runs/{runs[0]['id']}/resume/")
+
+
 def of_session(
     path: str, app: str = "weather", user: str = "ben", session_id: str = "tour"
 ) -> Callable[[Page], None]:
@@ -170,6 +183,10 @@ PLACES = {
     "two sessions": Place("session-compare", of_session("/sessions/compare/?left={pk}")),
     "rewind": Place("session-rewind", of_session("/sessions/id/{pk}/rewind/?event={event}")),
     "fork": Place("session-fork", of_session("/sessions/id/{pk}/fork/?seq=3")),
+    "console": Place("session", console_with_its_options),
+    "message": Place("session-message", of_session("/runs/message/{pk}/")),
+    "edited message": Place("message-edit", of_session("/runs/edit/{pk}/1/")),
+    "resume": Place("run-resume", resuming_a_run),
     "rename": Place("session-rename", of_session("/sessions/id/{pk}/rename/")),
     "delete": Place("session-delete", of_session("/sessions/id/{pk}/delete/")),
     "edit a key": Place("key-edit", of_session("/sessions/id/{pk}/state/edit/")),
@@ -198,7 +215,8 @@ NO_PAGES = {
     "session-changes", "run-changes",  # parts of pages
     "event-json", "event-blob", "model-call-json", "session-artifact", "eval-run-export",  # data
     "session-acts", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
-    "import-start", "import-dismiss",  # what forms send, answered by one of the pages
+    "import-start", "import-dismiss", "session-call", "run-again",  # what forms send, answered by one of the pages
+    "sign-in", "signed-in",  # ways to elsewhere
 }  # fmt: skip
 
 

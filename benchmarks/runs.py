@@ -1,0 +1,282 @@
+"""What a run costs on top of ADK's own, how soon its words are seen, and a message on a session of 10,000 events.
+
+The agents note when they did something (`made …`), by the clock of this machine, which the page and the client read
+too. `adk api_server` runs the same agents in the same run; the long session's peer is ADK's Runner over
+InMemorySessionService, without any server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+from django.db import connection
+from playwright.sync_api import Browser, Page
+
+from benchmarks.chromium import chromium, new_page
+from benchmarks.figures import Figure
+from benchmarks.serving import OURS, ROOT, server
+from benchmarks.stores import FOLDER, USER, long_session, ours
+from sessions_app.models import AgentSession
+
+ADK_API = (sys.executable, "-m", "google.adk.cli", "api_server", "--session_service_uri", "memory://")
+APP = "runner"
+EVENTS = 200
+LONG = 10_000
+TURNS = 9
+PATIENCE_MS = 120_000
+
+AGENT = """import asyncio
+import time
+
+from google.adk.agents import BaseAgent, LlmAgent
+from google.adk.events.event import Event
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+
+def made():
+    return types.Content(role="model", parts=[types.Part(text=f"made {time.time():.6f} ")])
+
+
+class Model(BaseLlm):
+    model: str = "timed"
+
+    async def generate_content_async(self, llm_request, stream=False):
+        said = made()
+        if stream:
+            yield LlmResponse(content=said, partial=True)
+            await asyncio.sleep(0.5)
+        yield LlmResponse(content=said)
+
+
+class Teller(BaseAgent):
+    async def _run_async_impl(self, context):
+        for number in range(%d):
+            part = types.Part(text=f"event {number}")
+            content = types.Content(role="model", parts=[part])
+            yield Event(author=self.name, invocation_id=context.invocation_id, content=content)
+"""
+ROOTS = {APP: 'LlmAgent(name="speaker", model=Model())', "teller": 'Teller(name="teller")'}
+
+IN_MEMORY = """import asyncio, sys, time
+sys.path.insert(0, sys.argv[1])
+from google.adk.runners import Runner
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.genai import types
+from benchmarks.stores import event
+from runner.agent import root_agent
+
+async def main(events, turns):
+    service = InMemorySessionService()
+    session = await service.create_session(app_name="runner", user_id="ann", session_id="long")
+    for number in range(1, events + 1):
+        made = event(number)
+        made.author = "user" if number % 4 == 0 else "speaker"
+        await service.append_event(session, made)
+    runner = Runner(app_name="runner", agent=root_agent, session_service=service)
+    message = types.Content(role="user", parts=[types.Part(text="go")])
+    for _ in range(turns):
+        start = time.time()
+        async for found in runner.run_async(user_id="ann", session_id="long", new_message=message):
+            if found.content and "made" in found.content.parts[0].text:
+                print("took", float(found.content.parts[0].text.split()[1]) - start)
+
+asyncio.run(main(int(sys.argv[2]), int(sys.argv[3])))
+"""
+
+WATCH = """([pattern, count]) => {
+    window.seen = null;
+    const shown = document.getElementById("column-timeline");
+    const find = () => {
+        const found = shown.innerText.match(new RegExp(pattern, "g")) ?? [];
+        if (found.length < count) return;
+        watching.disconnect();
+        requestAnimationFrame(() => {
+            const painted = new MessageChannel();
+            painted.port1.onmessage = () => {
+                window.seen = [performance.timeOrigin + performance.now(), found.at(-1)];
+            };
+            painted.port2.postMessage(0);
+        });
+    };
+    const watching = new MutationObserver(find);
+    watching.observe(shown, { childList: true, subtree: true, characterData: true });
+}"""
+"""Notes when a frame had shown so many matches of a pattern, in milliseconds, and the last of them."""
+
+
+def agents() -> Path:
+    """Write the agents; return their folder."""
+    folder = FOLDER / "run-agents"
+    for name, root in ROOTS.items():
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("from . import agent\n")
+        (folder / name / "agent.py").write_text(f"{AGENT % EVENTS}\n\nroot_agent = {root}\n")
+    return folder
+
+
+def body(app: str, session: str, *, streaming: bool = False) -> dict[str, object]:
+    """Return the body of ADK's own path for a run."""
+    message = {"role": "user", "parts": [{"text": "go"}]}
+    ids = {"appName": app, "userId": USER, "sessionId": session}
+    return {**ids, "newMessage": message, "streaming": streaming}
+
+
+def run_seconds(address: str, app: str, turns: int) -> float:
+    """Return the median seconds of a whole run over ADK's own path, each on a session of its own."""
+    times = []
+    with httpx.Client(base_url=address, timeout=600, trust_env=False) as client:
+        for turn in range(turns + 1):
+            client.post(
+                f"/apps/{app}/users/{USER}/sessions", json={"sessionId": f"s{turn}"}
+            ).raise_for_status()
+            start = time.perf_counter()
+            client.post("/run", json=body(app, f"s{turn}")).raise_for_status()
+            times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def first_token(address: str) -> float:
+    """Return the median milliseconds from a streamed token to the first byte of its frame at a client."""
+    found = []
+    with httpx.Client(base_url=address, timeout=600, trust_env=False) as client:
+        client.post(f"/apps/{APP}/users/{USER}/sessions", json={"sessionId": "tokens"}).raise_for_status()
+        for _ in range(TURNS + 1):
+            with client.stream("POST", "/run_sse", json=body(APP, "tokens", streaming=True)) as answer:
+                heard = [(line, time.time()) for line in answer.iter_lines()]
+            made, when = next(
+                (float(said[1]), when)
+                for line, when in heard
+                if (said := re.search(r"made (\d+\.\d+)", line))
+            )
+            found.append((when - made) * 1000)
+    return statistics.median(found[1:])
+
+
+def send(page: Page, text: str, pattern: str) -> tuple[float, str]:
+    """Send a message by the console; return when a further match of a pattern was seen, in milliseconds, and it."""
+    before = len(re.findall(pattern, page.locator("#column-timeline").inner_text()))
+    page.evaluate(WATCH, [pattern, before + 1])
+    page.locator("#message").fill(text)
+    page.locator("#message").press("Enter")
+    page.wait_for_function("() => window.seen", timeout=PATIENCE_MS)
+    when, found = page.evaluate("window.seen")
+    return float(when), str(found)
+
+
+def rest(page: Page) -> None:
+    """Wait until nothing runs."""
+    page.locator(".run:not(.run-ended)").first.wait_for(state="detached", timeout=PATIENCE_MS)
+
+
+def seen_token(browser: Browser, address: str) -> float:
+    """Return the median milliseconds from a streamed token to the frame that shows it on the session's page."""
+    with opened(browser, address, "tokens") as page:
+        found = []
+        for turn in range(TURNS + 1):
+            when, text = send(page, f"turn {turn}", r"made \d+\.\d+")
+            found.append(when - float(text.split()[1]) * 1000)
+            rest(page)
+    return statistics.median(found[1:])
+
+
+def seen_message(browser: Browser, address: str) -> float:
+    """Return the median seconds from Enter to the frame that shows the message, at the end of a long session.
+
+    It is shown with its run first, then as the event that the agent's process stores.
+    """
+    with opened(browser, address, "long") as page:
+        found = []
+        for turn in range(TURNS + 1):
+            start = time.time() * 1000
+            found.append((send(page, f"asked {turn} times", rf"asked {turn} times")[0] - start) / 1000)
+            rest(page)
+    return statistics.median(found[1:])
+
+
+@contextlib.contextmanager
+def opened(browser: Browser, address: str, name: str) -> Iterator[Page]:
+    """Open a session's page; it is live."""
+    page = new_page(browser)
+    page.goto(f"{address}/sessions/{APP}/{USER}/{name}/")
+    page.locator("[data-live=live]").wait_for(timeout=PATIENCE_MS)
+    yield page
+    page.close()
+
+
+def to_the_model(address: str, pk: int) -> float:
+    """Return the median seconds from a message on the long session to its model, once a turn has been taken."""
+    found = []
+    with httpx.Client(base_url=address, timeout=600, trust_env=False) as client:
+        for _ in range(TURNS + 1):
+            start = time.time()
+            asked = client.post("/api/v1/runs", json={"session": pk, "message": "go"})
+            run = asked.raise_for_status().json()["id"]
+            while client.get(f"/api/v1/runs/{run}").json()["status"] in {"queued", "running"}:
+                time.sleep(0.05)
+            last = client.get(f"/api/v1/sessions/{pk}").json()["events"]
+            events = client.get(f"/api/v1/sessions/{pk}/events", params={"after": last - 1}).text
+            made = re.search(r"made (\d+\.\d+)", events)
+            if made is None:
+                raise RuntimeError(f"The run left no answer: {events[:500]}")
+            found.append(float(made[1]) - start)
+    return statistics.median(found[1:])
+
+
+def in_memory(folder: Path) -> float:
+    """Return what ADK's Runner takes to the model on as long a session over its InMemorySessionService."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_MEMORY, str(folder), str(LONG), str(TURNS)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return statistics.median(
+        float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("took")
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    asyncio.run(ours().create_session(app_name=APP, user_id=USER, session_id="tokens"))
+    long_session("long", LONG)
+    AgentSession.objects.filter(session_id="long").update(app_name=APP)
+    pk = AgentSession.objects.get(session_id="long").pk
+    connection.close()
+    folder = agents()
+    with server(OURS, agents=folder) as (address, _), chromium() as browser:
+        own_run = run_seconds(address, "teller", TURNS)
+        own_token = seen_token(browser, address)
+        own_message = seen_message(browser, address)
+        own_model = to_the_model(address, pk)
+    with server(ADK_API, "/list-apps", agents=folder) as (address, _):
+        their_run = run_seconds(address, "teller", TURNS)
+        their_token = first_token(address)
+    their_model = in_memory(folder)
+    overhead = (own_run - their_run) / EVENTS * 1000
+    print(Figure("run, on top of ADK's, an event", "ms", overhead, 10).as_line())
+    named = "adk api_server, in memory"
+    what = f"run of {EVENTS} events by ADK's own path"
+    print(Figure(what, "s", own_run, None, their_run, named).as_line())
+    what = "first streamed token on the screen"
+    print(Figure(what, "ms", own_token, 100, their_token, "adk api_server, at its client").as_line())
+    what = f"message on {LONG:,} events"
+    print(Figure(f"{what}, on the screen", "s", own_message, 0.2).as_line())
+    named = "ADK's Runner over InMemorySessionService"
+    budget = 1.2 * their_model
+    print(Figure(f"{what}, at the model", "s", own_model, budget, their_model, named).as_line())
+
+
+if __name__ == "__main__":
+    main()
