@@ -50,7 +50,7 @@ function keep(text) {
 /* --- Sending --- */
 
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.detail.elt !== form || !(event.detail.xhr.status < 400)) return;
+  if (event.detail.elt !== form || !event.detail.successful) return;
   keep(message.value);
   place = 0;
   message.value = unsent = "";

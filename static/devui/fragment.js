@@ -3,6 +3,10 @@
 import { errorOf, showError } from "./toasts.js";
 
 const running = new Map();
+const cutOff = new Set();
+
+/** Tell whether the server could not be reached when it was last asked for this purpose. */
+export const wasCutOff = (purpose) => cutOff.has(purpose);
 
 /** Fetch the content of the element `target` at `url`; a newer request for the same `purpose` takes this one's place. */
 export async function fetchPart(url, target, purpose = target) {
@@ -13,10 +17,13 @@ export async function fetchPart(url, target, purpose = target) {
     const headers = { "HX-Request": "true", "HX-Target": target };
     const response = await fetch(url, { headers, signal: control.signal });
     const text = await response.text();
+    cutOff.delete(purpose);
     if (response.ok) return text;
     if (isToBeTold(response.status, text)) showError(...errorOf(text, response.status));
   } catch (error) {
-    if (error.name !== "AbortError") showError("The server cannot be reached.", "Is it still running?");
+    if (error.name === "AbortError") return null;
+    cutOff.add(purpose);
+    showError("The server cannot be reached.", "Is it still running?");
   }
   return null;
 }

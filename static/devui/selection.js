@@ -1,7 +1,7 @@
 // Which event is open: the address says it, so Back works and a link opens the same view.
 
 import * as board from "./board.js";
-import { fetchPart } from "./fragment.js";
+import { fetchPart, wasCutOff } from "./fragment.js";
 import { declare } from "./keys.js";
 import { entry, offer } from "./palette.js";
 import * as timeline from "./timeline.js";
@@ -109,6 +109,14 @@ function turnTo(seq) {
 /** Something has changed: load the inspector and the board anew. */
 export async function refresh() {
   await Promise.all([board.renew({ live: true }), isPassing ? null : inspect(location.href)]);
+}
+
+/** The server answers again: load what it could not be asked for. */
+export function catchUp() {
+  if (wasCutOff("board")) board.renew();
+  if (isPassing) return;
+  if (wasCutOff("inspection")) inspect(location.href);
+  if (selected && wasCutOff("window") && !timeline.eventOf(selected)) loadAround(location.href);
 }
 
 /** The state has changed: load the board anew; the event above it stays as it is. */

@@ -49,6 +49,7 @@ function showState(name, why) {
   state.dataset.live = shown;
   state.querySelector("[data-connection]").textContent = why || WORDS[shown];
   if (why === GONE) showGone();
+  if (name === "live") selection.catchUp();
 }
 
 const HANDLERS = {

@@ -19,6 +19,7 @@ export function showError(message, hint = "") {
   const toast = document.getElementById("toast-template").content.firstElementChild.cloneNode(true);
   toast.querySelector("[data-message]").textContent = plain(message);
   toast.querySelector("[data-hint]").textContent = plain(hint);
+  for (const same of [...region.children].filter((each) => each.textContent === toast.textContent)) same.remove();
   region.append(toast);
   while (region.children.length > MOST) region.firstElementChild.remove();
 }

@@ -113,6 +113,18 @@ def test_earlier_messages_come_back_and_what_was_being_written_is_kept(page: Pag
         expect(message).to_have_value(text)
 
 
+def test_a_message_that_does_not_reach_the_server_stays_in_its_field(page: Page):
+    page.route("**/runs/**", lambda route: route.abort())
+    send(page, "hello")
+    send(page, "hello")
+    expect(page.locator(".toast")).to_contain_text("The server cannot be reached.")
+    expect(page.locator("#message")).to_have_value("hello")
+    page.unroute_all()
+    send(page, "hello")
+    expect(page.locator("#message")).to_have_value("")
+    assert asked()["new_message"]["parts"] == [{"text": "hello"}]
+
+
 def test_the_call_is_copied(page: Page):
     page.locator("#message").fill("It's $5 `now`")
     page.get_by_role("button", name="Options").click()

@@ -179,6 +179,25 @@ def test_a_lost_line_is_said_and_nothing_is_missed_after_it(open_page, story):
     assert seqs(page) == [1, 2, 3]
 
 
+def test_what_could_not_be_loaded_without_a_line_is_loaded_when_it_is_back(open_page, story):
+    for number in range(1, 4):
+        story.says(f"number {number}", delta={"count": number})
+    line = Line()
+    page = open_page(story, line=line)
+    line.cut()
+    page.route("**/sessions/**", lambda route: route.abort())
+    expect(page.locator("[data-connection]")).to_have_text("offline")
+    for _ in range(2):
+        page.keyboard.press("[")
+    expect(page.locator(".toast")).to_contain_text("The server cannot be reached.")
+    expect(page.locator("#inspection[aria-busy=true]")).to_be_attached()
+    page.unroute_all()
+    line.mend()
+    expect(page.locator("#board-title")).to_have_text("State at event 2")
+    expect(page.locator("#inspector-title")).to_contain_text("event 2")
+    expect(page.locator("#inspection")).not_to_have_attribute("aria-busy", "true")
+
+
 def test_a_deleted_session_is_said_and_not_asked_for_again(open_page, story):
     line = Line()
     page = open_page(story, line=line)
