@@ -48,6 +48,14 @@ PLACES = (
     ("state", "State", "t", "state", ("state", "key-history")),
     ("runs", "Runs", "r", "runs", ("runs",)),
     ("traces", "Traces", "x", "traces", ("traces", "trace", "model-call")),
+    (
+        "artifacts",
+        "Artifacts",
+        "f",
+        "artifacts",
+        ("artifacts", "artifact", "artifact-upload", "artifact-delete"),
+    ),
+    ("memory", "Memory", "m", "memory", ("memory", "memory-delete")),
     ("evals", "Evals", "e", "evals", ("evals", "evalset", "eval-run")),
 )
 """(name, label, key after `g`, route, routes that belong to it)"""

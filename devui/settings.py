@@ -40,6 +40,8 @@ TEMPLATES = [
 DATABASES = {"default": env.database(env.store_url(f"sqlite:///{DATA_DIR / 'devui.sqlite3'}"))}
 DEVUI_TEMPORARY_STORE = env.text("DEVUI_TEMPORARY_STORE")
 DEVUI_SESSION_SERVICE = ""  # where agents keep their sessions instead: the server's flag says so
+DEVUI_ARTIFACT_SERVICE = ""  # the same of artifacts
+DEVUI_MEMORY_SERVICE = ""  # the same of memory
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.text("REDIS_URL")

@@ -71,6 +71,29 @@ def elsewhere() -> str:
     return str(getattr(settings, "DEVUI_SESSION_SERVICE", ""))
 
 
+def artifacts_elsewhere() -> str:
+    """Return ADK's URI of the service in which this server's agents keep artifacts; empty: in this store."""
+    return str(getattr(settings, "DEVUI_ARTIFACT_SERVICE", ""))
+
+
+def memory_elsewhere() -> str:
+    """Return ADK's URI of the service in which this server's agents keep memory; empty: in this store."""
+    return str(getattr(settings, "DEVUI_MEMORY_SERVICE", ""))
+
+
+def refuse_artifact() -> None:
+    """Refuse to save an artifact in this store while agents keep theirs elsewhere: they would not find it.
+
+    Raises:
+        BadInput: they do.
+    """
+    if where := artifacts_elsewhere():
+        raise BadInput(
+            f"This server's agents keep artifacts in {where}: one that is saved here they would not find.",
+            hint="POST /apps/{app}/users/{user}/sessions/{session}/artifacts saves one there.",
+        )
+
+
 def refuse_copy(session: AgentSession) -> None:
     """Refuse to change a session here that another service keeps: it would not be what agents go on with.
 

@@ -22,9 +22,6 @@ from sessions_app.memory import rows
 from sessions_app.memory.rows import Draft, Owner
 from sessions_app.models import MemoryEntry as Row
 
-MAX_RESULTS = 10
-"""Most memories of a search, as in ADK's in-memory service: callers put all of them into the prompt."""
-
 BATCH = 200
 """Events added in one transaction: bounds how long the first adding of a long session holds up appends."""
 
@@ -85,7 +82,7 @@ class DjangoMemoryService(BaseMemoryService):
     @override
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return at most ten memories of the user that share words with the query, best first."""
-        found = await db.read(rows.find, self._owner(app_name, user_id), query, MAX_RESULTS)
+        found = await db.read(rows.find, self._owner(app_name, user_id), query, rows.MOST_RECALLED)
         return SearchMemoryResponse(memories=[_entry(row) for row in found])
 
     @override

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import IO
 from urllib.parse import quote
 
 from django.conf import settings
@@ -82,13 +83,13 @@ def alone() -> Iterator[None]:
         yield
 
 
-def read(digest: str) -> bytes:
-    """Return the content of a file.
+def opened(digest: str) -> IO[bytes]:
+    """Open the content of a file.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
-    return _path(digest).read_bytes()
+    return _path(digest).open("rb")
 
 
 def names() -> Iterator[str]:

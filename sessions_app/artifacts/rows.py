@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import islice
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
@@ -135,12 +136,20 @@ def content(artifact: Artifact) -> bytes:
     Raises:
         ContentMissing: the file beside the store that holds it is gone.
     """
-    if artifact.content is not None:
-        return bytes(artifact.content)
-    if not artifact.sha256:
-        return b""
+    with opened(artifact) as file:
+        return file.read()
+
+
+def opened(artifact: Artifact) -> IO[bytes]:
+    """Open the content of a version, which may be too long to be read at once; empty when it is a link.
+
+    Raises:
+        ContentMissing: the file beside the store that holds it is gone.
+    """
+    if artifact.content is not None or not artifact.sha256:
+        return BytesIO(artifact.content or b"")
     try:
-        return blobs.read(artifact.sha256)
+        return blobs.opened(artifact.sha256)
     except FileNotFoundError as error:
         raise ContentMissing(
             f"The content of artifact {artifact.filename!r}, version {artifact.version}, is gone: "

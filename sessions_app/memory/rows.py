@@ -13,6 +13,9 @@ from sessions_app import bell, fulltext, search, state
 from sessions_app.ids import SessionKey, check_id, check_ids
 from sessions_app.models import MemoryEntry
 
+MOST_RECALLED = 10
+"""Most memories of a search, as in ADK's in-memory service: callers put all of them into the prompt."""
+
 
 class Owner(NamedTuple):
     """Whose memory it is. Nobody else finds it."""

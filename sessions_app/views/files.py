@@ -103,11 +103,17 @@ def _decoded(data: object, seq: int) -> bytes:
 
 def _serve(content: bytes, name: str) -> HttpResponse:
     mime = filetype.sniff(content)
-    disposition = content_disposition_header(mime == filetype.BINARY, visible.name(name.rpartition("/")[2]))
-    headers = {
+    return HttpResponse(content, content_type=mime, headers=headers_of(mime, name))
+
+
+def headers_of(mime: str, name: str, *, to_save: bool = False) -> dict[str, str]:
+    """Return the headers by which bytes of a type can do nothing in our origin; those of no known type are saved."""
+    disposition = content_disposition_header(
+        to_save or mime == filetype.BINARY, visible.name(name.rpartition("/")[2])
+    )
+    return {
         "Content-Security-Policy": PDF_POLICY if mime == filetype.PDF else SANDBOX,
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, max-age=3600",
         **({"Content-Disposition": disposition} if disposition else {}),
     }
-    return HttpResponse(content, content_type=mime, headers=headers)

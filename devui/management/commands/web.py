@@ -75,6 +75,8 @@ class Command(BaseCommand):
         server.prepare_store()
         settings.DEVUI_AGENTS_DIR = str(supervisor.folder.given)
         settings.DEVUI_SESSION_SERVICE = without_password(flags.session_service_uri(options))
+        settings.DEVUI_ARTIFACT_SERVICE = without_password(options["artifact_service_uri"] or "")
+        settings.DEVUI_MEMORY_SERVICE = without_password(options["memory_service_uri"] or "")
         for line in flags.remarks(options):
             self.stderr.write(line)
         if where := keeping.elsewhere():

@@ -1,0 +1,170 @@
+"""What a file is shown as: a picture, a text, a tree, a table. Told by its first bytes, its name and its claim. Pure.
+
+Only a beginning is looked at, so a file of any length costs the same.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sessions_app.presentation import filetype
+
+LOOKED_AT = 1_000_000
+"""Bytes that are looked at. Longer JSON is shown as text."""
+
+TEXT_SHOWN = 100_000
+"""Characters of a text that are shown."""
+
+TABLE_ROWS, TABLE_COLUMNS, CELL = 200, 40, 300
+"""Rows and columns of a table that are shown, and characters of a cell."""
+
+_SUFFIXES = {
+    "md": "text/markdown",
+    "markdown": "text/markdown",
+    "json": "application/json",
+    "csv": "text/csv",
+    "tsv": "text/tab-separated-values",
+}
+
+
+class Kind(StrEnum):
+    """How a file is shown."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    TABLE = "table"
+    IMAGE = "image"
+    AUDIO = "audio"
+    VIDEO = "video"
+    PDF = "pdf"
+    EMPTY = "empty"
+    BINARY = "binary"
+
+    @property
+    def is_text(self) -> bool:
+        """Tell whether two versions of this kind can be compared line by line."""
+        return self in _TEXTS
+
+
+_TEXTS = {Kind.TEXT, Kind.MARKDOWN, Kind.JSON, Kind.TABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The beginning of a table: its head, its rows, and what stands beyond."""
+
+    head: list[str]
+    rows: list[list[str]]
+    has_more_rows: bool
+    hidden_columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A file as it is shown.
+
+    Attributes:
+        text: of a text of any kind, its beginning.
+        is_cut: the file goes on behind that.
+        value: of JSON, the value.
+        table: of a table, its beginning.
+    """
+
+    kind: Kind
+    mime: str
+    text: str = ""
+    is_cut: bool = False
+    value: Any = None
+    table: Table | None = field(default=None)
+
+
+def preview(start: bytes, size: int, name: str, claimed: str, *, as_text: bool = False) -> Preview:
+    """Return how a file is shown.
+
+    Args:
+        start: its first bytes, at most `LOOKED_AT`.
+        size: how many it has.
+        name: its name, whose ending tells of a text what it is.
+        claimed: the type that it was saved with.
+        as_text: it is text whatever it looks like, and shown as its source.
+    """
+    if not size:
+        return Preview(Kind.EMPTY, claimed)
+    mime = filetype.sniff(start)
+    if not as_text and mime != filetype.TEXT:
+        return Preview(_kind_of_bytes(mime), mime)
+    text = start.decode(errors="replace")
+    shown, is_cut = text[:TEXT_SHOWN], size > len(start) or len(text) > TEXT_SHOWN
+    plain = Preview(Kind.TEXT, mime, shown, is_cut)
+    if as_text:
+        return plain
+    return _structured(text, size > len(start), _type_of_text(name, claimed), plain) or plain
+
+
+def type_of_text(name: str, claimed: str) -> str:
+    """Return the type of a text: what it claims, else what the ending of its name says."""
+    told = _type_of_text(name, claimed)
+    return told if told.startswith(("text/", "application/")) else "text/plain"
+
+
+def _kind_of_bytes(mime: str) -> Kind:
+    if mime == filetype.PDF:
+        return Kind.PDF
+    family = filetype.family(mime)
+    return Kind(family) if family else Kind.BINARY
+
+
+def _type_of_text(name: str, claimed: str) -> str:
+    claimed = claimed.partition(";")[0].strip().lower()
+    if claimed in {"", "text/plain", filetype.BINARY}:
+        return _SUFFIXES.get(name.rpartition(".")[2].lower(), claimed or "text/plain")
+    return claimed
+
+
+def _structured(text: str, goes_on: bool, mime: str, plain: Preview) -> Preview | None:
+    """Return a text as what its type says, None when it is not that."""
+    if mime == "text/markdown":
+        return Preview(Kind.MARKDOWN, plain.mime, plain.text, plain.is_cut)
+    if mime in {"text/csv", "text/tab-separated-values"}:
+        table = _table(text, goes_on, "\t" if "tab" in mime else "")
+        return Preview(Kind.TABLE, plain.mime, plain.text, plain.is_cut, table=table) if table else None
+    if mime == "application/json" or mime.endswith("+json") or text.lstrip()[:1] in {"{", "["}:
+        return None if goes_on else _json(text, plain)
+    return None
+
+
+def _json(text: str, plain: Preview) -> Preview | None:
+    try:
+        return Preview(Kind.JSON, plain.mime, plain.text, plain.is_cut, value=json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _table(text: str, goes_on: bool, delimiter: str) -> Table | None:
+    """Return the beginning of a table; None when it is none."""
+    first = text.partition("\n")[0]
+    delimiter = delimiter or max(",;\t", key=first.count)
+    found: list[list[str]] = []
+    try:
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            found.append(row)
+            if len(found) > TABLE_ROWS + 1:
+                break
+    except csv.Error:
+        return None
+    more = len(found) > TABLE_ROWS + 1 or goes_on
+    if more and len(found) > 1:
+        found.pop()
+    width = max(map(len, found), default=0)
+    cells = [[_cut(cell) for cell in row[:TABLE_COLUMNS]] for row in found]
+    return Table(cells[0], cells[1:], more, max(0, width - TABLE_COLUMNS)) if width else None
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= CELL else f"{cell[:CELL]}…"

@@ -1,0 +1,157 @@
+"""Memory: what agents recall of a user, searched as they search it; sessions added to it, entries forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from devui.http import render_partial
+from sessions_app import db, keeping, keyset, memories, overview, realms
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.forms import Pager
+from sessions_app.ids import ID_BYTES
+from sessions_app.memory import rows
+from sessions_app.models import AgentSession, MemoryEntry
+from sessions_app.paths import upstream_path
+from sessions_app.runs.client import provider
+
+LIST = "devui/memory/list.html"
+DELETE = "devui/memory/delete.html"
+FILTERS = ("app", "user", "session", "realm")
+
+
+class MemoryQuery(Pager):
+    """Whose memory is shown, and what is asked of it."""
+
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    q = forms.CharField(required=False, max_length=1_000)
+    added = forms.IntegerField(required=False, min_value=0)
+
+
+class AddedSession(forms.Form):
+    """Which session is to be remembered."""
+
+    app = forms.CharField(strip=False, max_length=ID_BYTES)
+    user = forms.CharField(strip=False, max_length=ID_BYTES)
+    session = forms.CharField(strip=False, max_length=ID_BYTES)
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """Show what is remembered, newest first, or what an agent would recall by a text."""
+    query = MemoryQuery(request.GET).read()
+    can_search = bool(query["app"] and query["user"])
+    context = {
+        "query": query,
+        "is_filtered": any(query[name] for name in FILTERS),
+        "can_search": can_search,
+        "most": rows.MOST_RECALLED,
+        "apps": overview.app_names(),
+        "elsewhere": keeping.memory_elsewhere(),
+        **(_recalled(query) if query["q"] and can_search else _listed(query)),
+    }
+    return render_partial(request, LIST, context, partial="memory")
+
+
+@require_POST
+async def add(request: HttpRequest) -> HttpResponse:
+    """Let the app's process add a session to its user's memory, as an agent would.
+
+    Raises:
+        BadInput: the form names no session, or ADK's server refuses it.
+        SessionMissing: there is no such session.
+        RuntimeUnavailable: the app's process cannot be started.
+    """
+    form = AddedSession(request.POST)
+    if not await sync_to_async(form.is_valid)():
+        raise BadInput("No session is meant.", hint="Name the app, the user and the session id.")
+    named = form.cleaned_data
+    await db.read(_known, named)
+    before = await db.read(_count, named)
+    await _remember(named)
+    after = await db.read(_count, named)
+    return redirect(_address("memory", named, added=str(after - before)))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def delete(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask whether to forget an entry; forget it for good.
+
+    Raises:
+        NotFound: there is no such entry.
+        BadInput: it is an eval attempt's.
+    """
+    entry = MemoryEntry.objects.filter(pk=pk, removed=False).defer("words", "private").first()
+    if entry is None or entry.realm.startswith(realms.UNSEEN):
+        raise NotFound(
+            f"There is no memory {pk}.", hint="It may have been forgotten; the list tells which there are."
+        )
+    if entry.realm.startswith(realms.ATTEMPT):
+        raise BadInput(
+            "The memory of an eval attempt is kept as it left it.", hint="Work in a session of its own."
+        )
+    named = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
+    back = _address("memory", named)
+    if request.method == "POST":
+        rows.remove(rows.owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id)
+        return redirect(back)
+    [shown] = memories.shown([entry])
+    context = {"shown": shown, "back": back}
+    return render_partial(request, DELETE, context, partial="question", target="dialog-content")
+
+
+def _recalled(query: Mapping[str, Any]) -> dict[str, Any]:
+    owner = rows.owner(query["realm"], query["app"], query["user"])
+    found = rows.find(owner, query["q"], rows.MOST_RECALLED)
+    return {"shown": memories.shown(found), "is_search": True}
+
+
+def _listed(query: Mapping[str, Any]) -> dict[str, Any]:
+    wanted = memories.entries(query["realm"], query["app"], query["user"], query["session"])
+    page = keyset.page(wanted, "timestamp", query["before"])
+    return {"page": page, "shown": memories.shown(page.rows)}
+
+
+def _known(named: Mapping[str, str]) -> None:
+    """Refuse a session that nobody knows: ADK's server would say so less clearly."""
+    key = {"app_name": named["app"], "user_id": named["user"], "session_id": named["session"]}
+    if not AgentSession.objects.filter(realm="", **key).exists():
+        raise NotFound(
+            f"User {named['user']!r} of {named['app']!r} has no session {named['session']!r}.",
+            hint="The list of sessions tells which there are.",
+        )
+
+
+def _count(named: Mapping[str, str]) -> int:
+    return memories.entries("", named["app"], named["user"], named["session"]).count()
+
+
+async def _remember(named: Mapping[str, str]) -> None:
+    path = upstream_path(named["app"], named["user"]).removesuffix("/sessions") + "/memory"
+    client = await provider().client(named["app"])
+    content = json.dumps({"session_id": named["session"]}).encode()
+    headers = {"Content-Type": "application/json"}
+    async with client.open("PATCH", path, headers=headers, content=content) as answer:
+        body = await answer.aread()
+    if not answer.is_success:
+        raise BadInput(
+            f"The session was not added to memory: {body.decode(errors='replace')[:500]}",
+            hint="ADK's own server refused this.",
+        )
+
+
+def _address(route: str, query: Mapping[str, Any], **more: str) -> str:
+    filters = {name: query[name] for name in FILTERS if query.get(name)}
+    return f"{reverse(route)}?{urlencode(filters | more)}".removesuffix("?")

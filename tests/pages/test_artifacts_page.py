@@ -1,0 +1,432 @@
+"""Artifacts: the list, a file with its versions, previews, uploads, deletion."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from sessions_app.artifacts import blobs, rows
+from sessions_app.models import Artifact
+from sessions_app.presentation import filetype
+from sessions_app.runs import compose
+from tests.pages.getting import Get
+from tests.pages.page import Element, table
+from tests.timeline.story import Story
+from tests.timeline.test_files import EVIL_SVG, PNG
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
+
+ODD_NAMES = [
+    "a/b/../c.txt",
+    "quo\"te's <b>&amp;.txt",
+    "日本語 ファイル.txt",
+    "x" * 255,
+    "üñï%2Fcode?&#.txt",
+    ".",
+    "line\nbreak",
+    " blank ",
+]
+
+
+def save(
+    content: bytes = b"hello",
+    name: str = "note.txt",
+    mime: str | None = "text/plain",
+    *,
+    session: str = "s1",
+    **given: Any,
+) -> Artifact:
+    """Save a version of a file of ann in `weather`."""
+    owner = {"realm": "", "app_name": "weather", "user_id": "ann"} | given
+    key = rows.file_key(**owner, session_id=session or None, filename=name)
+    draft = rows.Draft(Artifact.Holding.DATA, '{"inlineData": {}}', mime, "{}", session)
+    with blobs.stored(content) as payload:
+        return rows.save(key, draft, payload)
+
+
+def address(name: str = "note.txt", session: str = "s1", **more: Any) -> str:
+    """Return the page of a file of ann in `weather`."""
+    named = {"app": "weather", "user": "ann", "session": session, "name": name, **more}
+    return "/artifacts/file/?" + urlencode(named)
+
+
+def received(client: Client, url: str) -> tuple[Any, bytes]:
+    """Return an answer and all that it sends."""
+    answer = client.get(url)
+
+    async def collected() -> bytes:
+        return b"".join([part async for part in answer.streaming_content])
+
+    return answer, async_to_sync(collected)()
+
+
+def names(page: Element) -> list[str]:
+    return [row["Name"] for row in table(page)]
+
+
+def content_of(page: Element) -> Element:
+    return page.one("section", css="artifact-content")
+
+
+# --- the list ---
+
+
+def test_each_file_is_listed_once_with_its_newest_version_and_its_session(get: Get):
+    Story().asks("Weather?")
+    save(b"old")
+    save(b"newer")
+    save(b"mine", "user:profile.json", "application/json")
+    first, second = table(get("/artifacts/"))
+    assert first["Name"].endswith("profile.json")
+    assert (second["Version"], second["Size"], second["Session"], second["App"], second["User"]) == (
+        "1", "5 B", "Weather?", "weather", "ann",
+    )  # fmt: skip
+
+
+def test_files_are_filtered_by_app_user_session_and_scope(get: Get):
+    save(name="one.txt")
+    save(name="two.txt", session="s2", user_id="ben")
+    save(name="user:three.txt", app_name="writer")
+    assert names(get("/artifacts/?app=writer")) == ["U three.txt"]
+    assert names(get("/artifacts/?user=ben")) == ["S two.txt"]
+    assert names(get("/artifacts/?session=s1")) == ["S one.txt"]
+    assert names(get("/artifacts/?scope=user")) == ["U three.txt"]
+    assert (
+        get("/artifacts/?app=writer&user=ben").one("div", css="empty").one("h2").text == "No artifact matches"
+    )
+
+
+def test_an_empty_store_says_what_an_artifact_is(get: Get):
+    assert get("/artifacts/").one("div", css="empty").one("h2").text == "No artifacts yet"
+
+
+@pytest.mark.parametrize("query", ["?before=x", "?scope=everything"])
+def test_a_parameter_of_the_list_that_cannot_be_meant_is_refused(get: Get, query: str):
+    get(f"/artifacts/{query}", status=400)
+
+
+def test_pages_join_without_a_gap_or_a_repetition(get: Get):
+    made = [save(name=f"{n}.txt").pk for n in range(110)]
+    for pk in made:
+        Artifact.objects.filter(pk=pk).update(created_at=float(pk // 3))
+    seen, url = [], "/artifacts/"
+    while url:
+        page = get(url)
+        seen += [int(row.attrs["id"].removeprefix("artifact-")) for row in page.one("tbody").all("tr")]
+        older = page.all("a", rel="next")
+        url = f"/artifacts/{older[0].attrs['href']}" if older else ""
+    assert sorted(seen) == sorted(made)
+
+
+def test_the_number_of_queries_does_not_depend_on_the_number_of_files(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+):
+    for n in range(3):
+        for m in range(10):
+            Story(f"s{n}-{m}")
+            save(name=f"{n}-{m}", session=f"s{n}-{m}")
+        with django_assert_num_queries(3):  # the apps of the filter, the files, their sessions
+            client.get("/artifacts/")
+
+
+def test_files_that_come_are_counted_and_those_that_go_leave(get: Get, client: Client):
+    gone = save(name="old.txt")
+    url = get("/artifacts/").one("div", id="watch").attrs["hx-get"]
+    assert client.get(url).status_code == 204
+    save(name="new.txt")
+    told = get(url)
+    assert told.one("a").text == "1 new or changed"
+    rows.delete(rows.file_key("", "weather", "ann", "s1", "old.txt"))
+    told = get(told.one("div", id="watch").attrs["hx-get"])
+    assert told.one("tr").attrs == {"id": f"artifact-{gone.pk}", "hx-swap-oob": "delete"}
+
+
+def test_what_was_deleted_with_its_session_is_not_shown(get: Get, client: Client):
+    found = save(realm="deleted/7")
+    assert not get("/artifacts/").all("table")
+    assert not get("/artifacts/?realm=deleted/7").all("table")
+    get(address(realm="deleted/7"), status=404)
+    assert client.get(f"/artifacts/{found.pk}/content/").status_code == 404
+
+
+# --- one file ---
+
+
+@pytest.mark.parametrize(
+    ("name", "mime", "content", "tag"),
+    [
+        ("note.txt", "text/plain", b"hello", "pre"),
+        ("note.md", "text/plain", b"# Title", "h1"),
+        ("data.json", None, b'{"a": [1, 2]}', "details"),
+        ("data", "text/csv", b"a,b\n1,2\n", "table"),
+        ("plot", "image/png", PNG, "img"),
+        ("evil.svg", "image/svg+xml", EVIL_SVG, "img"),
+        ("song", "audio/mpeg", b"ID3....", "audio"),
+        ("film", "video/mp4", b"\x00\x00\x00 ftypisom", "video"),
+    ],
+)
+def test_a_file_is_shown_as_what_it_is(get: Get, name: str, mime: str | None, content: bytes, tag: str):
+    save(content, name, mime)
+    assert content_of(get(address(name))).all(tag)
+
+
+def test_a_pdf_opens_in_the_browsers_viewer_and_runs_nothing(get: Get, client: Client):
+    found = save(b"%PDF-1.7", "a.pdf", "application/pdf")
+    link = content_of(get(address("a.pdf"))).one("a")
+    assert (link.attrs["href"], link.attrs["target"]) == (f"/artifacts/{found.pk}/content/", "_blank")
+    assert client.get(link.attrs["href"])["Content-Type"] == filetype.PDF
+
+
+def test_what_claims_to_be_a_picture_and_is_not_is_offered_for_download(get: Get):
+    save(b"\x00\x01\x02", "plot.png", "image/png")
+    shown = content_of(get(address("plot.png")))
+    assert shown.one("h2").text == "No preview"
+    assert not shown.all("img")
+
+
+def test_html_is_shown_as_text_and_served_in_a_sandbox(get: Get, client: Client):
+    found = save(b"<script>alert(1)</script>", "page.html", "text/html")
+    assert content_of(get(address("page.html"))).one("pre").text == "<script>alert(1)</script>"
+    answer, sent = received(client, f"/artifacts/{found.pk}/content/")
+    assert answer["Content-Type"] == "text/plain; charset=utf-8"
+    assert answer["X-Content-Type-Options"] == "nosniff"
+    assert answer["Content-Security-Policy"].startswith("sandbox;")
+    assert sent == b"<script>alert(1)</script>"
+
+
+def test_a_huge_text_is_shown_by_its_beginning_and_served_whole(get: Get, client: Client):
+    found = save(b"word " * 500_000)
+    page = content_of(get(address()))
+    assert len(page.one("pre").text) < 101_000
+    assert "100,000 characters of 2.50 MB" in page.text
+    answer, sent = received(client, f"/artifacts/{found.pk}/content/")
+    assert int(answer["Content-Length"]) == len(sent) == 2_500_000
+
+
+def test_a_huge_table_and_a_wide_one_show_a_part_and_say_so(get: Get):
+    save("\n".join(",".join(map(str, range(60))) for _ in range(5_000)).encode(), "t.csv", "text/csv")
+    page = content_of(get(address("t.csv")))
+    assert len(page.one("tbody").all("tr")) == 200
+    assert len(page.one("thead").all("th")) == 40
+    assert "20 more columns not shown" in page.text
+
+
+def test_long_branches_of_json_are_fetched_piece_by_piece(get: Get, client: Client):
+    found = save(json.dumps({"n": list(range(5_000))}).encode(), "a.json", "application/json")
+    assert content_of(get(address("a.json"))).all("details")
+    piece = client.get(f"/artifacts/{found.pk}/json/", {"pointer": "/n", "offset": 100})
+    assert b"101" in piece.content
+    other = save(b"{no", "b.json")
+    assert client.get(f"/artifacts/{other.pk}/json/").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", b"{" * 100_000),
+        ("a.csv", b'"' + b"x" * 200_000),
+        ("a.json", b'"\\ud800"'),
+        ("a.csv", b"\n\n"),
+    ],
+)
+def test_what_is_damaged_is_shown_as_far_as_it_can_be(get: Get, name: str, content: bytes):
+    save(content, name, None)
+    assert content_of(get(address(name)))
+
+
+def test_its_source_can_be_seen(get: Get):
+    save(b"# Title", "note.md")
+    assert content_of(get(address("note.md", view="source"))).one("pre").text == "# Title"
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("prefix", ["", "user:"])
+def test_a_name_of_any_characters_has_a_page_that_downloads_and_deletes_it(
+    get: Get, client: Client, name: str, prefix: str
+):
+    save(b"hello", prefix + name, "text/plain")
+    link = get("/artifacts/").one("td", css="artifact-name").one("a")
+    page = get(link.attrs["href"])
+    content = next(a.attrs["href"] for a in page.all("a") if "save=1" in a.attrs["href"])
+    answer, sent = received(client, content)
+    assert (answer["Content-Disposition"].startswith("attachment;"), sent) == (True, b"hello")
+    ask = next(a.attrs["href"] for a in page.all("a") if "/artifacts/delete/" in a.attrs["href"])
+    form = get(ask).one("form", method="post")
+    sent = {field.attrs["name"]: field.attrs["value"] for field in form.all("input")}
+    assert client.post("/artifacts/delete/", sent).status_code == 302
+    assert not Artifact.objects.exists()
+
+
+def test_the_event_that_saved_a_version_is_linked(get: Get):
+    story = Story()
+    story.asks("Write")
+    save(b"old", "user:a b.txt")
+    seq = story.says("done", actions={"artifactDelta": {"user:a b.txt": 0}})
+    save(b"new", "user:a b.txt")
+    old = get(address("user:a b.txt", session="", version=0)).one("aside", css="artifact-side")
+    assert [a.attrs["href"] for a in old.all("a") if a.text == f"event {seq}"] == [
+        f"/sessions/weather/ann/s1/?seq={seq}"
+    ]
+    new = get(address("user:a b.txt", session="")).one("aside", css="artifact-side")
+    assert "no event names it" in new.text
+
+
+def test_an_event_leads_to_the_page_of_the_version_it_saved(client: Client):
+    story = Story()
+    save(b"hello", "user:a&b.txt")
+    answer = client.get(f"/sessions/id/{story.pk}/artifacts/", {"name": "user:a&b.txt", "version": 0})
+    assert client.get(answer["Location"]).status_code == 200
+    missing = client.get(f"/sessions/id/{story.pk}/artifacts/", {"name": "none"})
+    assert client.get(missing["Location"]).status_code == 404
+
+
+def test_two_versions_of_a_text_are_compared_line_by_line(get: Get):
+    save(b"one\ntwo\nthree")
+    save(b"one\n2\nthree")
+    lines = content_of(get(address(against=0))).one("ol", css="value-diff").all("li")
+    assert [(line.attrs["class"], line.one("code").text) for line in lines] == [
+        ("same", "one"), ("removed", "two"), ("added", "2"), ("same", "three"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [(b"same", b"same", "the same content"), (PNG, b"text", "Only texts are compared")],
+)
+def test_where_nothing_can_be_compared_that_is_said(get: Get, old: bytes, new: bytes, why: str):
+    save(old)
+    save(new)
+    assert why in content_of(get(address(against=0))).text
+
+
+def test_huge_texts_are_compared_by_their_beginnings(get: Get):
+    save(b"a\n" * 600_000)
+    save(b"b\n" * 600_000)
+    assert "Only the beginnings" in content_of(get(address(against=0))).text
+
+
+def test_a_link_is_shown_and_never_followed(get: Get, client: Client):
+    key = rows.file_key("", "weather", "ann", "s1", "far")
+    part = json.dumps({"fileData": {"fileUri": "javascript:alert(1)"}})
+    made = rows.save(key, rows.Draft(Artifact.Holding.LINK, part, None, "{}", "s1"), None)
+    shown = content_of(get(address("far")))
+    assert "javascript:alert(1)" in shown.text
+    assert not shown.all("a")
+    assert client.get(f"/artifacts/{made.pk}/content/").status_code == 404
+
+
+def test_a_version_that_hides_a_file_says_so(get: Get):
+    save(b"", "gone.txt", "application/octet-stream")
+    assert "hides the file" in content_of(get(address("gone.txt"))).text
+
+
+def test_what_is_not_there_is_said(get: Get):
+    save()
+    get(address("other"), status=404)
+    get(address(version=7), status=404)
+    get(address(against=7), status=404)
+    get("/artifacts/file/?app=weather", status=400)
+
+
+def test_a_file_page_asks_few_queries_however_many_versions_there_are(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+):
+    Story()
+    for n in range(30):
+        save(f"version {n}".encode())
+    with django_assert_num_queries(5):  # the version, all versions, its session, its content, its event
+        client.get(address())
+
+
+# --- uploads ---
+
+
+def send(client: Client, content: bytes, filename: str = "x.bin", mime: str = "", **fields: str) -> Any:
+    file = SimpleUploadedFile(filename, content, content_type=mime)
+    return client.post("/artifacts/upload/", {"app": "weather", "user": "ann", "file": file, **fields})
+
+
+def test_an_upload_becomes_the_next_version_typed_by_its_content(client: Client):
+    Story()
+    save(b"old", "plot.png", "text/plain")
+    answer = send(client, PNG, mime="text/html", name="plot.png", session="s1")
+    assert answer.status_code == 302
+    made = Artifact.objects.get(version=1)
+    assert (made.mime_type, made.filename, bytes(made.content or b"")) == ("image/png", "plot.png", PNG)
+    assert client.get(answer["Location"]).status_code == 200
+
+
+def test_an_upload_without_a_session_is_the_users(client: Client):
+    assert send(client, b"# Hi", "readme.md").status_code == 302
+    made = Artifact.objects.get()
+    assert (made.session_id, made.filename, made.mime_type) == ("", "readme.md", "text/markdown")
+
+
+@pytest.mark.parametrize(
+    ("fields", "content", "words"),
+    [
+        ({"session": "nobody"}, b"x", "has no such session"),
+        ({}, b"", "empty"),
+        ({"app": ""}, b"x", "required"),
+        ({"session": " "}, b"x", "is blank"),
+    ],
+)
+def test_an_upload_that_cannot_be_meant_is_refused_in_words(
+    client: Client, fields: dict[str, str], content: bytes, words: str
+):
+    answer = send(client, content, **fields)
+    assert (answer.status_code, words in answer.content.decode()) == (422, True)
+    assert not Artifact.objects.exists()
+
+
+def test_an_upload_that_is_too_large_is_refused(client: Client):
+    answer = send(client, b"x" * (compose.MOST_BYTES + 1))
+    assert answer.status_code == 422
+    assert b"20 MB is the most" in answer.content
+
+
+@pytest.mark.parametrize("path", ["/artifacts/upload/", "/artifacts/delete/"])
+def test_other_sites_can_neither_upload_nor_delete(client: Client, path: str):
+    save()
+    answer = client.post(path, {"app": "weather"}, headers={"Origin": "https://evil.example"})
+    assert answer.status_code == 403
+    assert Artifact.objects.count() == 1
+
+
+def test_the_artifacts_of_an_eval_attempt_are_kept(client: Client, get: Get):
+    save(realm="eval/1")
+    page = get(address(realm="eval/1"))
+    assert not [a for a in page.all("a") if "/delete/" in a.attrs["href"] or "/upload/" in a.attrs["href"]]
+    named = {"app": "weather", "user": "ann", "session": "s1", "name": "note.txt", "realm": "eval/1"}
+    assert client.post("/artifacts/delete/", named).status_code == 400
+    assert send(client, b"x", name="note.txt", session="s1", realm="eval/1").status_code == 400
+
+
+def test_where_agents_keep_artifacts_elsewhere_that_is_said_and_uploads_are_refused(
+    client: Client, get: Get, settings: Any
+):
+    settings.DEVUI_ARTIFACT_SERVICE = "gs://bucket"
+    assert "gs://bucket" in get("/artifacts/").one("div", css="notice").text
+    assert send(client, b"x").status_code == 400
+
+
+def test_deleting_removes_all_versions_and_their_files_and_leaves_others(client: Client, get: Get):
+    save(b"a" * 100_000)
+    save(b"b" * 100_000)
+    save(b"b" * 100_000, "other.txt")
+    asked = get(address().replace("/file/", "/delete/"))
+    assert "Delete 2 versions" in asked.one("form", method="post").text
+    named = {"app": "weather", "user": "ann", "session": "s1", "name": "note.txt"}
+    assert (
+        client.post("/artifacts/delete/", named)["Location"] == "/artifacts/?app=weather&user=ann&session=s1"
+    )
+    assert Artifact.objects.get().filename == "other.txt"
+    assert {Path(name).name for name in blobs.names()} == {Artifact.objects.get().sha256}

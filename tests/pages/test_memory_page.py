@@ -1,0 +1,222 @@
+"""Memory: what is remembered, searched as an agent would; sessions added, entries forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from sessions_app import state
+from sessions_app.memory import rows
+from sessions_app.models import MemoryEntry
+from sessions_app.runs import client as runtimes
+from tests.pages.getting import Get
+from tests.pages.page import Element
+from tests.timeline.story import START, Story
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
+
+ANN = rows.owner("", "weather", "ann")
+
+
+def remember(*texts: str, session: str = "s1", owner: rows.Owner = ANN, first: int = 1, **given: Any) -> None:
+    """Remember texts as the events e1, e2 … of a session."""
+    drafts = [
+        rows.Draft(f"e{n}", "agent", START + n, state.canonical({"parts": [{"text": text}]}), text, **given)
+        for n, text in enumerate(texts, start=first)
+    ]
+    rows.add(owner, session, drafts)
+
+
+def texts(page: Element) -> list[str]:
+    return [entry.one("p", css="memory-text").text for entry in page.all("li", css="memory-entry")]
+
+
+def test_what_is_remembered_is_listed_newest_first_and_filtered(get: Get):
+    remember("Paris is rainy", "Rome is sunny")
+    remember("I like tea", owner=rows.owner("", "writer", "ben"))
+    assert len(texts(get("/memory/"))) == 3
+    assert texts(get("/memory/?app=weather")) == ["Rome is sunny", "Paris is rainy"]
+    assert texts(get("/memory/?user=ben")) == ["I like tea"]
+    assert texts(get("/memory/?app=weather&user=ann&session=other")) == []
+
+
+def test_a_search_gives_what_an_agent_would_be_given_and_in_that_order(get: Get):
+    remember("rain in Paris", *[f"it rains, day {n}" for n in range(12)], "Paris, Paris: rain")
+    remember("rain of somebody else", owner=rows.owner("", "weather", "ben"))
+    found = rows.find(ANN, "Paris rain", 10)
+    shown = get("/memory/?" + urlencode({"app": "weather", "user": "ann", "q": "Paris rain"}))
+    order = [entry.attrs["id"] for entry in shown.all("li", css="memory-entry")]
+    assert order == [f"memory-{row.pk}" for row in found]
+    assert shown.one("h2", css="memory-title").text == f"An agent would recall {len(found)} entries"
+
+
+def test_two_letters_of_japanese_are_found(get: Get):
+    remember("明日の天気は晴れです")
+    assert texts(get("/memory/?" + urlencode({"app": "weather", "user": "ann", "q": "天気"})))
+
+
+def test_a_search_without_an_owner_says_whose_memory_it_needs(get: Get):
+    remember("Paris")
+    assert "choose both" in get("/memory/?q=Paris").one("div", id="memory").text
+
+
+def test_a_search_that_finds_nothing_says_so(get: Get):
+    page = get("/memory/?app=weather&user=ann&q=nothing")
+    assert page.one("div", css="empty").one("h2").text == "An agent would recall nothing"
+
+
+def test_an_entry_leads_to_its_event(get: Get):
+    story = Story()
+    seq = story.says("Rome is sunny")
+    remember("Rome is sunny")
+    remember("of a session that is gone", session="s9")
+    rows.put(ANN, [rows.Draft("m1", "", START, state.canonical({"parts": [{"text": "by hand"}]}), "by hand")])
+    page = get("/memory/")
+    links = [a.attrs["href"] for a in page.all("a") if a.text.startswith("event ")]
+    assert links == [f"/sessions/weather/ann/s1/?seq={seq}"]
+    assert "session s9, not here" in page.text
+    assert "from no session" in page.text
+
+
+def test_secrets_in_metadata_are_not_shown(get: Get):
+    secret = {"key": {"authType": "apiKey", "apiKey": "hunter2"}, "topic": "x"}
+    remember("hello", custom_metadata=json.dumps(secret))
+    page = get("/memory/").text
+    assert ("hunter2" in page, "topic" in page) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["a/b", "quo\"te's", "日本語", "x" * 255, "%2F?&#", "<b>"])
+def test_owners_of_any_name_are_shown_searched_and_forgotten(get: Get, client: Client, name: str):
+    owner = rows.owner("", name, name)
+    remember("Paris", owner=owner, session=name)
+    link = get("/memory/").one("span", css="memory-owner").one("a").attrs["href"]
+    found = get(f"/memory/{link}&q=paris")
+    assert texts(found) == ["Paris"]
+    ask = found.one("a", css="memory-delete").attrs["href"]
+    assert client.post(get(ask).one("form", method="post").attrs["action"]).status_code == 302
+    assert texts(get("/memory/")) == []
+
+
+def test_a_forgotten_entry_stays_forgotten(get: Get, client: Client):
+    remember("Paris", "Rome")
+    pk = MemoryEntry.objects.get(entry_id="e1").pk
+    asked = get(f"/memory/{pk}/delete/", target="dialog-content")
+    assert "does not bring it back" in asked.text
+    assert client.post(f"/memory/{pk}/delete/")["Location"] == "/memory/?app=weather&user=ann"
+    remember("Paris", "Rome")
+    assert texts(get("/memory/")) == ["Rome"]
+    get(f"/memory/{pk}/delete/", status=404)
+
+
+def test_the_memory_of_an_eval_attempt_is_kept(client: Client):
+    remember("Paris", owner=rows.owner("eval/1", "weather", "ann"))
+    assert client.post(f"/memory/{MemoryEntry.objects.get().pk}/delete/").status_code == 400
+
+
+def test_what_was_deleted_is_not_shown(get: Get):
+    remember("Paris", owner=rows.owner("deleted/1", "weather", "ann"))
+    assert texts(get("/memory/?realm=deleted/1")) == []
+
+
+def test_other_sites_cannot_make_anybody_forget_or_remember(client: Client):
+    remember("Paris")
+    foreign = {"Origin": "https://evil.example"}
+    assert client.post(f"/memory/{MemoryEntry.objects.get().pk}/delete/", headers=foreign).status_code == 403
+    assert client.post("/memory/add/", headers=foreign).status_code == 403
+
+
+def test_pages_join_and_ask_a_fixed_number_of_queries(
+    get: Get, client: Client, django_assert_num_queries: DjangoAssertNumQueries
+):
+    story = Story()
+    for n in range(110):
+        story.says(f"text {n}")
+    remember(*[f"text {n}" for n in range(110)])
+    with django_assert_num_queries(4):  # the apps of the filter, the entries, their sessions, their events
+        client.get("/memory/")
+    seen: list[str] = []
+    url = "/memory/"
+    while url:
+        page = get(url)
+        seen += texts(page)
+        older = page.all("a", rel="next")
+        url = f"/memory/{older[0].attrs['href']}" if older else ""
+    assert seen == [f"text {n}" for n in reversed(range(110))]
+
+
+def test_a_store_without_memory_teaches_how_to_fill_it(get: Get):
+    assert get("/memory/").one("div", css="empty").one("h2").text == "Nothing is remembered yet"
+
+
+def test_where_agents_keep_memory_elsewhere_that_is_said(get: Get, settings: Any):
+    settings.DEVUI_MEMORY_SERVICE = "rag://corpus"
+    assert "rag://corpus" in get("/memory/").one("div", css="notice").text
+
+
+class Process:
+    """An app's process that remembers by `remember`, or refuses."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.asked: list[tuple[str, str, bytes]] = []
+
+    async def client(self, app_name: str) -> Process:
+        """Return itself."""
+        return self
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, path: str, *, headers: dict[str, str], content: bytes
+    ) -> AsyncIterator[httpx.Response]:
+        """Note what is asked."""
+        self.asked.append((method, path, content))
+        yield httpx.Response(self.status, content=b'{"detail": "no memory here"}')
+
+
+@pytest.fixture
+def process(request: pytest.FixtureRequest) -> Iterator[Process]:
+    """The process of every app; its parameter is the status that it answers."""
+    made = Process(getattr(request, "param", 200))
+    runtimes.register(made)  # type: ignore[arg-type]  # as much of a provider as is asked of it
+    yield made
+    runtimes.register(None)
+
+
+NAMED = {"app": "weather", "user": "ann", "session": "s1"}
+
+
+def test_a_session_is_added_by_the_agents_own_process(
+    store: None, client: Client, process: Process, get: Get
+):
+    Story().says("Rome is sunny")
+    answer = client.post("/memory/add/", NAMED)
+    assert process.asked == [("PATCH", "/apps/weather/users/ann/memory", b'{"session_id": "s1"}')]
+    assert answer["Location"] == "/memory/?app=weather&user=ann&session=s1&added=0"
+    assert "Nothing was new" in get(answer["Location"]).one("p", css="memory-added").text
+
+
+def test_a_session_that_is_not_there_is_not_added(store: None, client: Client, process: Process):
+    assert client.post("/memory/add/", NAMED).status_code == 404
+    assert client.post("/memory/add/", {"app": "weather"}).status_code == 400
+    assert not process.asked
+
+
+@pytest.mark.parametrize("process", [500], indirect=True)
+def test_what_the_process_refuses_is_said(store: None, client: Client, process: Process):
+    Story()
+    answer = client.post("/memory/add/", NAMED)
+    assert answer.status_code == 400
+    assert b"no memory here" in answer.content
+
+
+def test_without_processes_nothing_is_added_and_that_is_said(store: None, client: Client):
+    Story()
+    assert client.post("/memory/add/", NAMED).status_code == 503
