@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
-from django.urls import reverse
+from django.urls import path, reverse
 from django.views.decorators.http import require_safe
 
 from sessions_app.errors import NotFound
@@ -101,10 +101,10 @@ def logo(request: HttpRequest) -> HttpResponse:
 @require_safe
 def file(request: HttpRequest, name: str) -> HttpResponse:
     """Return a file of the front end. What it asks for in vain is refused in the type that it asked for."""
-    path = _files().get(name)
-    if path is None:
+    found = _files().get(name)
+    if found is None:
         return HttpResponse(status=404, content_type=_type_of(Path(name)))
-    response = HttpResponse(path.read_bytes(), content_type=_type_of(path))
+    response = HttpResponse(found.read_bytes(), content_type=_type_of(found))
     fixed = "public, max-age=31536000, immutable" if HASHED.search(name) else "no-cache"
     response.headers["Cache-Control"] = fixed
     return response
@@ -130,8 +130,18 @@ def _files() -> dict[str, Path]:
     root = folder()
     if root is None:
         return {}
-    return {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
+    return {each.relative_to(root).as_posix(): each for each in root.rglob("*") if each.is_file()}
 
 
-def _type_of(path: Path) -> str:
-    return TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+def _type_of(file_path: Path) -> str:
+    guessed = mimetypes.guess_type(file_path.name)[0]
+    return TYPES.get(file_path.suffix) or guessed or "application/octet-stream"
+
+
+urlpatterns = [
+    path("dev-ui", redirect),
+    path("dev-ui/", index, name="front-end"),
+    path("dev-ui/assets/config/runtime-config.json", runtime_config),
+    path("dev-ui/config", logo),
+    path("dev-ui/<path:name>", file),
+]

@@ -2,16 +2,12 @@
 
 from django.urls import include, path
 
-from devui import api, front_end, views
+from devui import api, views
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("go/", views.go, name="go"),
-    path("dev-ui", front_end.redirect),
-    path("dev-ui/", front_end.index, name="front-end"),
-    path("dev-ui/assets/config/runtime-config.json", front_end.runtime_config),
-    path("dev-ui/config", front_end.logo),
-    path("dev-ui/<path:name>", front_end.file),
+    path("", include("devui.front_end")),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),
     path("api/v1/", api.v1.urls),

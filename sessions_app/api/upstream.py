@@ -6,7 +6,6 @@ Bodies and answers are those of ADK's own server there (`google/adk/cli/{api_ser
 from __future__ import annotations
 
 import json
-from http import HTTPStatus
 from urllib.parse import quote
 
 from django.http import HttpRequest
@@ -97,7 +96,7 @@ async def event_trace(request: HttpRequest, app_name: str, event_id: str) -> Htt
     """Return the attributes of the span that made an event, from rows."""
     found = await db.read(adk_shape.event_trace, app_name, event_id)
     if found is None:
-        return json_text(json.dumps({"detail": "Trace not found"}), HTTPStatus.NOT_FOUND)
+        raise NotFound("Trace not found", hint="No span that is kept has made this event.")
     return json_text(json.dumps(found))
 
 
