@@ -71,9 +71,12 @@ def session_with_a_running_run(page: Page) -> None:
 
 def trace(page: Page) -> None:
     """Run an agent and open what was recorded of it."""
-    open_new_session(page, "weather", "axe", f"traced-{uuid.uuid4()}")
-    say(page, "What is the weather in Paris?")
-    expect(page.locator("#events")).to_contain_text("sunny", timeout=60_000)
+    owner = {"appName": "weather", "userId": "axe", "sessionId": f"traced-{uuid.uuid4()}"}
+    page.goto("/traces/")
+    page.request.post(f"/apps/weather/users/axe/sessions/{owner['sessionId']}", data={})
+    message = {"role": "user", "parts": [{"text": "What is the weather in Paris?"}]}
+    answer = page.request.post("/run", data={**owner, "newMessage": message}, timeout=60_000)
+    assert answer.ok, answer.text()
     page.goto("/traces/?app=weather")
     page.locator("#traces tbody a").first.click()
     expect(page.locator(".bar-row").first).to_be_visible()
