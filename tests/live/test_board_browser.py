@@ -212,3 +212,14 @@ def test_a_key_is_found_by_its_name_where_there_are_more_than_are_shown(open_pag
     box.fill("")
     expect(entry(page, "k001")).to_be_visible()
     expect(page.locator("#board .columns .entry:visible")).to_have_count(60)
+
+
+def test_a_long_value_without_spaces_begins_beside_the_mark_that_opens_it(open_page, story):
+    story.says("one", delta={"long": "y" * 5_000})
+    page = open_page(story)
+    summary = entry(page, "long").locator(".entry-value summary").first
+    below = summary.evaluate(
+        "e => { const text = document.createRange(); text.selectNodeContents(e);"
+        " return text.getClientRects()[0].top - e.getBoundingClientRect().top }"
+    )
+    assert below < 6

@@ -1,4 +1,4 @@
-"""The list of sessions on a phone, and rows that change while somebody is about to use them."""
+"""The list of sessions on a phone and without scripts, and rows that change while somebody is about to use them."""
 
 from __future__ import annotations
 
@@ -98,3 +98,16 @@ def test_it_works_without_scripts(open_window: OpenWindow, server: str):
     expect(page.locator("tbody.pinned").get_by_label("pinned")).to_be_visible()
     sheet(page, "one").get_by_role("link", name="Rename").tap()
     expect(page.get_by_label("Title")).to_be_visible()
+
+
+def test_times_written_out_without_scripts_are_whole_and_no_keys_are_promised(
+    open_window: OpenWindow, server: str
+):
+    Story("s1").asks("one")
+    page = open_window(server, java_script_enabled=False, viewport={"width": 1280, "height": 800}).new_page()
+    page.goto("/sessions/")
+    time = page.locator("tbody td.fit").first
+    expect(time).to_contain_text("UTC")
+    assert time.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    expect(page.locator("kbd").locator("visible=true")).to_have_count(0)
+    expect(page.locator("[data-tick-all]")).to_be_hidden()
