@@ -43,7 +43,7 @@ from sessions_app.models import (
     StateChange,
 )
 from sessions_app.realms import refuse_kept
-from sessions_app.runs.rows import refuse_busy
+from sessions_app.runs.rows import refuse_busy, settle_rewound
 from sessions_app.wire import EventRecord
 from sessions_app.writes import Appended
 
@@ -139,6 +139,7 @@ def rewind(
         record = _record(plan, saved)
         key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
         appended = writes.append_event(key, record, cause=Cause.REWIND)
+        settle_rewound(session.pk, plan.first.seq)
     return plan, appended, record
 
 

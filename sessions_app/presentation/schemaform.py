@@ -25,6 +25,12 @@ BOOLEANS = (("true", "yes"), ("false", "no"))
 REFERENCES = 20
 """References that are followed one after the other: a schema may refer to itself."""
 
+MOST_FIELDS = 100
+"""Fields of a form: an object with more properties is written as JSON."""
+
+MOST_CHOICES = 200
+"""What can be chosen from: of more any text is taken."""
+
 KEYS_NAMED = 12
 """Keys of an object that are named beside its field."""
 
@@ -32,7 +38,7 @@ KEYS_NAMED = 12
 class Posted(Protocol):
     """What was sent: Django's `QueryDict`."""
 
-    def get(self, name: str, default: str = "", /) -> str | None:
+    def get(self, name: str, default: str, /) -> str:
         """Return the last value of a name."""
 
     def getlist(self, name: str, /) -> list[str]:
@@ -73,14 +79,19 @@ class Field:
 
 
 def fields_of(schema: Schema, prefix: str) -> list[Field]:
-    """Return the empty fields of a schema's form, their names in the form with a prefix. No schema: no field."""
+    """Return the empty fields of a schema's form, their names in the form with a prefix.
+
+    No schema, and one of very many properties: no field.
+    """
     if not schema:
         return []
     found = _plain(schema, schema)
     properties = found.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return [_field("", found, schema, prefix, is_required=True)]
-    required = set(found.get("required") or [])
+    if len(properties) > MOST_FIELDS:
+        return []
+    required = set(_texts(found.get("required")))
     return [
         _field(name, each, schema, prefix, is_required=name in required)
         for name, each in properties.items()
@@ -93,7 +104,7 @@ def fill(fields: Sequence[Field], posted: Posted) -> list[Field]:
     return [
         replace(
             field,
-            text=posted.get(field.input_name, "") or "",
+            text=posted.get(field.input_name, ""),
             chosen=tuple(posted.getlist(field.input_name)),
         )
         for field in fields
@@ -222,7 +233,10 @@ def _control(schema: Schema, root: Schema) -> tuple[Kind, tuple[tuple[str, str],
 
 def _union(schema: Schema, root: Schema) -> tuple[Kind, tuple[tuple[str, str], ...]]:
     """Return the control of a union: a text with suggestions when it is one of some names or any text."""
-    options = [_plain(option, root) for option in schema.get("anyOf") or [] if isinstance(option, Mapping)]
+    given = schema.get("anyOf")
+    options = (
+        [_plain(each, root) for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+    )
     if options and all(option.get("type") == "string" or _choices(option) for option in options):
         return "text", tuple(choice for option in options for choice in _choices(option))
     return "json", ()
@@ -230,11 +244,16 @@ def _union(schema: Schema, root: Schema) -> tuple[Kind, tuple[tuple[str, str], .
 
 def _choices(schema: Schema) -> tuple[tuple[str, str], ...]:
     """Return what an enumeration of texts offers, else nothing."""
-    values = [schema["const"]] if "const" in schema else schema.get("enum") or []
-    named = [value for value in values if value is not None]
-    if not named or not all(isinstance(value, str) for value in named):
+    given = [schema["const"]] if "const" in schema else schema.get("enum")
+    named = [value for value in given if value is not None] if isinstance(given, list) else []
+    if not named or len(named) > MOST_CHOICES or len(_texts(named)) < len(named):
         return ()
     return tuple((value, value) for value in named)
+
+
+def _texts(value: Any) -> list[str]:
+    """Return the texts of a list; whatever else stands there counts as none."""
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def _plain(schema: Schema, root: Schema) -> Schema:
@@ -244,6 +263,7 @@ def _plain(schema: Schema, root: Schema) -> Schema:
             schema = {**_referred(str(schema["$ref"]), root), **_beside(schema, "$ref")}
             continue
         options = schema.get("anyOf") or schema.get("oneOf") or []
+        options = options if isinstance(options, list) else []
         kept = [each for each in options if isinstance(each, Mapping) and each.get("type") != "null"]
         if len(kept) == 1:
             schema = {**kept[0], **_beside(schema, "anyOf", "oneOf")}

@@ -30,10 +30,10 @@ def read(question: Question, posted: Posted) -> dict[str, Any]:
         BadInput: the answer cannot be meant.
     """
     if question.credential is not None:
-        return credentials.answer(question.credential, {name: posted.get(name, "") or "" for name in SECRETS})
+        return credentials.answer(question.credential, {name: posted.get(name, "") for name in SECRETS})
     if question.is_confirmation:
         return _confirmation(posted)
-    text = (posted.get("response", "") or "").strip()
+    text = posted.get("response", "").strip()
     if text:
         return _wrapped(question, _loaded(text) if text.startswith(("{", "[")) else text)
     if not question.fields:
@@ -45,7 +45,7 @@ def _confirmation(posted: Posted) -> dict[str, Any]:
     pressed = posted.get("confirmed", "")
     if pressed not in {"yes", "no"}:
         raise BadInput("The answer says neither yes nor no.", hint="Press one of the two buttons.")
-    payload = posted.get("payload", "") or ""
+    payload = posted.get("payload", "")
     return {"confirmed": pressed == "yes"} | ({"payload": _loaded(payload)} if payload.strip() else {})
 
 

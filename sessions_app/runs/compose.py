@@ -40,7 +40,7 @@ class Draft:
     """
 
     text: str = ""
-    files: tuple[UploadedFile, ...] = ()
+    files: tuple[UploadedFile[Any], ...] = ()
     state_delta: str = ""
     config: tuple[Field, ...] = ()
     config_text: str = ""
@@ -75,10 +75,10 @@ def empty(app_name: str) -> Draft:
     return Draft(config=tuple(config_fields(app_name)))
 
 
-def read(app_name: str, posted: Posted, files: Sequence[UploadedFile], *, streaming: bool) -> Draft:
+def read(app_name: str, posted: Posted, files: Sequence[UploadedFile[Any]], *, streaming: bool) -> Draft:
     """Return the message that was sent."""
-    sent = {name: posted.get(name, "") or "" for name in ("message", "state_delta", "run_config")}
-    invocation_id = (posted.get("invocation_id", "") or "").strip()
+    sent = {name: posted.get(name, "") for name in ("message", "state_delta", "run_config")}
+    invocation_id = posted.get("invocation_id", "").strip()
     errors = _file_errors(files)
     values: dict[str, Any] = {}
     if not (sent["message"].strip() or files or invocation_id):
@@ -126,12 +126,12 @@ def type_of(content: bytes, claimed: str) -> str:
     return found
 
 
-def size_of(files: Iterable[UploadedFile]) -> int:
+def size_of(files: Iterable[UploadedFile[Any]]) -> int:
     """Return how many bytes files have."""
     return sum(file.size or 0 for file in files)
 
 
-def _part(file: UploadedFile) -> dict[str, Any]:
+def _part(file: UploadedFile[Any]) -> dict[str, Any]:
     file.seek(0)
     content = file.read()
     inline = {
@@ -142,7 +142,7 @@ def _part(file: UploadedFile) -> dict[str, Any]:
     return {"inlineData": inline}
 
 
-def _file_errors(files: Sequence[UploadedFile]) -> dict[str, str]:
+def _file_errors(files: Sequence[UploadedFile[Any]]) -> dict[str, str]:
     if len(files) > MOST_FILES:
         return {"files": f"{len(files)} files are too many for one message; {MOST_FILES} is the most."}
     size = size_of(files)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from sessions_app.errors import BadInput
 from sessions_app.presentation import schemaform
@@ -41,12 +41,12 @@ class Wanted:
     @property
     def provider(self) -> str:
         """The host one signs in at; empty when there is no address that a browser may go to."""
-        found = urlsplit(self.auth_uri)
+        found = _split(self.auth_uri)
         return found.netloc if found.scheme in {"http", "https"} else ""
 
     def address(self, redirect_uri: str) -> str:
         """Return where to sign in, coming back to an address."""
-        found = urlsplit(self.auth_uri)
+        found = _split(self.auth_uri)
         query = [(name, value) for name, value in parse_qsl(found.query) if name != "redirect_uri"]
         return urlunsplit(found._replace(query=urlencode([*query, ("redirect_uri", redirect_uri)])))
 
@@ -99,7 +99,7 @@ def came_back(asked: Wanted, response_uri: str, redirect_uri: str = "") -> dict[
     Raises:
         BadInput: the address is not one that the provider sends back to, or it says why there is no code.
     """
-    query = parse_qs(urlsplit(response_uri).query)
+    query = parse_qs(_split(response_uri).query)
     if "error" in query:
         why = (query.get("error_description") or query["error"])[0]
         raise BadInput(f"The provider refused: {why}", hint="Sign in again, or answer without it.")
@@ -122,7 +122,7 @@ def _signed_in_at(config: dict[str, Any]) -> Wanted:
     exchanged = _mapping(config.get("exchangedAuthCredential"))
     oauth2 = _mapping(exchanged.get("oauth2"))
     uri = str(oauth2.get("authUri") or "")
-    query = parse_qs(urlsplit(uri).query)
+    query = parse_qs(_split(uri).query)
     return Wanted(
         "oauth2",
         config,
@@ -167,6 +167,14 @@ def _json_object(text: str) -> dict[str, Any]:
             hint='ADK\'s AuthCredential is one: {"authType": "apiKey", "apiKey": "…"}.',
         )
     return value
+
+
+def _split(address: str) -> SplitResult:
+    """Return the pieces of an address; empty ones of what is none."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

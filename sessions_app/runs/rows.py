@@ -227,6 +227,12 @@ def _settle(run_id: str) -> None:
             Run.objects.filter(pk=pk).update(status=Status.DONE)
 
 
+def settle_rewound(session_pk: int, seq: int) -> None:
+    """End the waiting runs of a session that began at an event or later: what they asked was taken back with it."""
+    waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING, first_seq__gte=seq - 1)
+    _change(waiting, status=Status.DONE)
+
+
 def _lean(request: str) -> str:
     """Return what is kept of a request once a process has it: no credentials, and no content of files.
 

@@ -299,14 +299,15 @@ def items(events: Sequence[Event], notes: Notes, before: Event | None = None) ->
     previous, transfers = before, before is not None and _transfers(json.loads(before.summary))
     for event in events:
         summary = Summary(json.loads(event.summary))
+        rewound_by = notes.marks.rewound_by(event)
         item = Item(
             event=event,
             summary=summary,
             changes=notes.changes.get(event.seq, []),
             elapsed=_elapsed(event, summary, previous, called_at),
-            rewound_by=notes.marks.rewound_by(event),
+            rewound_by=rewound_by,
             compacted_by=notes.marks.compacted_by(event),
-            questions=notes.questions.get(event.seq, []),
+            questions=[] if rewound_by else notes.questions.get(event.seq, []),
             run=notes.broken_runs.get(event.invocation_id) if event.kind == Kind.ERROR else None,
             forks=notes.forks.get(event.seq, []),
             ends_fork=event.seq == notes.taken_over,

@@ -17,6 +17,7 @@ from sessions_app.models import AgentCard, AgentSession, Event, Kind
 from sessions_app.presentation import schemaform
 from sessions_app.redact import REQUEST_CREDENTIAL
 from sessions_app.runs import credentials
+from sessions_app.timeline.marks import marks_from
 
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
@@ -98,14 +99,15 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
 
 
 def find_question(session: AgentSession, call_id: str) -> Question | None:
-    """Return the open call of this id, None when there is none: it was answered, or never made."""
+    """Return the open call of this id, None when there is none: it was answered, rewound, or never made."""
     carriers = Event.objects.filter(session=session, kind=Kind.TOOL_CALL, summary__contains='"waiting":true')
     rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_LOOKED_AT]
-    for questions in open_questions(session, rows).values():
-        for question in questions:
-            if question.call_id == call_id:
-                return question
-    return None
+    found = open_questions(session, rows)
+    events = (event for event in rows if any(each.call_id == call_id for each in found.get(event.seq, [])))
+    event = next(events, None)
+    if event is None or marks_from(session, event.seq).rewound_by(event):
+        return None
+    return next(question for question in found[event.seq] if question.call_id == call_id)
 
 
 def _answered_after(session: AgentSession, seq: int) -> set[str]:

@@ -117,6 +117,15 @@ def test_a_provider_whose_address_is_no_web_address_is_none():
     assert credentials.wanted({"authConfig": config}).provider == ""
 
 
+@pytest.mark.parametrize("address", ["http://[", "http://[::1", "//", "\x00", "http://id.example:port"])
+def test_an_address_that_is_none_breaks_no_page(address):
+    config = {**OAUTH, "exchangedAuthCredential": {"oauth2": {"authUri": address}}}
+    asked = credentials.wanted({"authConfig": config})
+    assert asked.kind == "oauth2"
+    with pytest.raises(BadInput):
+        credentials.came_back(asked, address)
+
+
 @pytest.mark.parametrize("args", [{}, {"authConfig": None}, {"authConfig": {"authScheme": []}}])
 def test_a_request_of_another_shape_asks_for_some_credential(args):
     assert credentials.wanted(args).kind == "other"

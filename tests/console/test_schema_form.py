@@ -107,5 +107,25 @@ def test_types_may_be_spelled_as_in_genai_and_as_lists():
     assert [field.kind for field in fields] == ["text", "integer"]
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"enum": 7, "anyOf": "x", "oneOf": 3, "description": ["?"]}}, "required": 7},
+        {"properties": {"a": {"$ref": 5}}, "required": [[]]},
+        {"properties": [1]},
+        {"anyOf": [None, 3]},
+        {"type": {"a": 1}, "enum": {"b": 2}},
+    ],
+)
+def test_a_schema_that_is_none_breaks_no_page(schema):
+    assert len(schemaform.fields_of(schema, "a.")) == 1
+
+
+def test_a_schema_of_very_many_properties_or_choices_makes_no_endless_form():
+    assert schemaform.fields_of({"properties": {f"p{n}": {} for n in range(101)}}, "a.") == []
+    [field] = schemaform.fields_of({"enum": [str(n) for n in range(1000)], "type": "string"}, "a.")
+    assert (field.kind, field.choices) == ("text", ())
+
+
 def test_no_schema_is_no_form():
     assert schemaform.fields_of({}, "a.") == []

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sessions_app import listing
+from sessions_app.branches.rewind import rewind
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.questions import find_question
+from sessions_app.timeline.reading import read
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -15,6 +19,7 @@ pytestmark = pytest.mark.django_db
 def waiting(story: Story, invocation: str, call: str) -> Run:
     """Return a run that waits for the answer to a call it has made."""
     run = rows.create_run(story.pk, {})
+    rows.claim(run.pk, None, "v1")
     story.invocation = invocation
     story.calls("ask_boss", call, waiting=True)
     rows.finish(run.pk, Run.Status.WAITING, invocation_id=invocation)
@@ -24,6 +29,7 @@ def waiting(story: Story, invocation: str, call: str) -> Run:
 def done(story: Story, invocation: str) -> Run:
     """Return a run that ended well."""
     run = rows.create_run(story.pk, {})
+    rows.claim(run.pk, None, "v1")
     rows.finish(run.pk, Run.Status.DONE, invocation_id=invocation)
     return run
 
@@ -69,3 +75,16 @@ def test_waiting_runs_of_other_sessions_are_left_alone():
     story.answers("ask_boss", "c1", author="user")
     done(other, "i1")
     assert status(run) == "waiting"
+
+
+def test_what_was_rewound_asks_nothing_any_more():
+    story = Story()
+    before = waiting(story, "i1", "c1")
+    taken_back = waiting(story, "i2", "c2")
+    rewind(story.pk, invocation_id="i2")
+    assert (status(before), status(taken_back), listed()) == ("waiting", "done", "waiting")
+    session = story.session
+    assert find_question(session, "c1") is not None
+    assert find_question(session, "c2") is None
+    shown = [item for group in read(session, windows.newest(session)).groups for item in group.items]
+    assert {item.event.seq: len(item.questions) for item in shown if item.calls} == {1: 1, 2: 0}
