@@ -68,6 +68,7 @@ class InvocationLog:
         """Note that the run of the root agent begins: its session is loaded, the user's message is stored."""
         self.reached("context ready", self.root_agent)
         self.trace_id = spans.tie(self.key, self.invocation_id) or self.trace_id
+        self._send_stages(ended=False)
 
     def asked(self, context: CallbackContext, request: LlmRequest) -> None:
         """Note a request. It is kept when the response comes, which is after callbacks have changed it."""
@@ -83,7 +84,7 @@ class InvocationLog:
         self._calls[id(context.actions)] = context.actions, call
         self.reached("request ready", call.agent, call.started_at)
         # A context of its own: a timer is not to keep a run's spans and variables.
-        asyncio.get_running_loop().call_later(OPEN_S, _keep_open, call, context=contextvars.Context())
+        asyncio.get_running_loop().call_later(OPEN_S, self._keep_open, call, context=contextvars.Context())
 
     def answered(self, context: CallbackContext, response: LlmResponse) -> None:
         """Note a response, or a chunk of one."""
@@ -132,6 +133,12 @@ class InvocationLog:
         self._send_stages(ended=True)
         await outbox().settled(END_S)
 
+    def _keep_open(self, call: OpenCall) -> None:
+        """Keep a request whose answer is not there yet: it may never come."""
+        if call.finished_at is None:
+            outbox().put(call.snapshot())
+            self._send_stages(ended=False)
+
     def _send_stages(self, ended: bool) -> None:
         stages, self._stages = self._stages, []
         unit = partial(
@@ -150,11 +157,6 @@ class InvocationLog:
     def _call(self, actions: EventActions) -> OpenCall | None:
         found = self._calls.get(id(actions))
         return found[1] if found else None
-
-
-def _keep_open(call: OpenCall) -> None:
-    if call.finished_at is None:
-        outbox().put(call.snapshot())
 
 
 class InvocationLogs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import Any
@@ -17,10 +18,11 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from sessions_app import db
-from sessions_app.adk import MirroredSessionService, Recorder
+from sessions_app.adk import MirroredSessionService, Recorder, invocation_log
 from sessions_app.branches.fork import Wanted, fork
-from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece
+from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece, Trace
 from sessions_app.traces import calls, rows
+from sessions_app.traces.outbox import outbox
 from tests.fakes import ScriptedModel, call
 
 pytestmark = pytest.mark.anywhere
@@ -139,6 +141,30 @@ async def test_a_streamed_answer_counts_its_chunks_and_keeps_the_whole(ask):
     assert row.chunks == 4
     [response] = await answer(row)
     assert response["content"]["parts"] == [{"text": "good morning"}]
+
+
+async def test_a_request_is_kept_while_its_answer_is_not_there_yet(ask, monkeypatch):
+    monkeypatch.setattr(invocation_log, "OPEN_S", 0)
+    meanwhile: list[Any] = []
+
+    class Slow(ScriptedModel):
+        async def generate_content_async(self, llm_request, stream=False):
+            for _ in range(5):  # the timer's turn comes
+                await asyncio.sleep(0)
+            await outbox().settled()
+            trace = await db.read(Trace.objects.get)
+            meanwhile.extend([*await kept(), trace, trace.stages_told[-1][0]])
+            async for response in super().generate_content_async(llm_request, stream):
+                yield response
+
+    await ask(LlmAgent(name="ann", model=Slow.saying("at last")), "hi")
+    call_then, trace_then, stage_then = meanwhile
+    assert (call_then.finished_at, call_then.response, trace_then.finished_at) == (None, None, None)
+    assert stage_then == "request ready"
+    assert texts(await whole(call_then)) == ["hi"]
+    [row] = await kept()
+    assert (row.pk, (await answer(row))[0]["content"]["parts"]) == (call_then.pk, [{"text": "at last"}])
+    assert (await db.read(Trace.objects.get)).finished_at is not None
 
 
 async def test_tokens_are_kept_beside_the_call(ask):
