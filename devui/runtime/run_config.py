@@ -45,7 +45,7 @@ def schema() -> dict[str, Any]:
     ADK describes most fields by a docstring below them, which pydantic leaves out.
     """
     whole = RunConfig.model_json_schema(schema_generator=_Tolerant)
-    found = _inlined(whole, whole.get("$defs", {}), DEPTH)
+    found: dict[str, Any] = _inlined(whole, whole.get("$defs", {}), DEPTH)
     for name, words in _docstrings(RunConfig).items():
         if name in found["properties"] and "description" not in whole["properties"][name]:
             found["properties"][name]["description"] = words
