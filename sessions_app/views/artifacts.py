@@ -396,6 +396,17 @@ def _is_known(key: FileKey) -> bool:
     )
 
 
+def _is_there(given: Mapping[str, str]) -> bool:
+    """Tell whether what a form names is a file that there is."""
+    try:
+        key = rows.file_key(
+            given["realm"], given["app"], given["user"], given["session"] or None, given["name"]
+        )
+    except BadInput:
+        return False
+    return rows.find(key) is not None
+
+
 def _save(key: FileKey, sent: UploadedFile) -> Artifact:
     """Save what was sent as the next version of a file, typed by its content as an agent would be told it."""
     sent_bytes = sent.read()
@@ -416,7 +427,7 @@ def _upload_form(request: HttpRequest, form: Upload, given: Mapping[str, str]) -
     context = {
         "form": form,
         "given": given,
-        "is_version": bool(given["app"] and given["user"] and given["name"]),
+        "is_version": bool(given["name"]) and _is_there(given),
         "most": MOST_BYTES,
         "apps": overview.app_names(),
         "back": _address("artifacts", given, only=("app", "user", "session", "realm")),

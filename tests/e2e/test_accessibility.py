@@ -135,6 +135,21 @@ def history_of_a_key(page: Page) -> None:
     page.goto(page.locator("a[href*='/state/history/']").first.get_attribute("href") or "")
 
 
+def artifact(page: Page) -> None:
+    page.goto("/artifacts/?app=office")
+    page.goto(page.locator(".artifact-name a").first.get_attribute("href") or "")
+
+
+def deletion_of_an_artifact(page: Page) -> None:
+    artifact(page)
+    page.goto(page.locator("a[href*='/artifacts/delete/']").first.get_attribute("href") or "")
+
+
+def deletion_of_a_memory(page: Page) -> None:
+    page.goto("/memory/?app=office")
+    page.goto(page.locator(".memory-delete").first.get_attribute("href") or "")
+
+
 def value_of_a_key(page: Page) -> None:
     history_of_a_key(page)
     page.goto(page.url.replace("/history/", "/values/") + "whole/")
@@ -201,6 +216,13 @@ PLACES = {
     "states": Place("state", address("/state/")),
     "state": Place("state", address("/state/?app=weather&user=aya")),
     "runs": Place("runs", address("/runs/")),
+    "artifacts": Place("artifacts", address("/artifacts/")),
+    "artifact": Place("artifact", artifact),
+    "upload": Place("artifact-upload", address("/artifacts/upload/")),
+    "delete an artifact": Place("artifact-delete", deletion_of_an_artifact),
+    "memory": Place("memory", address("/memory/")),
+    "recall": Place("memory", address("/memory/?app=office&user=aya&q=budget")),
+    "forget": Place("memory-delete", deletion_of_a_memory),
     "traces": Place("traces", address("/traces/")),
     "trace": Place("trace", trace),
     "model call": Place("model-call", model_call),
@@ -215,8 +237,9 @@ PLACES = {
 
 NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
-    "session-changes", "run-changes",  # parts of pages
+    "session-changes", "run-changes", "artifact-changes",  # parts of pages
     "event-json", "event-blob", "model-call-json", "session-artifact", "eval-run-export",  # data
+    "artifact-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-acts", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
     "import-start", "import-dismiss", "session-call", "run-again",  # what forms send, answered by one of the pages
     "sign-in", "signed-in",  # ways to elsewhere

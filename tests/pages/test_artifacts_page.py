@@ -18,7 +18,7 @@ from sessions_app.models import Artifact
 from sessions_app.presentation import filetype
 from sessions_app.runs import compose
 from tests.pages.getting import Get
-from tests.pages.page import Element, table
+from tests.pages.page import Element, parse, table
 from tests.timeline.story import Story
 from tests.timeline.test_files import EVIL_SVG, PNG
 
@@ -385,6 +385,14 @@ def test_an_upload_that_cannot_be_meant_is_refused_in_words(
     answer = send(client, content, **fields)
     assert (answer.status_code, words in answer.content.decode()) == (422, True)
     assert not Artifact.objects.exists()
+
+
+def test_a_refused_upload_of_a_new_file_can_be_corrected_where_it_stands(client: Client):
+    answer = send(client, b"x", name="new.txt", session="nobody")
+    fields = {
+        field.attrs["name"]: field.attrs.get("type") for field in parse(answer.content).all("input")[:5]
+    }
+    assert fields == dict.fromkeys(["app", "user", "session", "name"], "text") | {"realm": "hidden"}
 
 
 def test_an_upload_that_is_too_large_is_refused(client: Client):

@@ -24,6 +24,9 @@ PAGES = {
     "/state/?app=weather&user=ann": "State of weather",
     "/state/history/{change}/": "History of city",
     "/runs/": "Runs",
+    "/artifacts/": "Artifacts",
+    "/artifacts/upload/": "Upload an artifact",
+    "/memory/": "Memory",
     "/traces/": "Traces",
     "/agents/weather/": "weather",
 }

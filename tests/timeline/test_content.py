@@ -151,14 +151,14 @@ def test_text_that_only_begins_like_json_is_prose(text):
 def test_a_placeholder_of_an_uploaded_file_leads_to_the_file(shown, story):
     row = shown({"text": '[Uploaded Artifact: "plan & co.pdf"]'}, author="user")
     [link] = row.all("a", "badge")
-    assert link.attrs["href"] == f"/sessions/id/{story.pk}/artifact/?name=plan+%26+co.pdf"
+    assert link.attrs["href"] == f"/sessions/id/{story.pk}/artifacts/?name=plan+%26+co.pdf"
     assert link.text == "plan & co.pdf"
 
 
 def test_a_saved_artifact_leads_to_the_version_that_was_saved(shown, story):
     row = shown(actions={"artifactDelta": {"user:plan.md": 2}})
     [link] = row.all("a", "badge")
-    assert link.attrs["href"] == f"/sessions/id/{story.pk}/artifact/?name=user%3Aplan.md&version=2"
+    assert link.attrs["href"] == f"/sessions/id/{story.pk}/artifacts/?name=user%3Aplan.md&version=2"
 
 
 def test_what_was_heard_and_spoken_is_shown(shown):
