@@ -1,0 +1,27 @@
+"""Every path that ADK's server has is known here, with every method: a new version that adds one is noticed."""
+
+from __future__ import annotations
+
+import re
+
+from fastapi.routing import APIRoute
+
+from devui.errors import NOT_FOUND
+
+FILLED = {"version_id": "1", "artifact_name:path": "a.txt"}
+
+
+def filled(path: str) -> str:
+    return re.sub(r"{([\w:]+)}", lambda name: FILLED.get(name[1], name[1]), path)
+
+
+async def test_every_path_and_method_of_adks_server_is_answered(web, oracle):
+    server, _ = oracle
+    routes = [route for route in server.routes if isinstance(route, APIRoute)]
+    asked = [(method, filled(route.path)) for route in routes for method in route.methods]
+    assert len(asked) > 50
+    for method, path in asked:
+        answer = await web.request(method, path, json={})
+        assert answer.status_code != 405, (method, path)
+        told = answer.json() if answer.status_code == 404 else {}
+        assert told.get("hint") != NOT_FOUND.hint, (method, path)
