@@ -27,7 +27,9 @@ class Agent:
         in_folder: the agents folder has it, so it can be run.
         status: one of `AgentCard.Status`; unknown also when the code has changed since it was loaded.
         tree: the description of its root agent (see `AgentCard.description`), empty when not known.
-        error: why it could not be loaded: type, message, file, line, traceback; empty when it could.
+        error: why it could not be loaded: type, message, file, line, source, traceback; empty when it could.
+        code_version: hash of the code that was loaded, at `checked_at`; empty when it never was.
+        files_version: hash of the code that the folder has now.
     """
 
     name: str
@@ -38,6 +40,14 @@ class Agent:
     sessions: list[AgentSession] = field(default_factory=list)
     session_count: int = 0
     active_runs: int = 0
+    code_version: str = ""
+    files_version: str = ""
+    checked_at: float = 0.0
+
+    @property
+    def has_changed(self) -> bool:
+        """Tell whether the folder has other code than was loaded."""
+        return bool(self.code_version and self.files_version and self.code_version != self.files_version)
 
     @property
     def is_asked_for(self) -> bool:
@@ -107,8 +117,14 @@ def agent(app_name: str) -> Agent | None:
 def _agent(name: str, card: AgentCard | None, found: agents.AgentsFolder | None, **facts: Any) -> Agent:
     if card is None:
         return Agent(name, found is not None, AgentCard.Status.UNKNOWN, **facts)
-    is_outdated = found is not None and card.code_version != found.code_version(name)
+    files_version = found.code_version(name) if found is not None else ""
+    is_outdated = found is not None and card.code_version != files_version
     status = AgentCard.Status.UNKNOWN if is_outdated else card.status
+    facts |= {
+        "code_version": card.code_version,
+        "files_version": files_version,
+        "checked_at": card.checked_at,
+    }
     error = json.loads(card.error) if status == AgentCard.Status.FAILED else {}
     return Agent(name, found is not None, status, json.loads(card.description), error, **facts)
 

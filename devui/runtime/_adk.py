@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from google.adk.agents import config_agent_utils
 from google.adk.agents._streaming_mode import StreamingMode
 from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.app import App
 from google.adk.cli.dev_server import DevServer
 from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
@@ -16,7 +18,8 @@ from google.adk.cli.utils.base_agent_loader import _AgentLoadError
 from google.adk.flows.llm_flows.prompt import _instructions_utils
 from google.adk.runners import Runner
 from google.adk.tools.base_tool import BaseTool
-from google.adk.workflow import BaseNode
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.workflow import BaseNode, FunctionNode
 from google.genai import types
 from typing_extensions import override
 
@@ -28,7 +31,11 @@ __all__ = [
     "OneAppLoader",
     "RunnerFactory",
     "StreamingMode",
+    "context_of_node",
+    "context_of_tool",
     "declaration_of",
+    "default_model",
+    "function_of_node",
     "load_as_adk_web_does",
 ]
 
@@ -97,3 +104,28 @@ def load_as_adk_web_does() -> None:
 def declaration_of(tool: BaseTool) -> types.FunctionDeclaration | None:
     """Return what the model is told of a tool."""
     return tool._get_declaration()
+
+
+def default_model() -> str:
+    """Return the name of the model of agents that neither have one nor inherit one."""
+    model = LlmAgent._default_model
+    return model if isinstance(model, str) else model.model
+
+
+def context_of_tool(tool: BaseTool) -> str:
+    """Return the parameter that a tool's context is handed to; empty for a function that takes none."""
+    if not isinstance(tool, FunctionTool):
+        return "tool_context"
+    name = tool._context_param_name
+    return name if name in inspect.signature(tool.func).parameters else ""
+
+
+def context_of_node(node: FunctionNode) -> str:
+    """Return the parameter that a node's context is handed to; empty for a function that takes none."""
+    name = node._context_param_name
+    return name if name in inspect.signature(node._func).parameters else ""
+
+
+def function_of_node(node: FunctionNode) -> Callable[..., Any]:
+    """Return the function that a node of a workflow calls."""
+    return node._func

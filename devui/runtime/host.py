@@ -8,11 +8,12 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
+import google.adk.version
 from fastapi import FastAPI
 from google.adk import cli
 from google.adk.apps.app import App
@@ -22,9 +23,10 @@ from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 from devui.runtime import run_config, services
 from devui.runtime._adk import ManagedServer, Node, load_as_adk_web_does
 from devui.runtime.config import RuntimeConfig, RuntimeOptions
-from devui.runtime.describe import describe
+from devui.runtime.describe import describe, in_time
 from devui.runtime.evals import EvalRuns
 from devui.runtime.loading import AgentSource, describe_failure
+from devui.runtime.places import Places
 from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import AgentExited, LiveRun, Runs
 from sessions_app import agent_cards, db
@@ -34,8 +36,15 @@ from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.importers.databases import without_password
 from sessions_app.models import Run
 from sessions_app.realms import refuse_kept
+from sessions_app.revisions import git_revision
 
 FRONT_END = Path(cli.__file__).parent / "browser"
+
+DESCRIBE_S = 10.0
+"""Longest time that reading an agent for its page may keep its runs waiting."""
+
+GIT_S = 2.0
+"""The same for asking git which commit it is, which may have to read a large folder."""
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +127,29 @@ class RuntimeHost:
             await db.write(agent_cards.write_failed, name, version, self.error)
         else:
             self.state = "ready"
-            self.description = _described(root, app, name)
+            self.description = await self._described(root, app)
             await db.write(agent_cards.write_ready, name, version, self.description)
+
+    async def _described(self, root: Node, app: App | None) -> dict[str, Any]:
+        """Return the description of the agent. One that cannot be described can be run all the same."""
+        name, folder = self.config.app_name, self.source.folder
+        known: dict[str, Any] = {"name": name, "type": type(root).__name__, "description": ""}
+        try:
+            known |= {"run_config": run_config.schema(), "code": await self._code()}
+            places = Places(folder.root, folder.folder_of(name))
+            return known | await in_time(lambda: describe(root, app, name, places), DESCRIBE_S)
+        except Exception as error:
+            log.exception("Agent %r cannot be described.", name)
+            too_slow = f"reading it takes more than {DESCRIBE_S:.0f} s."
+            why = too_slow if isinstance(error, TimeoutError) else str(error)
+            return {**known, "problem": f"This agent runs, but it cannot be shown: {why}"}
+
+    async def _code(self) -> dict[str, str]:
+        """Return what runs: the commit that the agent's folder stood at, and the version of ADK."""
+        folder, revision = self.source.folder.folder_of(self.config.app_name), ""
+        with suppress(TimeoutError):
+            revision = await asyncio.wait_for(git_revision(folder), GIT_S)
+        return {"git": revision, "adk": google.adk.version.__version__}
 
     def drain(self) -> None:
         """Take no more runs, and say `drained` when the last one has ended."""
@@ -250,15 +280,6 @@ def _keep_messages_out_of_spans(options: RuntimeOptions) -> None:
     """Spare ADK from writing each request whole into a span: model calls have it. A user's exporter needs it."""
     if not options.otel_to_cloud and not any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
         os.environ.setdefault("ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS", "false")
-
-
-def _described(root: Node, app: App | None, app_name: str) -> dict[str, Any]:
-    """Return the description of an agent. One that cannot be described can be run all the same."""
-    try:
-        return {**describe(root, app, app_name), "run_config": run_config.schema()}
-    except Exception:
-        log.exception("Agent %r cannot be described.", app_name)
-        return {"name": root.name, "type": type(root).__name__, "description": root.description}
 
 
 def _read_run(run_id: str) -> Run:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import traceback
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from google.adk.apps.app import App
 from google.adk.cli.service_registry import load_services_module
+from yaml import MarkedYAMLError
 
 from devui.runtime._adk import AgentLoadError, Node, OneAppLoader
-from sessions_app.agents import open_folder
+from sessions_app.agents import CODE_SUFFIXES, open_folder
 
 MAX_TRACEBACK = 50_000
+
+LINES_AROUND = 5
+MAX_LINE = 300
+"""Lines before and after one that failed, and characters of each, that are shown."""
 
 
 class AgentSource:
@@ -43,10 +49,10 @@ class AgentSource:
 
 
 def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
-    """Return type, message, file, line and traceback of what an agent raised when it was loaded.
+    """Return type, message, file, line, source and traceback of what an agent raised when it was loaded.
 
     File and line are those of the innermost frame below `root`, or of a syntax error. The traceback starts at
-    the agent's own code.
+    the agent's own code. The source is the lines around, each {number, text}; none of files that are not below `root`.
     """
     if isinstance(error, AgentLoadError) and error.__cause__ is not None:
         error = error.__cause__
@@ -55,13 +61,29 @@ def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
     file, line = (own[-1].filename, own[-1].lineno) if own else ("", None)
     if isinstance(error, SyntaxError) and error.filename:
         file, line = error.filename, error.lineno
+    if isinstance(error, MarkedYAMLError) and error.problem_mark is not None and not own:
+        file, line = error.problem_mark.name, error.problem_mark.line + 1
     return {
         "type": type(error).__name__,
         "message": str(error) or type(error).__name__,
         "file": file,
         "line": line,
+        "source": _source(Path(file), line, root) if file and line else [],
         "traceback": traceback_text(error, skip=frames.index(own[0]) if own else len(frames)),
     }
+
+
+def _source(file: Path, line: int, root: Path) -> list[dict[str, Any]]:
+    """Return the lines around one of an agent's own code."""
+    if not file.is_relative_to(root) or file.suffix not in CODE_SUFFIXES:
+        return []
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            first = max(0, line - 1 - LINES_AROUND)
+            around = [text.rstrip("\r\n")[:MAX_LINE] for text in islice(lines, first, line + LINES_AROUND)]
+    except OSError:
+        return []
+    return [{"number": first + 1 + index, "text": text} for index, text in enumerate(around)]
 
 
 def traceback_text(error: BaseException, skip: int = 0) -> str:

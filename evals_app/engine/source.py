@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from google.adk.apps.app import App
@@ -13,9 +11,7 @@ from google.adk.apps.app import App
 from evals_app.engine._adk import Agent, load_agent
 from evals_app.writes import Facts
 from sessions_app.agents import AgentsFolder
-
-GIT_PATIENCE = 5.0
-"""Seconds to wait for git, which may have to read a large folder."""
+from sessions_app.revisions import git_revision
 
 
 class AgentSource(Protocol):
@@ -64,34 +60,6 @@ async def facts_of(source: AgentSource, agent: Agent) -> Facts:
         adk_version=google.adk.version.__version__,
         models=dict(_models(agent)),
     )
-
-
-async def git_revision(folder: Path) -> str:
-    """Return the commit a folder stands at, with `+` when its files differ from it; "" when unknown."""
-    commit = await _git(folder, "rev-parse", "HEAD")
-    if not commit:
-        return ""
-    return commit + ("+" if await _git(folder, "status", "--porcelain", "--", ".") else "")
-
-
-async def _git(folder: Path, *arguments: str) -> str:
-    try:
-        git = await asyncio.create_subprocess_exec(
-            "git",
-            "-C",
-            str(folder),
-            *arguments,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-    except OSError:
-        return ""
-    try:
-        output, _ = await asyncio.wait_for(git.communicate(), GIT_PATIENCE)
-    except TimeoutError:
-        git.kill()
-        return ""
-    return output.decode(errors="replace").strip()
 
 
 def _models(agent: Agent) -> Iterator[tuple[str, str]]:

@@ -200,12 +200,12 @@ def dom_id(value: object, kind_of_thing: str) -> str:
 
 
 @register.filter
-def moment(epoch: float | None, style: str = "short") -> SafeString:
+def moment(epoch: float | str | None, style: str = "short") -> SafeString:
     """`{{ t|moment }}`: float epoch seconds as a time the page shows in the viewer's zone, exact on hover.
 
-    `{{ t|moment:"clock" }}` always shows hours, minutes and seconds.
+    `{{ t|moment:"clock" }}` always shows hours, minutes and seconds. What a template does not have is an empty text.
     """
-    if epoch is None:
+    if epoch is None or isinstance(epoch, str):
         return SafeString("")
     date = _date(epoch)
     if date is None:
@@ -299,18 +299,6 @@ def plural(number: int, words: str) -> str:
     """`{{ n|plural:"event,events" }}`: 1 event, 2 events, 12,345 events."""
     one, _, many = words.partition(",")
     return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-@register.filter
-def instructions(node: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return what instructs an agent's model, from its description: (name, text, function that gives the text)."""
-    named = {
-        "instruction": "Instruction",
-        "static_instruction": "Static instruction",
-        "global_instruction": "Global instruction",
-    }
-    given = [(label, node.get(name, ""), node.get(f"{name}_provider", "")) for name, label in named.items()]
-    return [(label, text, provider) for label, text, provider in given if text or provider]
 
 
 @register.filter

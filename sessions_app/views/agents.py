@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.http.request import split_domain_port
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from devui.http import render_partial, wants_partial
 from sessions_app import db, durations, expiry, listing, overview
+from sessions_app.agent_page import path
+from sessions_app.agent_page.drawing import draw
+from sessions_app.agent_page.tree import fit
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms import SessionTtl
+from sessions_app.models import AgentSession
 from sessions_app.paths import seg_reverse
 from sessions_app.runs import cards
 
 PAGE = "devui/sessions/agent.html"
 CARD = "devui/components/agent_status.html"
+
+SESSIONS_SHOWN = 10
+
+MAX_DIGITS = 19
+"""Of a session's number: more than a database's integers have."""
+
+NEAR = frozenset({"localhost", "127.0.0.1", "[::1]"})
+"""Names by which a browser asks a server of its own machine, whose editor has the files that are named."""
 
 
 @require_safe
@@ -36,10 +49,35 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
             f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
         )
     newest = listing.sessions(listing.Wanted(app=app_name)).order_by("-updated_at", "-pk")
+    sessions = list(path.with_last_invocation(newest)[:SESSIONS_SHOWN])
+    root = overview.folder()
+    tree = fit(found.tree, str(root.root) if root else "") if found.tree else None
+    taken = _path(request, app_name, sessions)
     ttl_s = expiry.ttl_of(app_name)
     ttl = SessionTtl(initial={"ttl": "" if ttl_s is None else durations.show(ttl_s)})
-    context = {"agent": found, "problem": problem, "sessions": newest[:10], "ttl": ttl}
+    context = {
+        "agent": found,
+        "problem": problem,
+        "sessions": sessions,
+        "ttl": ttl,
+        "tree": tree,
+        "drawing": draw(tree, taken.heard, taken.called) if tree and taken else draw(tree) if tree else None,
+        "path": taken,
+        "asked_for": request.GET.get("invocation", ""),
+        "card_url": request.get_full_path(),
+        "is_near": split_domain_port(request.get_host())[0] in NEAR,
+    }
     return render_partial(request, PAGE, context, partial="agent-card")
+
+
+def _path(request: HttpRequest, app_name: str, newest: list[AgentSession]) -> path.Path | None:
+    """Return the way of the invocation `?invocation=`, in the session `?session=` or one of the newest."""
+    asked, number = request.GET.get("invocation", ""), request.GET.get("session", "")
+    if not asked:
+        return None
+    if number.isascii() and number.isdecimal() and len(number) < MAX_DIGITS:
+        return path.path_of(AgentSession.objects.filter(pk=int(number), app_name=app_name), asked)
+    return path.path_of(newest, asked)
 
 
 @require_safe

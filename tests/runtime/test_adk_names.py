@@ -14,7 +14,8 @@ from google.adk.cli.dev_server import DevServer
 from google.adk.cli.utils.base_agent_loader import _AgentLoadError
 from google.adk.runners import Runner
 from google.adk.tools.function_tool import FunctionTool
-from google.adk.workflow import Workflow
+from google.adk.tools.tool_context import ToolContext
+from google.adk.workflow import FunctionNode, Workflow
 
 from devui.runtime import _adk
 
@@ -117,3 +118,19 @@ def test_agents_and_workflows_are_nodes():
     assert issubclass(LlmAgent, _adk.Node)
     assert issubclass(Workflow, _adk.Node)
     assert {mode.name for mode in _adk.StreamingMode} >= {"NONE", "SSE", "BIDI"}
+
+
+def test_the_parameter_that_gets_the_context_is_known():
+    def named(city: str, tool_context) -> None: ...
+    def typed(here: ToolContext) -> None: ...
+    def without(city: str) -> None: ...
+    def step(ctx, node_input: str) -> None: ...
+
+    tools = [FunctionTool(function) for function in (named, typed, without)]
+    assert [_adk.context_of_tool(tool) for tool in tools] == ["tool_context", "here", ""]
+    assert [_adk.context_of_node(FunctionNode(func=given)) for given in (step, without)] == ["ctx", ""]
+    assert _adk.function_of_node(FunctionNode(func=step)) is step
+
+
+def test_the_model_of_agents_without_one_is_known():
+    assert LlmAgent(name="a").canonical_model.model == _adk.default_model()

@@ -1,0 +1,37 @@
+"""Which commit a folder of code stands at."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+GIT_PATIENCE = 5.0
+"""Seconds to wait for git, which may have to read a large folder."""
+
+
+async def git_revision(folder: Path) -> str:
+    """Return the commit a folder stands at, with `+` when its files differ from it; "" when unknown."""
+    commit = await _git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return ""
+    return commit + ("+" if await _git(folder, "status", "--porcelain", "--", ".") else "")
+
+
+async def _git(folder: Path, *arguments: str) -> str:
+    try:
+        git = await asyncio.create_subprocess_exec(
+            "git",
+            "-C",
+            str(folder),
+            *arguments,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return ""
+    try:
+        output, _ = await asyncio.wait_for(git.communicate(), GIT_PATIENCE)
+    except TimeoutError:
+        git.kill()
+        return ""
+    return output.decode(errors="replace").strip()

@@ -1,0 +1,241 @@
+"""An agent drawn: its boxes and lines, the way of an invocation, and what the page says of its code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from sessions_app import agent_cards, agents
+from sessions_app.agent_page.drawing import MAX_BOXES, MAX_TOOLS, Drawing, draw, fitting
+from sessions_app.agent_page.tree import fit, place
+from tests.pages.getting import Get
+from tests.pages.page import parse
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.usefixtures("store", "agents_dir")
+
+TEAM = {
+    "name": "lead",
+    "type": "LlmAgent",
+    "at": {"file": "/agents/team/agent.py", "line": 9},
+    "tools": [
+        {"name": "look_up", "context": "tool_context", "at": {"file": "/agents/team/tools.py", "line": 3}}
+    ],
+    "callbacks": {"before_tool_callback": [{"name": "check", "at": {}}]},
+    "sub_agents": [
+        {
+            "name": "line",
+            "type": "SequentialAgent",
+            "sub_agents": [{"name": "first", "type": "LlmAgent"}, {"name": "second", "type": "LlmAgent"}],
+        },
+        {"name": "other", "type": "LlmAgent"},
+    ],
+    "code": {"git": "0123456789abcdef+", "adk": "2.13.0"},
+}
+
+
+def flow(*edges: tuple[str, str]) -> dict[str, Any]:
+    """Describe a workflow by its edges."""
+    names = dict.fromkeys(name for edge in edges for name in edge)
+    return {
+        "name": "flow",
+        "type": "Workflow",
+        "nodes": [{"name": name, "type": "FunctionNode"} for name in names],
+        "edges": [{"from": start, "to": end, "route": None} for start, end in edges],
+    }
+
+
+def columns(drawing: Drawing) -> dict[str, int]:
+    return {box.name: box.column for box in drawing.boxes}
+
+
+def load(agents_dir: Path, tree: dict[str, Any]) -> None:
+    agent_cards.write_ready("weather", agents.open_folder(agents_dir).code_version("weather"), tree)
+
+
+def test_a_tree_is_drawn_in_columns_and_never_on_top_of_itself():
+    drawing = draw(fit(TEAM))
+    assert columns(drawing) == {"lead": 0, "look_up": 1, "line": 1, "first": 2, "second": 2, "other": 1}
+    assert len({(box.column, box.row) for box in drawing.boxes}) == len(drawing.boxes)
+    assert [box.note for box in drawing.boxes if box.name in {"first", "second"}] == [
+        "1. LlmAgent",
+        "2. LlmAgent",
+    ]
+
+
+def test_what_joins_stands_behind_all_that_lead_to_it():
+    drawing = draw(fit(flow(("__START__", "a"), ("a", "b"), ("b", "end"), ("a", "end"))))
+    assert columns(drawing) == {"flow": 0, "__START__": 1, "a": 2, "b": 3, "end": 4}
+
+
+def test_what_leads_back_is_marked_and_moves_nothing():
+    drawing = draw(fit(flow(("__START__", "a"), ("a", "b"), ("b", "a"), ("b", "b"))))
+    back = [(line.start.name, line.end.name) for line in drawing.lines if line.leads_back]
+    assert back == [("b", "a"), ("b", "b")]
+    assert columns(drawing)["b"] == 3
+
+
+def test_edges_to_nodes_that_are_not_told_are_left_out():
+    told = flow(("__START__", "a"))
+    told["edges"].append({"from": "a", "to": "nobody", "route": "x"})
+    assert [line.end.name for line in draw(fit(told)).lines if line.is_flow] == ["a"]
+
+
+def test_a_drawing_has_room_for_so_much():
+    many = {"name": "root", "tools": [{"name": f"t{n}"} for n in range(30)], "sub_agents": []}
+    many["sub_agents"] = [{"name": f"a{n}", "type": "LlmAgent"} for n in range(200)]
+    drawing = draw(fit(many))
+    assert (len(drawing.boxes), drawing.left_out) == (MAX_BOXES, 231 - MAX_BOXES)
+    assert len([box for box in drawing.boxes if box.shape == "tool"]) == MAX_TOOLS
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("short", "short"), ("a" * 17, "a" * 15 + "…"), ("日本語日本語日本語", "日本語日本語日…"), ("", "")],
+)
+def test_a_name_is_cut_by_the_room_it_takes(text: str, shown: str):
+    assert fitting(text, 16) == shown
+
+
+def test_a_place_is_said_as_short_as_can_be():
+    own = place({"file": "/agents/te am/a?b.py", "line": 3}, "/agents")
+    assert own is not None
+    assert (own.shown, own.path) == ("te am/a?b.py:3", "/agents/te am/a?b.py:3")
+    assert own.editor == "vscode://file/agents/te%20am/a%3Fb.py:3"
+    library = place({"file": "/venv/lib/site-packages/google/adk/x.py", "line": 1}, "/agents")
+    assert library is not None
+    assert library.shown == "google/adk/x.py:1"
+    assert place({}, "/agents") is None
+
+
+def tell(story: Story) -> None:
+    story.add({"text": "Hello"}, author="user")
+    story.add({"functionCall": {"id": "c1", "name": "look_up", "args": {}}}, author="lead")
+    story.add({"text": "one"}, author="first")
+    story.add({"text": "two"}, author="second")
+
+
+def test_the_way_of_an_invocation_is_marked(get: Get, agents_dir: Path):
+    load(agents_dir, TEAM)
+    story = Story("s1")
+    tell(story)
+
+    page = get(f"/agents/weather/?session={story.pk}&invocation=i1")
+
+    boxes = {
+        box.one("title").text: "on-path" in box.attrs["class"]
+        for box in page.one("figure").one("svg").all("a")
+    }
+    assert boxes == {
+        "Agent lead, heard at place 1": True,
+        "Tool look_up, called": True,
+        "Agent line": True,
+        "Agent first, heard at place 2": True,
+        "Agent second, heard at place 3": True,
+        "Agent other": False,
+    }
+    assert "lead → first → second" in page.one("figcaption").text
+
+
+def test_an_invocation_is_found_among_the_newest_sessions_and_linked_from_them(get: Get, agents_dir: Path):
+    load(agents_dir, TEAM)
+    story = Story("s1")
+    tell(story)
+    links = [link.attrs["href"] for link in get("/agents/weather/").one("aside").all("a")]
+    assert f"?session={story.pk}&invocation=i1" in links
+    assert "Path of invocation i1" in get("/agents/weather/?invocation=i1").one("figcaption").text
+
+
+@pytest.mark.parametrize("query", ["invocation=none", "session=7&invocation=i1", "session=9%20&invocation=x"])
+def test_an_invocation_that_no_session_has_is_said_to_be_missing(get: Get, agents_dir: Path, query: str):
+    load(agents_dir, TEAM)
+    assert "None of the newest sessions" in get(f"/agents/weather/?{query}").one("figcaption").text
+
+
+def test_a_session_of_another_app_is_not_looked_into(get: Get, agents_dir: Path):
+    load(agents_dir, TEAM)
+    other = Story("s1", app="writer")
+    tell(other)
+    caption = get(f"/agents/weather/?session={other.pk}&invocation=i1").one("figcaption").text
+    assert "None of the newest sessions" in caption
+
+
+def test_the_page_takes_as_many_queries_whatever_the_tree_and_the_way(client: Client, agents_dir: Path):
+    story = Story("s1")
+    tell(story)
+    counts = []
+    for tree in ({"name": "alone", "type": "LlmAgent"}, TEAM):
+        load(agents_dir, tree)
+        with CaptureQueriesContext(connection) as queries:
+            client.get(f"/agents/weather/?session={story.pk}&invocation=i1")
+        counts.append(len(queries))
+    assert counts[0] == counts[1] <= 12
+
+
+def test_every_box_leads_to_the_text_that_tells_it(get: Get, agents_dir: Path):
+    load(agents_dir, TEAM)
+    page = get("/agents/weather/")
+    anchors = [box.attrs["href"].removeprefix("#") for box in page.one("figure").one("svg").all("a")]
+    assert len(set(anchors)) == 6
+    for anchor in anchors:
+        assert page.one(None, id=anchor)
+
+
+def test_names_of_any_characters_are_shown_and_break_nothing(get: Get, agents_dir: Path):
+    name = "</svg><b>\x00\u202e\ud800\"'" + "x" * 300
+    load(agents_dir, {"name": name, "type": name, "tools": [{"name": name}], "sub_agents": [{"name": name}]})
+    page = get("/agents/weather/")
+    assert len(page.one("figure").one("svg").all("a")) == 3
+    assert not page.one("figure").all("b")
+
+
+def test_files_are_opened_in_an_editor_where_the_browser_is_on_their_machine(
+    client: Client, agents_dir: Path
+):
+    load(agents_dir, TEAM)
+    link = b'href="vscode://file/agents/team/agent.py:9"'
+    assert link in client.get("/agents/weather/", headers={"host": "localhost"}).content
+    far = client.get("/agents/weather/").content
+    assert b"vscode:" not in far
+    assert (
+        parse(far).one("details", id="agent-0").all("button")[0].attrs["data-copy"]
+        == "/agents/team/agent.py:9"
+    )
+
+
+def test_the_page_says_which_code_was_loaded_and_that_it_has_changed(get: Get, agents_dir: Path):
+    load(agents_dir, TEAM)
+    before = agents.open_folder(agents_dir).code_version("weather")
+    said = get("/agents/weather/").one("p", css="agent-version").text
+    assert before in said
+    assert "0123456789" in said
+    assert "with changes" in said
+    assert "changed since" not in said
+
+    (agents_dir / "weather" / "agent.py").write_text("x = 1\n")
+    said = get("/agents/weather/").one("p", css="agent-version").text
+    assert "The files have changed since" in said
+    assert agents.open_folder(agents_dir).code_version("weather") in said
+
+
+def test_what_each_piece_of_code_gets_and_may_change_is_said(get: Get, agents_dir: Path):
+    load(agents_dir, {**TEAM, "instruction_provider": "instruct"})
+    text = get("/agents/weather/").one("div", id="agent-card").text
+    assert "ToolContext" in text
+    assert "ReadonlyContext changes nothing" in text
+    assert "may change the arguments; a result it returns is taken, and the tool is not called" in text
+
+
+def test_a_failed_agent_shows_the_code_around_the_line(get: Get, agents_dir: Path):
+    version = agents.open_folder(agents_dir).code_version("weather")
+    source = [{"number": 6, "text": "def f():"}, {"number": 7, "text": "    <b>"}]
+    error = {"type": "E", "message": "m", "file": "/f.py", "line": 7, "source": source}
+    agent_cards.write_failed("weather", version, error)
+    shown = get("/agents/weather/").one("pre", css="load-error-source")
+    assert shown.text == "6 def f(): →7 <b>"
+    assert len(shown.all("span", css="is-wrong")) == 1
