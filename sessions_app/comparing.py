@@ -57,6 +57,8 @@ def marked(term: StateTerm) -> Q:
         return _of_kind(OTHER)
     if term.op == "=":
         return Q(mark=_mark(term.value))
+    if term.op == "!=" and is_told_by_marks(term):
+        return ~Q(mark=_mark(term.value))
     if term.op in _NUMERIC:
         return _marks_in_order(term.op, _mark(term.value))
     if term.op == "~":
@@ -70,9 +72,9 @@ def marked(term: StateTerm) -> Q:
 
 def is_told_by_marks(term: StateTerm) -> bool:
     """Tell whether every value with a mark that `marked` asks for is as the term says."""
-    if term.path or term.op in ("~", "!="):
+    if term.path or term.op == "~":
         return False
-    if term.op != "=":
+    if term.op not in ("=", "!="):
         return True
     if _is_number(term.value):
         return not _is_long(term.value)
@@ -99,13 +101,21 @@ def _in_order(value: Any, op: str, wanted: Any) -> Q:
 
 
 def _of_kind(kind: str) -> Q:
-    """Return the range of a type's marks: what follows its letter ends it."""
-    return Q(mark__gte=kind, mark__lt=chr(ord(kind) + 1))
+    """Return the range of a type's marks."""
+    return Q(mark__gte=kind, mark__lt=_end(kind))
 
 
 def _marks_in_order(op: str, mark: str) -> Q:
-    lookup = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}[op]
-    return _of_kind(mark[0]) & Q(**{f"mark__{lookup}": mark})
+    """Return the range of marks of one type above or below one. With two lower bounds SQLite may seek the farther."""
+    kind = mark[0]
+    if op in (">", ">="):
+        return Q(**{"mark__gt" if op == ">" else "mark__gte": mark}, mark__lt=_end(kind))
+    return Q(**{"mark__lt" if op == "<" else "mark__lte": mark}, mark__gte=kind)
+
+
+def _end(kind: str) -> str:
+    """Return what the marks of a type stand before: the letter behind theirs."""
+    return chr(ord(kind) + 1)
 
 
 def _mark(value: Any) -> str:

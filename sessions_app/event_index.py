@@ -37,6 +37,9 @@ FIRST, LARGEST = 500, 32_000
 FREQUENT = 100_000
 """Entries with a phrase from which on PostgreSQL walks them from the newest on, and makes no list of them."""
 
+RARE = 1_000
+"""Entries with a phrase up to which PostgreSQL may list them for each session that it looks for them in."""
+
 COMPARED = 1_000
 """Newest entries of a session, for each of several phrases, among which one that holds them all is looked for."""
 
@@ -144,14 +147,19 @@ def is_frequent(wanted: Phrase) -> bool:
     """Tell whether PostgreSQL expects very many entries with a phrase: it reads each of them to know its labels."""
     if connection.vendor == SQLITE:
         return False
+    return _expected([wanted])[0] > FREQUENT
+
+
+def _expected(wanted: Sequence[Phrase]) -> list[int]:
+    """Return how many entries with each of some phrases PostgreSQL expects."""
+    each = [f"SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery" for _ in wanted]
     with connection.cursor() as cursor:
         cursor.execute(
-            f"EXPLAIN (FORMAT JSON) SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery",
-            [_expression([wanted])],
+            f"EXPLAIN (FORMAT JSON) {' UNION ALL '.join(each)}", [_expression([one]) for one in wanted]
         )
         (answer,) = cursor.fetchone()
-    plan = json.loads(answer) if isinstance(answer, str) else answer
-    return bool(plan[0]["Plan"]["Plan Rows"] > FREQUENT)
+    plan = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
+    return [each["Plan Rows"] for each in (plan["Plans"] if len(wanted) > 1 else [plan])]
 
 
 def _newest_sessions(wanted: Phrase, limit: int) -> Found:
@@ -213,7 +221,8 @@ class Holds(Func):
         **extra_context: Any,
     ) -> tuple[str, tuple[str | int, ...]]:
         """Write a seek of the session's entries."""
-        table, key, match = _names()
+        table, key, _ = _names()
+        match = _match_in_session(is_rare=False)
         pk, params = compiler.compile(self.source_expressions[0])
         sql = f"EXISTS (SELECT 1 FROM {table} WHERE {match} AND {key} BETWEEN ({pk} << {SEQ_BITS}) AND {_last(pk)})"
         expression = _expression([self.wanted] if self.wanted else [])
@@ -236,11 +245,14 @@ def newest(session_pks: Collection[int], wanted: Sequence[Phrase], *, every: boo
     """
     if not session_pks or not wanted:
         return {}
-    table, key, match = _names()
+    table, key, _ = _names()
     in_session = f"{key} BETWEEN (s.id << {SEQ_BITS}) AND {_last('s.id')}"
-    one = f"SELECT {key} AS place FROM {table} WHERE {match} AND {in_session} ORDER BY {key} DESC LIMIT"
-    several = " INTERSECT " if every else " UNION "
-    found = several.join([f"SELECT place FROM ({one} {COMPARED if every else 1}) AS one"] * len(wanted))
+    limit = COMPARED if every else 1
+    found = (" INTERSECT " if every else " UNION ").join(
+        f"SELECT place FROM (SELECT {key} AS place FROM {table} WHERE {_match_in_session(is_rare=is_rare)}"
+        f" AND {in_session} ORDER BY {key} DESC LIMIT {limit}) AS one"
+        for is_rare in _are_rare(wanted)
+    )
     places = ", ".join(["%s"] * len(session_pks))
     with connection.cursor() as cursor:
         cursor.execute(
@@ -260,6 +272,20 @@ def _names() -> tuple[str, str, str]:
     if connection.vendor == SQLITE:
         return "event_words", "rowid", "event_words MATCH %s"
     return _TABLE, "id", "words @@ %s::tsquery"
+
+
+def _are_rare(wanted: Sequence[Phrase]) -> list[bool]:
+    if connection.vendor == SQLITE:
+        return [True] * len(wanted)
+    return [entries <= RARE for entries in _expected(wanted)]
+
+
+def _match_in_session(*, is_rare: bool) -> str:
+    """Return the condition that an entry of one session matches.
+
+    For each session anew PostgreSQL would list all entries with a word of many: by its function it sees no index.
+    """
+    return _names()[2] if is_rare or connection.vendor == SQLITE else "ts_match_vq(words, %s::tsquery)"
 
 
 def _expression(wanted: Sequence[Phrase]) -> str:

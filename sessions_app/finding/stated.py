@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -44,6 +45,8 @@ def with_state(term: StateTerm, tail: Tail) -> Answer:
 
     Missing and never are what is not, now or ever.
     """
+    if term.when is When.MISSING and term.negated:
+        return _not(_being(replace(term, when=When.NOW), tail))
     if term.when is When.MISSING:
         return Many(_without(term, ~_is_now(term)))
     if term.when is When.NOW:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db.models import F, Q
 
 from sessions_app import event_index, search
-from sessions_app.event_index import Holds
-from sessions_app.finding.answers import ENTRIES, FEW, Answer, Many, listed_by
+from sessions_app.event_index import Found, Holds
+from sessions_app.finding.answers import ENTRIES, FEW, Answer, Many, is_common, listed_by
 from sessions_app.finding.columns import id_begins
 from sessions_app.finding.tail import Tail
 from sessions_app.models import AgentSession
@@ -20,13 +20,15 @@ def with_word(term: Word, tail: Tail) -> Answer:
     if wanted is None:
         return Many(named)
     pks = {event.session_id for event in tail.with_words(wanted)}
-    found = event_index.sessions(wanted, ENTRIES * FEW)
+    holds = Q(Holds(F("pk"), wanted))
+    is_everywhere = event_index.is_frequent(wanted) and is_common(holds)
+    found = Found(set(), is_all=False) if is_everywhere else event_index.sessions(wanted, ENTRIES * FEW)
     if found.is_all:
         called = set(AgentSession.objects.filter(named).values_list("pk", flat=True)[: FEW + 1])
         if len(called) <= FEW:
             return found.pks | pks | called
     others = Q(pk__in=pks) | named
-    test = Q(Holds(F("pk"), wanted)) | others
+    test = holds | others
 
     def listed() -> Q:
         subquery = event_index.sessions_list(wanted)

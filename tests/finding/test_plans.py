@@ -1,0 +1,90 @@
+"""What a large store is asked for: no more of an index than a term needs, and nothing that is slower than looking."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.db.models import Q
+
+from devui import env
+from sessions_app import event_index, indexing, search
+from sessions_app.comparing import is_told_by_marks, marked
+from sessions_app.models import AgentSession, StateValue
+from sessions_app.query import StateTerm, parse
+from tests.finding.conftest import Find
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def term(text: str) -> StateTerm:
+    (found,) = parse(text).terms
+    assert isinstance(found, StateTerm)
+    return found
+
+
+def bounds(condition: Q) -> list[str]:
+    return sorted(name for name, _ in condition.children)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("n > 5", ["mark__gt", "mark__lt"]),
+        ("n >= 5", ["mark__gte", "mark__lt"]),
+        ("n < 5", ["mark__gte", "mark__lt"]),
+        ("n <= text", ["mark__gte", "mark__lte"]),
+    ],
+)
+def test_values_in_order_are_one_range_of_the_index(text: str, expected: list[str]):
+    assert bounds(marked(term(text))) == expected
+
+
+def test_values_that_differ_are_told_by_the_index_where_it_knows_them_whole():
+    Story("s1", {"k": "antique"})
+    Story("s2", {"k": "modern"})
+    Story("s3", {"k": 3})
+    indexing.index_all()
+    others = StateValue.objects.filter(marked(term("k != antique")), key_id="k").order_by("mark")
+    assert len(others) == 2
+    assert is_told_by_marks(term("k != antique"))
+    assert not is_told_by_marks(term(f"k != {'x' * 100}"))
+    assert not is_told_by_marks(term(f"k != {2**60}"))
+
+
+def test_what_is_there_is_what_does_not_lack(find: Find):
+    Story("s1", {"k": 1, "user:tier": "gold"})
+    Story("s2", {"k": None})
+    Story("s3", user="ben")
+    assert find("-k missing") == ["s1", "s2"]
+    assert find("k missing") == ["s3"]
+    assert find("k != 1") == ["s2"]
+    assert find("-k != 1") == ["s1", "s3"]
+    assert find("k != 2 never") == ["s3"]
+
+
+@pytest.mark.skipif(
+    connection.vendor != "postgresql", reason="SQLite's full-text index seeks a session's entries"
+)
+def test_a_common_word_is_looked_for_in_a_session_without_listing_all_that_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    story = Story("s1")
+    story.says("sunny weather")
+    indexing.index_all()
+    wanted = [found for word in ("sunny", "weather") if (found := search.phrase(word))]
+    assert event_index.newest([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
+    monkeypatch.setattr(event_index, "RARE", -1)
+    assert event_index.newest([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
+    holds = AgentSession.objects.filter(event_index.Holds("pk", wanted[0]))
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    assert "event_words" not in holds.explain()
+    assert list(holds) == [story.session]
+
+
+def test_postgresql_compiles_no_query_unless_the_url_says_so():
+    url = "postgresql://ann@127.0.0.1/devui"
+    assert env.database(url)["OPTIONS"] == {"options": "-c jit=off"}
+    asked = env.database(f"{url}?options=-c%20work_mem%3D64MB&sslmode=require")["OPTIONS"]
+    assert asked == {"options": "-c work_mem=64MB", "sslmode": "require"}
