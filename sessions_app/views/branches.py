@@ -9,14 +9,14 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from devui.http import render_partial, wants_partial
-from sessions_app import keeping, lineage, overview
+from sessions_app import keeping, lineage, moments, overview
 from sessions_app.branches import compare as comparing
 from sessions_app.branches.fork import fork, title_of
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.errors import AlreadyExists, BadInput, StaleSession
 from sessions_app.forms import CompareQuery, ForkForm, ForkQuery, RewindQuery
 from sessions_app.found import find_event, find_session
-from sessions_app.models import AgentSession, Event
+from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.paths import session_url
 from sessions_app.runs.rows import active_run
 from sessions_app.timeline import window as windows
@@ -27,6 +27,8 @@ FORK = "devui/sessions/fork.html"
 COMPARE = "devui/sessions/compare.html"
 
 DIALOG = "dialog-content"
+MOST_KEYS = 20
+"""Shared keys of a scope that the form of a fork shows."""
 
 Context = dict[str, Any]
 
@@ -83,12 +85,14 @@ def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
             return HttpResponseRedirect(session_url(fork(session.pk, form.wanted())))
         except (AlreadyExists, BadInput) as error:
             form.add_error(None, f"{error.message} {error.hint}")
+    seq = form.cleaned_data.get("seq") if form.is_bound else form.initial["seq"]
     context = {
         "session": session,
         "form": form,
         "apps": overview.app_names(),
         "back": session_url(session),
-        "seq": form["seq"].value(),
+        "seq": seq,
+        "otherwise": _otherwise(session, seq),
     }
     status = 422 if form.is_bound else 200
     return render_partial(request, FORK, context, partial="form", target=DIALOG, status=status)
@@ -127,6 +131,15 @@ def _choices(left: AgentSession) -> list[AgentSession]:
     found = {each.pk: each for each in (*above, *lineage.forks_of(left), *siblings(left))}
     found.pop(left.pk, None)
     return list(found.values())
+
+
+def _otherwise(session: AgentSession, seq: int | None) -> Context:
+    """Return the shared keys that are other now than at the event of a fork: what its choice of state is about."""
+    if not seq or not 0 < seq <= session.last_seq:
+        return {}
+    found = moments.diff(session, find_event(session, seq=seq), limit=MOST_KEYS)
+    keys = [entry for entry in found.keys if entry.scope != Scope.SESSION]
+    return {"keys": keys, "more": found.counts[Scope.USER] + found.counts[Scope.APP] - len(keys)}
 
 
 def _initial(session: AgentSession, seq: int | None) -> Context:

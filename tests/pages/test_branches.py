@@ -129,6 +129,15 @@ def test_the_form_of_a_fork_is_filled_in(story: Story, get: Get):
     }
 
 
+def test_the_form_of_a_fork_tells_which_shared_keys_are_other_now(story: Story, get: Get):
+    earlier = get(f"/sessions/id/{story.pk}/fork/?seq=2", target="dialog-content").one("form")
+    assert "up to this one (2 of 6)" in earlier.text
+    [key] = earlier.one("ul", css="plan-keys").all("li")
+    assert key.text.split() == ["U", "user:tier", "then", '"free",', "now", '"gold"']
+    newest = get(f"/sessions/id/{story.pk}/fork/?seq=6", target="dialog-content").one("form")
+    assert "No user: or app: key is other now" in newest.text
+
+
 def test_a_fork_is_made_and_both_link_to_each_other(story: Story, client: Client, get: Get):
     given = {"seq": 2, "app": "weather", "user": "ann", "session_id": "try", "title": "Try", "shared": "live"}
     response = client.post(f"/sessions/id/{story.pk}/fork/", given)
