@@ -587,7 +587,7 @@ class Span(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["session", "invocation_id", "started_ns"], name="span_of_invocation"),
-            models.Index(fields=["event_id"], name="span_of_event", condition=models.Q(event_id__gt="")),
+            models.Index(fields=["event_id"], name="span_by_event"),
         ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, OuterRef, QuerySet, Subquery, Sum
+from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery, Sum
 
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
@@ -92,8 +92,9 @@ def traces(app: str = "", session: AgentSession | None = None) -> QuerySet[Trace
     rows = Trace.objects.select_related("session")
     if session is not None:
         return rows.filter(session=session)
-    rows = rows.filter(session__realm="")
-    return rows.filter(session__app_name=app) if app else rows
+    # Not a condition on the join: a planner would begin with the sessions, and sort the traces of all of them.
+    sessions = AgentSession.objects.filter(pk=OuterRef("session"), realm="")
+    return rows.filter(Exists(sessions.filter(app_name=app) if app else sessions))
 
 
 def told(rows: QuerySet[Trace]) -> QuerySet[Trace]:

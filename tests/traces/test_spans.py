@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 import pytest
+from django.db import connection
 from django.test import AsyncClient
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.tools.tool_context import ToolContext
@@ -178,3 +179,18 @@ async def test_the_api_sends_a_trace_with_its_stages_and_spans(ran):
     assert [span["kind"] for span in whole["spans"]] == ["invocation", "agent", "model", "tool", "model"]
     assert whole["stages"][-1]["name"] == "end"
     assert len(whole["trace_id"]) == 32
+
+
+async def test_traces_and_spans_are_found_by_indexes(ran):
+    """A list of traces walks the newest, and a span of an event is sought, however many there are."""
+
+    def plans() -> list[str]:
+        listed = waterfall.traces("weather").order_by("-started_at", "-pk")[:51]
+        return [listed.explain(), Span.objects.filter(event_id="e").explain()]
+
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL plans by the sizes of tables, and these are empty.")
+    listed, sought = await db.read(plans)
+    assert "USING INDEX trace_newest" in listed
+    assert "TEMP B-TREE" not in listed
+    assert "USING INDEX span_by_event" in sought
