@@ -61,8 +61,9 @@ class EvalRuns:
         """
         from evals_app.engine.recording import conversation_of
 
-        owner = {"app_name": self._source.app_name, "user_id": user_id}
-        session = await sessions.get_session(**owner, session_id=session_id)
+        session = await sessions.get_session(
+            app_name=self._source.app_name, user_id=user_id, session_id=session_id
+        )
         if session is None:
             raise SessionMissing("Session not found", hint=f"User {user_id!r} has no session {session_id!r}.")
         return conversation_of(session.events)
