@@ -1,6 +1,10 @@
 """A store of many sessions with events, state, ledger and indexes, put there by SQL in bulk: 100,000 take minutes.
 
     DATABASE_URL=sqlite:////tmp/large.sqlite3 python -m benchmarks.large_store 100000
+    DATABASE_URL=postgresql://postgres@127.0.0.1:5432/large python -m benchmarks.large_store 100000
+
+Both hold the same. Migrate the store first; on PostgreSQL the tables are copied into, by a superuser, and their indexes
+made at the end.
 
 Per session 20 events and some 50 rows of the ledger. Some keys, tools and words are everywhere, some rare, and some
 only in the oldest sessions, which is the worst case of a list that shows the newest first.
@@ -10,14 +14,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, NamedTuple
 
 from django.core.management.color import no_style
 from django.db import connection, transaction
 
 from benchmarks.stores import ON_POSTGRES
-from sessions_app import event_index, jsonsql
-from sessions_app.models import AgentSession, UserScope
+from sessions_app import event_index, jsonsql, search
+from sessions_app.models import AgentSession, EventWords, UserScope
 
 EVENTS = 20
 """Of each session."""
@@ -29,29 +35,33 @@ KEYS, WRITES = 8, 6
 
 TURNS = (("user", "user"), ("planner", "tool_call"), ("planner", "tool_result"), ("planner", "agent"))
 
-SESSION = """
-INSERT INTO sessions_app_agentsession (id, realm, app_name, user_id, session_id, created_at, updated_at, revision,
-    last_seq, origin, title, first_text, last_text, error_count, total_tokens, lineage, indexed_seq)
-VALUES (%s, '', %s, %s, %s, %s, %s, %s, %s, 'live', '', %s, %s, %s, %s, '', %s)
-"""
-EVENT = """
-INSERT INTO sessions_app_event (session_id, seq, event_id, invocation_id, author, kind, timestamp, branch,
-    app_version, user_version, is_final, total_tokens, summary, data)
-VALUES (%s, %s, %s, %s, %s, %s, %s, '', 0, 0, %s, 60, %s, %s)
-"""
-STATE = """
-INSERT INTO sessions_app_sessionstate (owner_id, key, key_id, value, note, position) VALUES (%s, %s, %s, %s, '', %s)
-"""
-CHANGE = """
-INSERT INTO sessions_app_statechange (scope, owner_id, key, key_id, position, value, note, removed, cause, timestamp,
-    session_id, from_user, from_session, seq, event_id, invocation_id, author, writer, writer_name, call_id, inferred)
-VALUES ('session', %s, %s, %s, %s, %s, '', %s, 'append', %s, %s, %s, %s, %s, 'e', 'i', 'agent', 'tool', 'look', '', %s)
-"""
-VALUE = """
-INSERT INTO sessions_app_statevalue (scope, key_id, mark, owner_id) VALUES ('session', %s, %s, %s)
-ON CONFLICT DO NOTHING
-"""
-TRAIT = "INSERT INTO sessions_app_sessiontrait (session_id, name, value, seq) VALUES (%s, %s, %s, %s)"
+
+class Rows(NamedTuple):
+    """Where rows of the bulk go: a table and its columns."""
+
+    table: str
+    columns: str
+
+
+SESSION = Rows(
+    "sessions_app_agentsession",
+    "id, realm, app_name, user_id, session_id, created_at, updated_at, revision, last_seq, origin, title,"
+    " first_text, last_text, error_count, total_tokens, lineage, indexed_seq",
+)
+EVENT = Rows(
+    "sessions_app_event",
+    "session_id, seq, event_id, invocation_id, author, kind, timestamp, branch, app_version, user_version,"
+    " is_final, total_tokens, summary, data",
+)
+STATE = Rows("sessions_app_sessionstate", "owner_id, key, key_id, value, note, position")
+CHANGE = Rows(
+    "sessions_app_statechange",
+    "scope, owner_id, key, key_id, position, value, note, removed, cause, timestamp, session_id, from_user,"
+    " from_session, seq, event_id, invocation_id, author, writer, writer_name, call_id, inferred",
+)
+VALUE = Rows("sessions_app_statevalue", "scope, key_id, mark, owner_id")
+TRAIT = Rows("sessions_app_sessiontrait", "session_id, name, value, seq")
+BULK = (SESSION, EVENT, STATE, CHANGE, VALUE, TRAIT)
 USER_SCOPE = (
     "INSERT INTO sessions_app_userscope (id, realm, app_name, user_id, version) VALUES (%s, '', %s, %s, 1)"
 )
@@ -64,31 +74,75 @@ def fill(sessions: int) -> None:
     """Put so many sessions into an empty store, the last one the newest; and a user's tier into the state of each."""
     now = time.time()
     _fill_users()
-    for start in range(1, sessions + 1, BATCH):
-        numbers = range(start, min(start + BATCH, sessions + 1))
-        with transaction.atomic(), connection.cursor() as cursor:
-            for number in numbers:
-                moment = now - (sessions - number) * 10.0
-                _session(number, sessions, moment)
-            for statement, rows in _waiting.items():
-                cursor.executemany(statement, rows)
-            event_index.put(_words)
-        _waiting.clear()
-        _words.clear()
-        _seen.clear()
+    with _without_indexes() if ON_POSTGRES else nullcontext():
+        for start in range(1, sessions + 1, BATCH):
+            for number in range(start, min(start + BATCH, sessions + 1)):
+                _session(number, sessions, now - (sessions - number) * 10.0)
+            _put()
     if ON_POSTGRES:
         _advance_sequences()
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+        cursor.execute("VACUUM ANALYZE" if ON_POSTGRES else "ANALYZE")
 
 
-_waiting: dict[str, list[tuple[object, ...]]] = {}
+_waiting: dict[Rows, list[tuple[object, ...]]] = {}
 _words: list[event_index.EventEntry] = []
 _seen: dict[int, set[str]] = {}
 
 
-def _add(statement: str, *values: object) -> None:
-    _waiting.setdefault(statement, []).append(values)
+def _add(rows: Rows, *values: object) -> None:
+    _waiting.setdefault(rows, []).append(values)
+
+
+def _put() -> None:
+    """Write what waits, sessions first."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        if ON_POSTGRES:
+            cursor.execute("SET LOCAL session_replication_role = replica")  # no look-up of foreign keys
+        for rows in BULK:
+            _insert(cursor, rows, _waiting.pop(rows, []))
+        if ON_POSTGRES:
+            _copy(cursor, Rows(EventWords._meta.db_table, "id, words"), [_vector(each) for each in _words])
+        else:
+            event_index.put(_words)
+    _words.clear()
+    _seen.clear()
+
+
+def _insert(cursor: Any, rows: Rows, values: Sequence[tuple[object, ...]]) -> None:
+    if ON_POSTGRES:
+        _copy(cursor, rows, values)
+        return
+    places = ", ".join(["%s"] * len(rows.columns.split(",")))
+    cursor.executemany(f"INSERT INTO {rows.table} ({rows.columns}) VALUES ({places})", values)
+
+
+def _copy(cursor: Any, rows: Rows, values: Sequence[tuple[object, ...]]) -> None:
+    with cursor.copy(f"COPY {rows.table} ({rows.columns}) FROM STDIN") as copy:
+        for row in values:
+            copy.write_row(row)
+
+
+def _vector(entry: event_index.EventEntry) -> tuple[int, str]:
+    return entry.place, search.tsvector([*entry.words, *entry.names], entry.fresh)
+
+
+@contextmanager
+def _without_indexes() -> Iterator[None]:
+    """Take the indexes that hold no rule from the tables, and make them again at the end: that is far faster."""
+    tables = [EventWords._meta.db_table, *(rows.table for rows in BULK)]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(%s)"
+            " AND indexname NOT IN (SELECT conname FROM pg_constraint)",
+            [tables],
+        )
+        indexes = cursor.fetchall()
+        for name, _ in indexes:
+            cursor.execute(f'DROP INDEX "{name}"')
+        yield
+        for _, definition in indexes:
+            cursor.execute(definition)
 
 
 def _fill_users() -> None:
@@ -113,25 +167,24 @@ def _session(number: int, sessions: int, moment: float) -> None:
     first, last = f"How is the weather in town {number}?", f"It is sunny in town {number}, 24 degrees."
     _add(
         SESSION,
-        *(number, app, user, f"s{number}", moment - 60, moment, EVENTS, EVENTS, first, last),
-        *(int(failed), 60 * EVENTS, EVENTS),
+        *(number, "", app, user, f"s{number}", moment - 60, moment, EVENTS, EVENTS, "live", "", first, last),
+        *(int(failed), 60 * EVENTS, "", EVENTS),
     )
     for seq in range(1, EVENTS + 1):
         _event(number, seq, moment, first if seq == 1 else last, _odd_word(number, sessions))
     for name, value in _traits(number, sessions, failed=failed):
         _add(TRAIT, number, name, value, EVENTS)
     for key, values in _state(number, sessions):
-        _add(STATE, number, key, key, values[-1], EVENTS)
+        _add(STATE, number, key, key, values[-1], "", EVENTS)
         for place, value in enumerate(values, 1):
             position = min(place * EVENTS // len(values), EVENTS)
             _add(
                 CHANGE,
-                *(number, key, key, position, value, False, moment, number, user, f"s{number}"),
-                position,
-                True,
+                *("session", number, key, key, position, value, "", False, "append", moment, number, user),
+                *(f"s{number}", position, "e", "i", "agent", "tool", "look", "", True),
             )
         for value in dict.fromkeys(values):
-            _add(VALUE, key, jsonsql.mark(value), number)
+            _add(VALUE, "session", key, jsonsql.mark(value), number)
 
 
 def _event(number: int, seq: int, moment: float, text: str, odd: str) -> None:
@@ -141,16 +194,8 @@ def _event(number: int, seq: int, moment: float, text: str, odd: str) -> None:
     event_id, invocation = f"e{number}-{seq}", f"i{number}-{(seq - 1) // len(TURNS)}"
     _add(
         EVENT,
-        number,
-        seq,
-        event_id,
-        invocation,
-        author,
-        kind,
-        moment - EVENTS + seq,
-        seq % 4 == 0,
-        summary,
-        data,
+        *(number, seq, event_id, invocation, author, kind, moment - EVENTS + seq, "", 0, 0, seq % 4 == 0, 60),
+        *(summary, data),
     )
     words = said.lower().replace("?", "").replace(",", "").replace(".", "").split()
     ids = {"event": event_id, "invocation": invocation}
