@@ -44,6 +44,7 @@ VERSIONS_SHOWN = 100
 """Versions of a file that its page lists; every one has an address."""
 
 NAME_LENGTH = 1_000
+FILTERS = ("app", "user", "session", "scope", "realm")
 
 
 class ArtifactsQuery(Pager):
@@ -96,9 +97,9 @@ class Upload(forms.Form):
     realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     file = forms.FileField(label="File", max_length=NAME_LENGTH)
 
-    def clean_file(self) -> UploadedFile:
+    def clean_file(self) -> UploadedFile[Any]:
         """Refuse what is too large."""
-        file: UploadedFile = self.cleaned_data["file"]
+        file: UploadedFile[Any] = self.cleaned_data["file"]
         if (file.size or 0) > MOST_BYTES:
             raise forms.ValidationError(
                 f"The file has {(file.size or 0) / 1e6:.1f} MB; {MOST_BYTES / 1e6:.0f} MB is the most."
@@ -306,12 +307,9 @@ def delete(request: HttpRequest) -> HttpResponse:
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
 
-FILTERS = ("app", "user", "session", "scope", "realm")
-
-
 def file_url(key: FileKey, version: int | None = None) -> str:
     """Return the page of a file; without a version that of its newest."""
-    at = {} if version is None else {"version": version}
+    at = {} if version is None else {"version": str(version)}
     return f"{reverse('artifact')}?{urlencode(_named(key) | at)}"
 
 
@@ -407,7 +405,7 @@ def _is_there(given: Mapping[str, str]) -> bool:
     return rows.find(key) is not None
 
 
-def _save(key: FileKey, sent: UploadedFile) -> Artifact:
+def _save(key: FileKey, sent: UploadedFile[Any]) -> Artifact:
     """Save what was sent as the next version of a file, typed by its content as an agent would be told it."""
     sent_bytes = sent.read()
     claimed = sent.content_type or ""
@@ -470,10 +468,15 @@ def _arrived(query: Mapping[str, Any], seen: watching.Seen[int]) -> int:
 def _watch(query: Mapping[str, Any], seen: watching.Seen[int], since: float | None, told: int = 0) -> str:
     """Return where a list asks how it has changed. Without `since` it does not hear of new files."""
     counting = {} if since is None else {"since": repr(since), "told": str(told)}
-    return _address("artifact-changes", query, shown=str(seen), **counting)
+    return _address("artifact-changes", query, {"shown": str(seen), **counting})
 
 
-def _address(route: str, query: Mapping[str, Any], only: tuple[str, ...] = FILTERS, **more: str) -> str:
+def _address(
+    route: str,
+    query: Mapping[str, Any],
+    more: Mapping[str, str] | None = None,
+    only: tuple[str, ...] = FILTERS,
+) -> str:
     """Return the address of a route with the filters of a query."""
     filters = {name: query[name] for name in only if query.get(name)}
-    return f"{reverse(route)}?{urlencode(filters | more)}".removesuffix("?")
+    return f"{reverse(route)}?{urlencode({**filters, **(more or {})})}".removesuffix("?")
