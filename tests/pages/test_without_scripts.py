@@ -15,8 +15,8 @@ from tests.timeline.story import Story
 
 EVENTS = 30
 TYPED = {"text", "search", "number"}
-BY_ITSELF = ("load", "look", "toggle once", "intersect once")
-"""When a script looks for what is newer or deeper than the page: nothing that a person asks for."""
+BY_ITSELF = ("load", "look", "toggle once", "intersect once", "change from:")
+"""When a script looks for what is newer or deeper, or fits what is typed: nothing that a person asks for."""
 
 PAGES = {
     "places": "/go/",
