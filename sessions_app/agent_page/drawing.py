@@ -24,6 +24,9 @@ LOOP, BACK_X = 34, 40
 
 SHAPES = {"agent": "Agent", "tool": "Tool", "start": "Start"}
 
+ROUTED_COLUMN = WIDTH + 70
+"""A column of a drawing in which routes are written on lines."""
+
 MAX_BOXES = 120
 MAX_TOOLS = 6
 """Tools of one agent that are drawn; the text below the drawing has them all."""
@@ -40,6 +43,7 @@ class Box:
         anchor: the element of the page that tells it in full; empty: there is none.
         step: at which place of the shown invocation it was first heard; 0: not.
         on_path: it was heard, or something below it was.
+        x: its left edge.
     """
 
     shape: str
@@ -50,16 +54,12 @@ class Box:
     on_path: bool = False
     column: int = 0
     row: float = 0.0
+    x: int = 0
 
     @property
     def height(self) -> int:
         """How high it is drawn."""
         return HEIGHT if self.shape == "agent" else SMALL_HEIGHT
-
-    @property
-    def x(self) -> int:
-        """Its left edge."""
-        return MARGIN + self.column * COLUMN
 
     @property
     def middle(self) -> float:
@@ -309,6 +309,9 @@ def _place(drawing: Drawing) -> None:
         for line in lines[id(box)]:
             if not line.leads_back:
                 line.end.column = max(line.end.column, box.column + 1)
+    has_routes = any(line.route and not line.leads_back for line in drawing.lines)
+    for box in drawing.boxes:
+        box.x = MARGIN + box.column * (ROUTED_COLUMN if has_routes else COLUMN)
 
 
 def fitting(text: str, cells: int) -> str:

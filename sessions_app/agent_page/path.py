@@ -74,5 +74,6 @@ def path_of(sessions: Iterable[AgentSession], invocation_id: str) -> Path | None
 
 
 def _speaker(author: str, node_path: str) -> str:
-    """Return who spoke: a node of a workflow by its own name, which its path ends with (`name@run`)."""
-    return node_path.rpartition("/")[2].partition("@")[0] or author
+    """Return who spoke: a workflow is the author of what its nodes say, whose names (`name@run`) end the path."""
+    *above, last = [part.partition("@")[0] for part in node_path.split("/")]
+    return last if author in above else author

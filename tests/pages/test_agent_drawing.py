@@ -142,6 +142,14 @@ def test_the_way_of_an_invocation_is_marked(get: Get, agents_dir: Path):
     assert "lead → first → second" in page.one("figcaption").text
 
 
+def test_a_node_of_a_workflow_is_heard_by_its_own_name_and_an_agent_by_its_own(get: Get, agents_dir: Path):
+    load(agents_dir, flow(("__START__", "a"), ("a", "b")))
+    story = Story("s1")
+    for author, path in [("flow", "flow@1/a@1"), ("flow", "flow@1/b@2"), ("deep", "lead@1/line@1")]:
+        story.add({"text": "said"}, author=author, nodeInfo={"path": path})
+    assert "a → b → deep" in get(f"/agents/weather/?session={story.pk}&invocation=i1").one("figcaption").text
+
+
 def test_an_invocation_is_found_among_the_newest_sessions_and_linked_from_them(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
     story = Story("s1")
@@ -183,7 +191,7 @@ def test_every_box_leads_to_the_text_that_tells_it(get: Get, agents_dir: Path):
     anchors = [box.attrs["href"].removeprefix("#") for box in page.one("figure").one("svg").all("a")]
     assert len(set(anchors)) == 6
     for anchor in anchors:
-        assert page.one(None, id=anchor)
+        assert page.one(id=anchor)
 
 
 def test_names_of_any_characters_are_shown_and_break_nothing(get: Get, agents_dir: Path):
