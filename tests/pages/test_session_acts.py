@@ -195,6 +195,21 @@ def test_a_view_leads_nowhere_else(client: Client):
     assert SavedView.objects.get().query == "q=a"
 
 
+@pytest.mark.parametrize(
+    "name", ["<b>'bold'</b> & \"more\"", "?q=1#x%20/..", "한국 🌦️", "x" * 64, "{{ name }}"]
+)
+def test_a_view_of_an_odd_name_is_kept_opened_and_renamed(client: Client, get: Get, name: str):
+    client.post("/sessions/views/", {"name": name, "query": "q=%22a+%26+b%22"})
+    view = SavedView.objects.get()
+    assert view.name == name
+    (chip,) = get("/sessions/").one("nav", css="views").all("a", css="chip")
+    assert (chip.text, chip.attrs["href"]) == (name, "/sessions/?q=%22a+%26+b%22")
+    row = get("/sessions/views/").one("form", css="view-row")
+    assert row.one("input", name="name").attrs["value"] == name
+    client.post(f"/sessions/views/{view.pk}/", {"name": f" {name[::-1]} "})
+    assert SavedView.objects.get().name == name[::-1]
+
+
 @pytest.mark.django_db(transaction=True)
 async def test_the_export_holds_a_file_a_session_that_can_be_imported_again(
     async_client: AsyncClient, tmp_path: Path
