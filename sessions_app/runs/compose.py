@@ -77,7 +77,7 @@ def empty(app_name: str) -> Draft:
 
 def read(app_name: str, posted: Posted, files: Sequence[UploadedFile[Any]], *, streaming: bool) -> Draft:
     """Return the message that was sent."""
-    sent = {name: posted.get(name, "") for name in ("message", "state_delta", "run_config")}
+    sent = {name: _lines(posted.get(name, "")) for name in ("message", "state_delta", "run_config")}
     invocation_id = posted.get("invocation_id", "").strip()
     errors = _file_errors(files)
     values: dict[str, Any] = {}
@@ -154,6 +154,11 @@ def _file_errors(files: Sequence[UploadedFile[Any]]) -> dict[str, str]:
 
 def _megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB".replace(".0 ", " ")
+
+
+def _lines(text: str) -> str:
+    """Return a text as it was typed: browsers end the lines of a form's fields as in a mail."""
+    return text.replace("\r\n", "\n")
 
 
 def _json_object(text: str) -> tuple[dict[str, Any] | None, str]:

@@ -16,8 +16,7 @@ from sessions_app import db
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentSession, Run, RuntimeProcess
 from sessions_app.runs import client as runs_client
-from sessions_app.runs import rows
-from sessions_app.views import console
+from sessions_app.runs import handover, rows
 from tests.runtime.conftest import Stage, pid_of, read_events, read_run, until
 
 Status = Run.Status
@@ -52,7 +51,7 @@ async def is_assigned(run: Run) -> Run:
 async def test_a_run_whose_process_dies_while_the_console_hands_it_over_is_run_by_the_next(own: Stage):
     nap = await block(own)
     queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
-    handing_over = asyncio.create_task(console._hand_over("napper", queued.pk))
+    handing_over = asyncio.create_task(handover._hand_over("napper", queued.pk))
     await is_assigned(queued)
 
     await kill(own, nap)
@@ -81,7 +80,7 @@ async def test_a_process_that_dies_when_it_begins_is_replaced_only_so_often(own:
     agent.write_text(dies + agent.read_text())
     run = await own.queue(await own.session("talker"), "say hi")
 
-    await console._hand_over("talker", run.pk)
+    await handover._hand_over("talker", run.pk)
 
     ended = await own.end_of(run)
     assert (ended.status, ended.error_type) == (Status.CRASHED, "RuntimeCrashed")
@@ -135,7 +134,7 @@ async def test_a_run_whose_process_is_killed_while_it_loads_is_run_by_the_next(o
     waits = f"import pathlib, time\nflag = pathlib.Path({str(flag)!r})\nif not flag.exists():\n"
     agent.write_text(waits + "    flag.touch()\n    time.sleep(60)\n" + agent.read_text())
     run = await own.queue(await own.session("talker"), "say hi")
-    handing_over = asyncio.create_task(console._hand_over("talker", run.pk))
+    handing_over = asyncio.create_task(handover._hand_over("talker", run.pk))
 
     async def is_loading() -> bool:
         return flag.exists()
@@ -152,7 +151,7 @@ async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, age
     (agents_dir / "talker" / "agent.py").write_text("import os\nos._exit(7)\n")
     run = await own.queue(await own.session("talker"), "say hi")
 
-    await console._hand_over("talker", run.pk)
+    await handover._hand_over("talker", run.pk)
 
     ended = await own.end_of(run)
     assert (ended.status, "exit status 7" in ended.error) == (Status.CRASHED, True)
@@ -162,7 +161,7 @@ async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, age
 async def test_a_run_cancelled_while_it_is_handed_over_stays_cancelled(own: Stage):
     nap = await block(own)
     queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
-    handing_over = asyncio.create_task(console._hand_over("napper", queued.pk))
+    handing_over = asyncio.create_task(handover._hand_over("napper", queued.pk))
     await is_assigned(queued)
 
     await (await own.supervisor.client("napper")).cancel_run(queued.pk)

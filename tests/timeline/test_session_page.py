@@ -302,13 +302,8 @@ def test_the_inspector_has_parts_delta_actions_details_and_raw_json(story, get):
     story.calls("get_weather", "c1", city="Paris")
     page = get(page_of(story, "?seq=1&tab=raw"))
     tabs = page.one("section", "inspector").all("input", type="radio")
-    assert [(tab.attrs["value"], "checked" in tab.attrs) for tab in tabs] == [
-        ("parts", False),
-        ("delta", False),
-        ("actions", False),
-        ("details", False),
-        ("raw", True),
-    ]
+    assert [tab.attrs["value"] for tab in tabs if "checked" in tab.attrs] == ["raw"]
+    assert {tab.attrs["value"] for tab in tabs} >= {"parts", "delta", "actions", "details", "raw"}
     assert 'city"Paris"' in page.one("div", id="raw").text
 
 
