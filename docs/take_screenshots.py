@@ -61,12 +61,27 @@ def evals(page: Page) -> None:
     expect(page.locator("#attempt")).to_contain_text("Expected", ignore_case=True)
 
 
+def artifact(page: Page) -> None:
+    """Open a file that an agent saved, beside the version before it."""
+    page.goto("/artifacts/?app=office&user=aya")
+    page.locator(".artifact-name a").first.click()
+    page.get_by_role("link", name="Compare with version").first.click()
+    expect(page.locator(".value-diff")).to_be_visible()
+
+
+def memory(page: Page) -> None:
+    """Ask what an agent would recall."""
+    page.goto("/memory/?app=office&user=aya&q=budget")
+
+
 PAGES: dict[str, Callable[[Page], None]] = {
     "session": session,
     "sessions": sessions,
     "state": state,
     "compare": compare,
     "evals": evals,
+    "artifact": artifact,
+    "memory": memory,
 }
 
 
