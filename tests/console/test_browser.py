@@ -135,3 +135,14 @@ def test_the_call_is_copied(page: Page):
     assert "It'\\''s $5 `now`" in told
     page.get_by_role("button", name="Copy as Python").click()
     page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('import httpx')")
+
+
+def test_a_new_session_tells_of_the_user_that_is_written(page: Page):
+    page.goto("/sessions/new/?app=weather&user=ben")
+    expect(page.locator("#session-facts a")).to_have_count(0)
+    page.get_by_label("User").fill("ann")
+    page.get_by_label("User").press("Tab")
+    expect(page.locator("#session-facts a")).to_have_attribute("href", "/sessions/weather/ann/s1/")
+    page.get_by_role("button", name="Continue or create").click()
+    expect(page.locator("#session-name")).to_be_visible()
+    assert page.url.endswith("/sessions/weather/ann/s1/")
