@@ -47,7 +47,13 @@ PLACES = (
     ),
     ("state", "State", "t", "state", ("state", "key-history")),
     ("runs", "Runs", "r", "runs", ("runs",)),
-    ("traces", "Traces", "x", "traces", ("traces", "trace", "model-call", "event-model-call", "event-seen", "event-trace")),
+    (
+        "traces",
+        "Traces",
+        "x",
+        "traces",
+        ("traces", "trace", "model-call", "event-model-call", "event-seen", "event-trace"),
+    ),
     (
         "artifacts",
         "Artifacts",

@@ -39,7 +39,7 @@ def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = N
     if event is None:
         raise EventMissing(
             f"Session {session.session_id!r} has no event {event_id or seq!r}.",
-            hint=f"It has {session.last_seq} events: GET /api/v1/sessions/{session.pk}/events lists them.",
+            hint=f"It has {session.last_seq:,} events: GET /api/v1/sessions/{session.pk}/events lists them.",
         )
     return event
 

@@ -90,7 +90,8 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
         if keeping.elsewhere() or not restoring.is_refused_for_its_events(answer):
             return answer
         key = SessionKey("", app_name, user_id, (asked.session_id or "").strip() or str(uuid.uuid4()))
-        await db.read(restoring.restore, key, asked.events or [], asked.state or {})  # many small transactions
+        # In the pool of readers: it writes in many small transactions of its own.
+        await db.read(restoring.restore, key, asked.events or [], asked.state or {})
         return await _session(*key[1:])
     bodies.refuse_options(asked.options)
     return await _create(app_name, user_id, asked.session_id, asked.state)

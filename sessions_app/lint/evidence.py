@@ -196,7 +196,7 @@ def _keys(session: AgentSession) -> tuple[list[Key], int]:
     unread = sum(
         moments.count(at, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS
     )
-    pks = [key.later for scope in Scope for key in last[scope]]
+    pks = [key.later for scope in Scope for key in last[scope] if key.later is not None]
     rows = (
         StateChange.objects.filter(pk__in=pks)
         .annotate(text=Substr("value", 1, TEXT_READ, output_field=CharField()), size=_Octets("value"))

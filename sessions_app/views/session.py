@@ -297,7 +297,7 @@ def _no_event(request: HttpRequest, session: AgentSession, query: Context) -> Ht
     seq = session.last_seq if query["event"] else query["seq"]
     context = {
         "message": f"This session has no event {wanted}.",
-        "hint": f"It has {session.last_seq} events; the link may be to another session, or cut short.",
+        "hint": f"It has {session.last_seq:,} events; the link may be to another session, or cut short.",
         "code": EventMissing.code,
         "session": session,
         "nearest": windows.nearest_event(session, seq),

@@ -111,7 +111,9 @@ def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
     if WholeQuery(request.GET).read()["form"] == "json":
         return json_text(change.value or "null")
     tree = jsontree.render_all(json.loads(change.value or "null"))
-    return render(request, VALUE, {"change": change, "tree": tree, "size": len((change.value or "").encode())})
+    return render(
+        request, VALUE, {"change": change, "tree": tree, "size": len((change.value or "").encode())}
+    )
 
 
 def _change(pk: int, *, with_value: bool = True) -> StateChange:

@@ -99,8 +99,8 @@ function patch(now, next, live) {
   Object.assign(now.dataset, next.dataset);
   replaceChanged(now.querySelector(".board-head"), next.querySelector(".board-head"));
   for (const part of [".radio-tabs", ".columns"]) copyCounts(now.querySelector(part), next.querySelector(part));
-  now.querySelector(".board-more").replaceWith(next.querySelector(".board-more"));
   now.querySelector(".key-search").hidden = next.querySelector(".key-search").hidden;
+  now.querySelector(".board-more").replaceWith(next.querySelector(".board-more"));
   const scroller = now.querySelector(".columns");
   const anchor = live ? firstInView(scroller) : null;
   const before = anchor?.getBoundingClientRect().top;
@@ -178,7 +178,6 @@ function finish(live) {
   document.dispatchEvent(new CustomEvent("board:shown"));
 }
 
-/* --- As wide as the page: scopes side by side --- */
 /* --- Keys found by their names, where there are more than are shown --- */
 
 const TYPING_PAUSE = 200;
@@ -209,6 +208,7 @@ place.addEventListener("submit", (event) => {
   search();
 });
 
+/* --- As wide as the page: scopes side by side --- */
 
 const page = document.getElementById("session");
 

@@ -35,7 +35,8 @@ def test_whatever_would_be_remembered_holds_for_the_page(page: Page):
     story = Story("s1", initial={"city": "Paris"})
     story.asks("Where?")
     page.goto(f"/sessions/id/{story.pk}/")
-    if (unfold := page.get_by_role("button", name="Fold the details")).get_attribute("aria-expanded") == "false":
+    unfold = page.get_by_role("button", name="Fold the details")
+    if unfold.get_attribute("aria-expanded") == "false":
         unfold.click()
     page.get_by_role("button", name="Watch city").click()
     expect(page.locator("#watched")).to_contain_text("city")

@@ -40,7 +40,8 @@ async def test_every_page_says_what_is_wrong_where_scripts_and_people_find_it(we
             continue
         seen.add(answer.status_code)
         assert answer.headers["content-type"].startswith("text/html"), where
-        assert "data-error-message" in answer.text, where
+        at_a_field = answer.status_code == 422 and 'aria-invalid="true"' in answer.text
+        assert at_a_field or "data-error-message" in answer.text, where
         assert "Traceback" not in answer.text, where
     assert {404, 405} <= seen
 
