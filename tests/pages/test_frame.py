@@ -119,8 +119,11 @@ def test_every_class_of_a_template_has_a_rule_a_script_or_a_test_that_uses_it():
     used = {name for path in styles for name in re.findall(r"\.([a-z][\w-]*)", path.read_text())}
     for path in [*ROOT.glob("static/devui/*.js"), *ROOT.glob("tests/**/*.py")]:
         used.update(re.findall(r"(?:\.|css=\")([a-z][\w-]*)", path.read_text()))
-    for template in (ROOT / "templates").rglob("*.html"):
-        assert classes_of(template.read_text()) <= used, template
+    templates = {path: path.read_text() for path in (ROOT / "templates").rglob("*.html")}
+    for text in templates.values():
+        used.update(re.findall(r'hx-[\w-]+="[^"]*\.([a-z][\w-]*)"', text))
+    for template, text in templates.items():
+        assert classes_of(text) <= used, template
 
 
 @pytest.mark.django_db

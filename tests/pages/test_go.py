@@ -31,7 +31,16 @@ def test_the_page_lists_places_newest_sessions_views_and_agents(get: Get, agents
     Story("s1").asks("Weather in Paris?")
     saved_views.save("Errors of weather", "app=weather&errors_only=1")
     found = entries(get("/go/"))
-    assert found["Places"] == ["Agents", "Sessions", "State", "Runs", "Traces", "Evals"]
+    assert found["Places"] == [
+        "Agents",
+        "Sessions",
+        "State",
+        "Runs",
+        "Traces",
+        "Artifacts",
+        "Memory",
+        "Evals",
+    ]
     assert found["Sessions"][0].startswith("Weather in Paris? weather · ann · s1")
     assert found["Saved views"] == ["Errors of weather"]
     assert found["Agents"] == ["weather", "writer"]
@@ -41,7 +50,7 @@ def test_what_is_typed_narrows_everything_but_the_places(get: Get, agents_dir: P
     Story("s1").asks("tea")
     Story("s2").asks("coffee")
     found = entries(get("/go/?q=weather+TEA"))
-    assert len(found["Places"]) == 6
+    assert len(found["Places"]) == 8
     assert [text.split()[0] for text in found["Sessions"]] == ["tea"]
     assert "Agents" not in found
 

@@ -10,6 +10,8 @@ from asgiref.testing import ApplicationCommunicator
 from devui.asgi import application
 from devui.origins import SameOriginSockets
 
+pytestmark = pytest.mark.django_db  # what Channels denies looks at the connections that its thread has open
+
 OWN = [(b"host", b"127.0.0.1:8000"), (b"origin", b"http://127.0.0.1:8000")]
 
 
