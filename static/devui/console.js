@@ -50,7 +50,8 @@ function keep(text) {
 /* --- Sending --- */
 
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.detail.elt !== form || !event.detail.successful) return;
+  const { elt, xhr } = event.detail; // htmx calls a refused form a success, because it is shown
+  if (elt !== form || xhr.status < 200 || xhr.status >= 400) return;
   keep(message.value);
   place = 0;
   message.value = unsent = "";

@@ -70,7 +70,8 @@ async def adk(oracle: tuple[Any, InMemorySessionService]) -> AsyncIterator[httpx
 def peer_process(folder: Path, agents: Path) -> Iterator[Peer]:
     """Run ADK's own server over the test's store, in a process of its own, on a unix socket."""
     socket = folder / "adk.sock"
-    environment = {**os.environ, "DATABASE_URL": store_url()}
+    # ADK trusts only loopback peers with its development paths, and sees none on a unix socket.
+    environment = {**os.environ, "DATABASE_URL": store_url(), "ADK_ALLOW_REMOTE_AGENT_BUILDER": "1"}
     command = [sys.executable, "-m", "tests.api.peer", str(socket), str(agents)]
     process = warm.Popen(command, cwd=ROOT, env=environment)
     try:

@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("ag
 
 LOOK = """() => JSON.stringify([
     location.href,
-    document.activeElement.outerHTML.slice(0, 300),
+    document.activeElement?.outerHTML.slice(0, 300),
     [...document.querySelectorAll("dialog[open], details.menu[open]")].map((open) => open.outerHTML.length),
     [...document.querySelectorAll("main input")].map((input) => input.checked),
     [...document.querySelectorAll("main [class]")].map((one) =>
         [one.getAttribute("class"), one.ariaPressed, one.hidden]),
     document.getElementById("timeline-scroll")?.scrollTop,
-    document.querySelector("main").innerText,
+    document.querySelector("main")?.innerText,
 ])"""
 """What a person would see change."""
 
