@@ -48,7 +48,7 @@ CHROMIUM_FLAGS = [
     "--disable-sync",
 ]
 EXPECTED = re.compile(
-    r"Failed to load resource: (the server responded with a status of 4|net::ERR_FAILED)"
+    r"Failed to load resource: (the server responded with a status of 4|net::ERR_(FAILED|INTERNET_DISCONNECTED))"
     r"|Response Status Error Code 4|htmx:sendError|htmx:afterRequest"
 )
 """How the browser and htmx begin in the console when a request is refused or cut, which a test may be about."""
