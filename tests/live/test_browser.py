@@ -185,7 +185,8 @@ def test_what_could_not_be_loaded_without_a_line_is_loaded_when_it_is_back(open_
     line = Line()
     page = open_page(story, line=line)
     line.cut()
-    page.context.set_offline(True)  # a route of the test's own that is taken away may leave a request waiting for ever
+    # Not by a route of the test's own: taken away, it may leave a request waiting for ever.
+    page.context.set_offline(True)
     expect(page.locator("[data-connection]")).to_have_text("offline")
     for _ in range(2):
         page.keyboard.press("[")
