@@ -17,7 +17,7 @@ from sessions_app.runs import client as runs
 from tests.browser import OpenWindow
 from tests.evals import agents, builders
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.live.test_streaming import Runtime
 from tests.live.windows import Line, event
 from tests.timeline.story import Story
 
-pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("store")]
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 PATIENCE_S = 60
 

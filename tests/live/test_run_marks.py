@@ -14,6 +14,8 @@ from tests.live.conftest import watching
 from tests.live.windows import Line, event
 from tests.timeline.story import Story
 
+pytestmark = pytest.mark.soak
+
 Status = Run.Status
 
 

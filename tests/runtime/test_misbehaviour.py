@@ -17,7 +17,7 @@ from tests.runtime.conftest import PATIENCE_S, STAGE_APPS, Stage, gone, pid_of, 
 
 Status = Run.Status
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.soak, pytest.mark.asyncio(loop_scope="module")]
 
 
 async def test_a_blocking_agent_holds_up_no_other_and_is_cancelled_alone(stage: Stage):
