@@ -228,6 +228,6 @@ def _there(session_pk: int, names: Sequence[str]) -> set[str]:
     for start in range(0, len(names), LOOKED_AT):
         some = names[start : start + LOOKED_AT]
         marks = ", ".join(["%s"] * len(some))
-        statement = f"SELECT sha FROM sessions_app_modelpiece WHERE session_id = %s AND sha IN ({marks})"  # noqa: S608
+        statement = f"SELECT sha FROM sessions_app_modelpiece WHERE session_id = %s AND sha IN ({marks})"  # noqa: S608 - placeholders
         found.update(sha for (sha,) in _rows(statement, (session_pk, *some)))
     return found

@@ -20,7 +20,7 @@ def failure(folder: Path, code: str, name: str = "agent.py") -> dict[str, Any]:
     app = app_of(folder)
     (folder / app).mkdir()
     (folder / app / name).write_text(code)
-    with pytest.raises(BaseException) as raised:  # noqa: PT011
+    with pytest.raises(BaseException) as raised:  # noqa: PT011 - whatever a module raises
         AgentSource(str(folder), app).load()
     return describe_failure(raised.value, folder)
 
