@@ -25,6 +25,7 @@ from django.db.models import (
 
 from evals_app.metrics import METRICS, Kind, label_of
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, MetricResult
+from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
 
 Status = EvalAttempt.Status
@@ -167,6 +168,18 @@ class Summary:
             (run.cancelled, "cancelled"),
         )
         return [f"{count} {word}" for count, word in counts if count]
+
+
+def find_run(run_id: str) -> EvalRun:
+    """Return a run with its evalset and version.
+
+    Raises:
+        NotFound: no such run.
+    """
+    found = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
+    if found is None:
+        raise NotFound(f"No eval run {run_id!r}.", hint="It was deleted; the evalset's page lists its runs.")
+    return found
 
 
 def run_context(run: EvalRun) -> dict[str, Any]:

@@ -1,24 +1,23 @@
-"""Pages of the evals room."""
+"""Evalsets: the list, and one with its cases, its form and its runs."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
-from devui.http import render_partial, wants_partial
-from evals_app import attempts, choices, configs, dispatch, exports, launch, library, report
+from devui.http import render_partial
+from evals_app import attempts, choices, configs, dispatch, launch, library, report
 from evals_app.configs import Config
 from evals_app.evalsets import BadFile, Problem
-from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.models import EvalRun, EvalSet
 from sessions_app import db, overview
-from sessions_app.errors import DevUIError, NotFound
+from sessions_app.errors import DevUIError
 
 RUNS_SHOWN = 20
-FILTERS = ("failed", "error", "incomplete", "running", "pending", "cancelled", "passed")
 
 
 @dataclass(frozen=True)
@@ -123,84 +122,3 @@ def _config(found: EvalSet) -> Config:
     if folder is None:
         return configs.default()
     return configs.beside(library.path_of(folder, found), found.path)
-
-
-@require_safe
-def run(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show a run: counts, the matrix, and the attempt `?attempt=` in full.
-
-    Raises:
-        NotFound: no such run, or no such attempt in it.
-    """
-    found = find_run(run_id)
-    status = request.GET.get("status", "")
-    order = request.GET.get("order", "file" if found.active else "worst")
-    page = request.GET.get("page", "1")
-    matrix = report.matrix(
-        found,
-        failures_first=order != "file",
-        status=status if status in FILTERS else "",
-        page=int(page) if page.isdecimal() else 1,
-    )
-    context = {
-        **report.run_context(found),
-        "matrix": matrix,
-        "order": order,
-        "status": status,
-        "filters": report.case_counts(found),
-        "detail": _detail(found, request.GET.get("attempt", "")),
-        "models": json.loads(found.agent_models),
-        "warnings": json.loads(found.warnings),
-    }
-    partial = "filters" if wants_partial(request, "filters") else "attempt"
-    return render_partial(request, "devui/evals/run.html", context, partial=partial)
-
-
-def find_run(run_id: str) -> EvalRun:
-    """Return a run with its evalset and version.
-
-    Raises:
-        NotFound: no such run.
-    """
-    found = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
-    if found is None:
-        raise NotFound(f"No eval run {run_id!r}.", hint="It was deleted; the evalset's page lists its runs.")
-    return found
-
-
-def _detail(found: EvalRun, attempt: str) -> attempts.Detail | None:
-    if not attempt:
-        return None
-    rows = EvalAttempt.objects.select_related("run", "run__version", "run__evalset")
-    row = rows.filter(run=found, pk=int(attempt)).first() if attempt.isdecimal() else None
-    if row is None:
-        raise NotFound(f"The run has no attempt {attempt!r}.", hint="Open the run without it.")
-    return attempts.detail(row)
-
-
-@require_POST
-async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Ask a run to stop. Its process hears of it within a second; one that does not react is ended."""
-    await db.read(find_run, run_id)
-    await dispatch.cancel(run_id)
-    return redirect("eval-run", run_id=run_id)
-
-
-EXPORTS = {
-    "json": ("application/json", exports.as_json),
-    "junit": ("application/xml", exports.as_junit),
-    "html": ("text/html; charset=utf-8", exports.as_html),
-}
-
-
-@require_safe
-def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
-    """Download a run as JSON, JUnit XML or one HTML page."""
-    if kind not in EXPORTS:
-        raise Http404
-    found = find_run(run_id)
-    content_type, render = EXPORTS[kind]
-    ending = "xml" if kind == "junit" else kind
-    answer = HttpResponse(render([found]), content_type=content_type)
-    answer.headers["Content-Disposition"] = f'attachment; filename="eval-{found.id}.{ending}"'
-    return answer
