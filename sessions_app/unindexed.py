@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from django.db.models import F, Q, QuerySet, Sum
 
-from sessions_app.models import AgentSession
+from sessions_app.models import UNINDEXED, AgentSession
 
 BEHIND_CURSOR = Q(seq__gt=F("session__indexed_seq"))
 """Of events, and of rows of the ledger that a session wrote."""
 
 
 def sessions() -> QuerySet[AgentSession]:
-    """Return the sessions that went on since they were indexed: an index holds them, and no others."""
-    return AgentSession.objects.filter(last_seq__gt=F("indexed_seq"))
+    """Return the sessions that went on since they were indexed."""
+    return AgentSession.objects.filter(UNINDEXED)
 
 
 def events_left() -> int:

@@ -1,0 +1,75 @@
+"""The store: sessions, events, scoped state and the ledger of every change to it.
+
+Every row that belongs to a session carries its realm through the session or the scope: an empty realm is real
+life, any other one is an eval attempt's (or a fork's, or a replay's) private world.
+
+Times are float seconds since the epoch, as in ADK. Values and event bodies are JSON in text columns: PostgreSQL's
+jsonb refuses NUL, lone surrogates and NaN, and reorders keys.
+"""
+
+from sessions_app.models.apps import AgentCard, AppSettings
+from sessions_app.models.indexes import EventWords, SessionTrait, StateValue
+from sessions_app.models.kept import Artifact, MemoryEntry
+from sessions_app.models.runs import Run, RuntimeProcess
+from sessions_app.models.sessions import (
+    UNINDEXED,
+    AgentSession,
+    DeletedSession,
+    Event,
+    Kind,
+    SavedView,
+    SessionTag,
+)
+from sessions_app.models.sources import ImportedScope, ImportedSession, ImportSource, MirroredSession
+from sessions_app.models.state import (
+    AppScope,
+    AppState,
+    Cause,
+    Scope,
+    SessionState,
+    StateChange,
+    StateRow,
+    TempWrite,
+    UntrackedKey,
+    UserScope,
+    UserState,
+)
+from sessions_app.models.traces import ModelCall, ModelPiece, Span, Trace
+
+__all__ = [
+    "UNINDEXED",
+    "AgentCard",
+    "AgentSession",
+    "AppScope",
+    "AppSettings",
+    "AppState",
+    "Artifact",
+    "Cause",
+    "DeletedSession",
+    "Event",
+    "EventWords",
+    "ImportSource",
+    "ImportedScope",
+    "ImportedSession",
+    "Kind",
+    "MemoryEntry",
+    "MirroredSession",
+    "ModelCall",
+    "ModelPiece",
+    "Run",
+    "RuntimeProcess",
+    "SavedView",
+    "Scope",
+    "SessionState",
+    "SessionTag",
+    "SessionTrait",
+    "Span",
+    "StateChange",
+    "StateRow",
+    "StateValue",
+    "TempWrite",
+    "Trace",
+    "UntrackedKey",
+    "UserScope",
+    "UserState",
+]

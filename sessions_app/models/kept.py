@@ -1,0 +1,100 @@
+"""What agents keep beside the state: files and memory."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from sessions_app.fulltext import WordIndex, WordsField
+
+
+class Artifact(models.Model):
+    """One saved version of a named file: in a session, or, with an empty `session_id`, of a user in every session.
+
+    There is no key to the session: ADK saves artifacts of sessions that another service keeps.
+    """
+
+    class Holding(models.TextChoices):
+        """Which field of ADK's Part holds the payload."""
+
+        TEXT = "text"
+        DATA = "data", "inline data"
+        LINK = "link", "a URI elsewhere"
+
+    realm = models.TextField(default="")
+    app_name = models.TextField()
+    user_id = models.TextField()
+    session_id = models.TextField(default="", help_text="ADK id of the session; empty: the user's.")
+    filename = models.TextField(help_text="Without its `user:` prefix.")
+    filename_id = models.CharField(
+        max_length=255, help_text="The filename, or its hash when too long to index."
+    )
+    version = models.BigIntegerField(help_text="0, 1, 2 … in the order of saving.")
+    holding = models.CharField(max_length=8, choices=Holding)
+    mime_type = models.TextField(null=True)
+    size = models.BigIntegerField(default=0, help_text="Bytes of the payload; a text's in UTF-8.")
+    sha256 = models.CharField(max_length=64, default="", help_text="Of the payload; empty: there is none.")
+    content = models.BinaryField(null=True, help_text="The payload, when it is small enough for a row.")
+    part = models.TextField(help_text="JSON: ADK's Part without its payload.")
+    custom_metadata = models.TextField(
+        default="{}", help_text="JSON as the agent gave it: redact what is shown."
+    )
+    created_at = models.FloatField()
+    from_session = models.TextField(default="", help_text="ADK id of the session it was saved in, if any.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["realm", "app_name", "user_id", "session_id", "filename_id", "version"],
+                name="artifact_version",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["sha256"], name="artifact_content"),
+            models.Index(fields=["realm", "-created_at", "-id"], name="artifact_newest"),
+            models.Index(fields=["realm", "app_name", "-created_at", "-id"], name="artifact_newest_of_app"),
+        ]
+
+
+class MemoryEntry(models.Model):
+    """One thing an agent may recall of a user in later sessions. A removed one stays, emptied, to stay removed."""
+
+    realm = models.TextField(default="")
+    app_name = models.TextField()
+    user_id = models.TextField()
+    session_id = models.TextField(default="", help_text="ADK id of the session it comes from, if any.")
+    entry_id = models.TextField(help_text="ADK's memory id: the event's id, or one of its own.")
+    removed = models.BooleanField(default=False)
+    author = models.TextField(default="")
+    timestamp = models.FloatField(help_text="When it was said or, unknown, when it was added.")
+    told_time = models.TextField(default="", help_text="The time in the words it was added with, if any.")
+    content = models.TextField(help_text="JSON: ADK's Content, credentials left out.")
+    private = models.TextField(
+        null=True, help_text="JSON: the whole content, when `content` leaves something out."
+    )
+    custom_metadata = models.TextField(
+        default="{}", help_text="JSON as the agent gave it: redact what is shown."
+    )
+    words = WordsField(null=True, help_text="What it is found by. Written by `fulltext` alone.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["realm", "app_name", "user_id", "session_id", "entry_id"], name="memory_identity"
+            ),
+        ]
+        indexes = [
+            WordIndex(fields=["words"], name="memory_words"),
+            models.Index(
+                fields=["realm", "app_name", "user_id"],
+                name="memory_removed",
+                condition=models.Q(removed=True),
+            ),
+            models.Index(
+                fields=["realm", "-timestamp", "-id"], name="memory_newest", condition=models.Q(removed=False)
+            ),
+            models.Index(
+                fields=["realm", "app_name", "user_id", "-timestamp", "-id"],
+                name="memory_newest_of_user",
+                condition=models.Q(removed=False),
+            ),
+        ]

@@ -1,0 +1,65 @@
+"""Runs, and the processes that carry them out."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from sessions_app.models.sessions import AgentSession
+
+
+class RuntimeProcess(models.Model):
+    """A process that runs the agents of one app. A run whose process is gone has crashed."""
+
+    id = models.CharField(max_length=32, primary_key=True)
+    app_name = models.TextField()
+    host = models.TextField()
+    pid = models.IntegerField()
+    pid_started_at = models.FloatField(default=0.0, help_text="Tells a reused pid from this process.")
+    code_version = models.CharField(max_length=64, default="")
+    started_at = models.FloatField()
+    heartbeat_at = models.FloatField()
+    stopped_at = models.FloatField(null=True)
+
+
+class Run(models.Model):
+    """One message sent to an agent and what became of it. It belongs to a runtime process, not to a request."""
+
+    class Status(models.TextChoices):
+        """Where a run stands. Queued and running ones are active; a waiting one is answered by another run."""
+
+        QUEUED = "queued"
+        RUNNING = "running"
+        WAITING = "waiting", "waiting for input"
+        DONE = "done"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        CRASHED = "crashed"
+
+    ACTIVE = (Status.QUEUED, Status.RUNNING)
+
+    id = models.CharField(max_length=32, primary_key=True)
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="runs", db_index=False)
+    runtime = models.ForeignKey(RuntimeProcess, null=True, on_delete=models.SET_NULL, related_name="runs")
+    status = models.CharField(max_length=16, choices=Status, default=Status.QUEUED)
+    request = models.TextField(
+        default="{}", help_text="JSON: new_message, streaming, state_delta, run_config, …"
+    )
+    source = models.CharField(max_length=16, default="console", help_text="console, api or script.")
+    invocation_id = models.TextField(default="")
+    code_version = models.CharField(max_length=64, default="")
+    created_at = models.FloatField()
+    started_at = models.FloatField(null=True)
+    finished_at = models.FloatField(null=True)
+    cancel_requested_at = models.FloatField(null=True)
+    first_seq = models.BigIntegerField(null=True, help_text="seq of the session when the run started.")
+    last_seq = models.BigIntegerField(null=True, help_text="seq of the session when the run ended.")
+    error_type = models.TextField(default="")
+    error = models.TextField(default="")
+    traceback = models.TextField(default="")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["session", "created_at"], name="run_of_session"),
+            models.Index(fields=["status", "created_at"], name="run_by_status"),
+            models.Index(fields=["session"], condition=models.Q(status="waiting"), name="run_waiting"),
+        ]

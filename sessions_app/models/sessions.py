@@ -1,0 +1,166 @@
+"""Sessions and their events, and what people put on sessions to find them by."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from sessions_app.jsonsql import TOUCHES_OTHERS
+
+UNINDEXED = models.Q(last_seq__gt=models.F("indexed_seq"))
+"""Of sessions: they went on since they were indexed. An index holds them. See `unindexed`."""
+
+
+class Kind(models.TextChoices):
+    """What an event is at a glance."""
+
+    USER = "user", "user input"
+    AGENT = "agent", "agent response"
+    TOOL_CALL = "tool_call", "tool call"
+    TOOL_RESULT = "tool_result", "tool result"
+    STATE = "state", "state update"
+    CONTROL = "control", "control signal"
+    ERROR = "error", "error"
+
+
+class AgentSession(models.Model):
+    """One conversation between a user and an app. `revision` grows by one with every write: compare and set."""
+
+    realm = models.TextField(default="")
+    app_name = models.TextField()
+    user_id = models.TextField()
+    session_id = models.TextField()
+    created_at = models.FloatField()
+    updated_at = models.FloatField(
+        help_text="ADK's last_update_time: the timestamp of the last event appended."
+    )
+    revision = models.BigIntegerField(default=0)
+    last_seq = models.BigIntegerField(default=0, help_text="Number of events; the seq of the newest one.")
+    origin = models.CharField(max_length=16, default="live")
+    title = models.TextField(default="", help_text="Given by a person; pages fall back to first_text.")
+    first_text = models.TextField(default="", help_text="Start of the first thing the user said.")
+    last_text = models.TextField(default="")
+    error_count = models.IntegerField(default=0)
+    total_tokens = models.BigIntegerField(default=0)
+    forked_from = models.ForeignKey(
+        "self",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="forks",
+        help_text="Null also once it is deleted.",
+    )
+    forked_seq = models.BigIntegerField(
+        null=True,
+        help_text="seq of the last event taken over from the session it was forked from; null: no fork.",
+    )
+    lineage = models.TextField(
+        default="", help_text="JSON: app, user, session and event it was forked at; outlives that session."
+    )
+    pinned_at = models.FloatField(null=True, help_text="When a person pinned it; null: it is not pinned.")
+    indexed_seq = models.BigIntegerField(
+        default=-1,
+        db_default=-1,
+        help_text="What was written up to this seq is found by indexes, what came later by looking at it.",
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["realm", "app_name", "user_id", "session_id"], name="session_identity"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["realm", "-pinned_at", "-id"],
+                name="session_pinned",
+                condition=models.Q(pinned_at__isnull=False),
+            ),
+            models.Index(fields=["realm", "-updated_at", "-id"], name="session_newest"),
+            models.Index(fields=["realm", "app_name", "-updated_at", "-id"], name="session_newest_of_app"),
+            models.Index(
+                fields=["id"],
+                name="session_unindexed",
+                condition=UNINDEXED,
+            ),
+            models.Index(
+                fields=["realm", "-updated_at", "-id"],
+                name="session_with_errors",
+                condition=models.Q(error_count__gt=0),
+            ),
+            models.Index(fields=["session_id"], name="session_by_id"),
+        ]
+
+
+class SessionTag(models.Model):
+    """A word that a person put on a session to find it by. No part of any agent's state."""
+
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="tags", db_index=False)
+    name = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "name"], name="session_tag_identity")]
+        indexes = [models.Index(fields=["name", "session"], name="session_by_tag")]
+
+
+class DeletedSession(models.Model):
+    """A session that a person deleted and may still have back. Meanwhile its realm is one of its own."""
+
+    session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="deletion")
+    batch = models.CharField(max_length=32, help_text="What was deleted together comes back together.")
+    realm = models.TextField(default="", help_text="Where it was and comes back to.")
+    deleted_at = models.FloatField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["batch"], name="deleted_together"),
+            models.Index(fields=["deleted_at"], name="deleted_when"),
+        ]
+
+
+class SavedView(models.Model):
+    """A search of the session browser, kept under a name."""
+
+    name = models.CharField(max_length=64, unique=True)
+    query = models.TextField(help_text="The query string of its page, without the place on it.")
+    created_at = models.FloatField()
+    updated_at = models.FloatField()
+
+
+class Event(models.Model):
+    """One event of a session. `seq` is 1, 2, 3 … without holes: the cursor, the order and the time axis."""
+
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="events", db_index=False)
+    seq = models.BigIntegerField()
+    event_id = models.TextField()
+    invocation_id = models.TextField()
+    author = models.TextField()
+    kind = models.CharField(max_length=16, choices=Kind)
+    timestamp = models.FloatField()
+    branch = models.TextField(default="")
+    app_version = models.BigIntegerField(
+        default=0, help_text="Version of the app's state this event's commit saw."
+    )
+    user_version = models.BigIntegerField(
+        default=0, help_text="Version of the user's state this event's commit saw."
+    )
+    is_final = models.BooleanField(default=False)
+    total_tokens = models.IntegerField(default=0)
+    summary = models.TextField(
+        help_text="JSON: what a timeline row shows, bounded in size. See `wire.summarise`."
+    )
+    data = models.TextField(
+        help_text="JSON: the event as ADK's REST sends it; credentials and internals left out."
+    )
+    private = models.TextField(
+        null=True, help_text="JSON: the whole event, when `data` leaves something out."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["session", "seq"], name="event_seq"),
+            models.UniqueConstraint(fields=["session", "event_id"], name="event_identity"),
+        ]
+        indexes = [
+            models.Index(fields=["session", "invocation_id", "seq"], name="event_invocation"),
+            models.Index(fields=["session", "kind", "seq"], name="event_of_kind"),
+            models.Index(fields=["session", "seq"], name="event_touching", condition=TOUCHES_OTHERS),
+        ]

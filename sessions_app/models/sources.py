@@ -1,0 +1,50 @@
+"""Where sessions come from that were not made here, and how far they came."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from sessions_app.models.sessions import AgentSession
+from sessions_app.models.state import Scope
+
+
+class ImportSource(models.Model):
+    """A store of another program that sessions were imported from."""
+
+    location = models.TextField(unique=True, help_text="Path or URL, without a password.")
+    format = models.TextField(help_text="What it was found to be. See `importers.records.Format`.")
+    fingerprint = models.TextField(default="", help_text="What it was when it was last read to its end.")
+    read_at = models.FloatField(null=True, help_text="When it was last read to its end; null: never yet.")
+
+
+class ImportedSession(models.Model):
+    """Where an imported session came from and how far. Beyond `last_seq` it went on here."""
+
+    session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="imported")
+    source = models.ForeignKey(ImportSource, on_delete=models.CASCADE, related_name="sessions")
+    last_seq = models.BigIntegerField(default=0, help_text="seq of the last event that came from the source.")
+    is_settled = models.BooleanField(
+        default=False, help_text="All of it has come: events, state and times are as in the source."
+    )
+
+
+class MirroredSession(models.Model):
+    """A session that one of ADK's services keeps: that one is the truth, what is here is a copy that pages show."""
+
+    session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="mirrored")
+    place = models.TextField(help_text="ADK's URI of the service, without a password.")
+    behind = models.TextField(
+        default="", help_text="How the copy differs from the truth; empty: it does not."
+    )
+
+
+class ImportedScope(models.Model):
+    """A user's or an app's state that nobody but one source has written: its `version` is still that one's."""
+
+    source = models.ForeignKey(ImportSource, on_delete=models.CASCADE, related_name="scopes")
+    scope = models.CharField(max_length=8, choices=Scope)
+    owner_id = models.BigIntegerField(help_text="Primary key of the UserScope or AppScope.")
+    version = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["scope", "owner_id"], name="imported_scope")]

@@ -1,0 +1,179 @@
+"""Scoped state, one row a key, and the ledger of every change to it."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from sessions_app.models.sessions import AgentSession
+
+
+class Scope(models.TextChoices):
+    """The three stored scopes of state. `temp:` lives in the invocation and is kept as `TempWrite`."""
+
+    SESSION = "session"
+    USER = "user"
+    APP = "app"
+
+
+class Cause(models.TextChoices):
+    """Why a key changed."""
+
+    SEED = "seed", "initial state"
+    APPEND = "append", "event"
+    EDIT = "edit", "edited by hand"
+    REWIND = "rewind", "rewind"
+    IMPORT = "import", "import"
+    FORK = "fork", "fork"
+
+
+class AppScope(models.Model):
+    """Owner of an app's state. `version` counts the commits that wrote it and is taken under this row's lock."""
+
+    realm = models.TextField(default="")
+    app_name = models.TextField()
+    version = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["realm", "app_name"], name="app_scope_identity")]
+
+
+class UserScope(models.Model):
+    """Owner of a user's state in an app. `version` as in `AppScope`."""
+
+    realm = models.TextField(default="")
+    app_name = models.TextField()
+    user_id = models.TextField()
+    version = models.BigIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["realm", "app_name", "user_id"], name="user_scope_identity")
+        ]
+
+
+class StateRow(models.Model):
+    """One key of one owner as it is now. `key_id` is the key, or its hash when it is too long to index."""
+
+    key = models.TextField()
+    key_id = models.CharField(max_length=255)
+    value = models.TextField(help_text="JSON, credentials left out.")
+    private = models.TextField(
+        null=True, help_text="JSON: the whole value, when `value` leaves something out."
+    )
+    note = models.CharField(
+        max_length=32, default="", help_text="What had to be done to make the value JSON."
+    )
+    position = models.BigIntegerField(help_text="seq (session) or version (user, app) of the last write.")
+
+    class Meta:
+        abstract = True
+
+
+class SessionState(StateRow):
+    """A key of a session."""
+
+    owner = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="state_rows", db_index=False
+    )
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "key_id"], name="session_state_key")]
+
+
+class UserState(StateRow):
+    """A key of a user in an app, stored without its `user:` prefix."""
+
+    owner = models.ForeignKey(UserScope, on_delete=models.CASCADE, related_name="state_rows", db_index=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "key_id"], name="user_state_key")]
+
+
+class AppState(StateRow):
+    """A key of an app, stored without its `app:` prefix."""
+
+    owner = models.ForeignKey(AppScope, on_delete=models.CASCADE, related_name="state_rows", db_index=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "key_id"], name="app_state_key")]
+
+
+class StateChange(models.Model):
+    """The ledger: one row per key written, never changed. State at an event is one index seek a key.
+
+    `position` orders an owner's rows: the event's seq for a session, the scope's version for a user or an app.
+    (An autoincrement id is no order on PostgreSQL: ids commit out of order.) Rows of users and apps outlive the
+    session that wrote them, so the writer is kept in plain columns.
+    """
+
+    scope = models.CharField(max_length=8, choices=Scope)
+    owner_id = models.BigIntegerField(help_text="Primary key of the AgentSession, UserScope or AppScope.")
+    key = models.TextField()
+    key_id = models.CharField(max_length=255)
+    position = models.BigIntegerField()
+    value = models.TextField(null=True, help_text="JSON; null in a tombstone.")
+    private = models.TextField(null=True)
+    note = models.CharField(max_length=32, default="")
+    removed = models.BooleanField(default=False, help_text="A tombstone: the key was removed.")
+    cause = models.CharField(max_length=8, choices=Cause)
+    timestamp = models.FloatField()
+    session = models.ForeignKey(
+        AgentSession, null=True, on_delete=models.SET_NULL, related_name="changes", db_index=False
+    )
+    from_user = models.TextField(help_text="User of the writing session.")
+    from_session = models.TextField(help_text="ADK id of the writing session.")
+    seq = models.BigIntegerField(help_text="seq of the writing event; 0 for a seed.")
+    event_id = models.TextField(default="")
+    invocation_id = models.TextField(default="")
+    author = models.TextField(default="")
+    writer = models.CharField(
+        max_length=16, default="", help_text="tool, callback, output_key, delta, …; empty: unknown."
+    )
+    writer_name = models.TextField(default="")
+    call_id = models.TextField(default="")
+    inferred = models.BooleanField(default=True, help_text="The writer was inferred, no recorder saw it.")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["scope", "owner_id", "key_id", "position"], name="change_of_key"),
+            models.Index(fields=["session", "seq"], name="change_of_event"),
+        ]
+
+
+class TempWrite(models.Model):
+    """A `temp:` key as the recorder saw it: shown while its invocation lasts, never part of any state."""
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="temp_writes", db_index=False
+    )
+    seq = models.BigIntegerField()
+    invocation_id = models.TextField()
+    key = models.TextField()
+    value = models.TextField(help_text="JSON, credentials left out.")
+    note = models.CharField(max_length=32, default="")
+    author = models.TextField(default="")
+    writer = models.CharField(max_length=16, default="")
+    writer_name = models.TextField(default="")
+    call_id = models.TextField(default="")
+
+    class Meta:
+        indexes = [models.Index(fields=["session", "invocation_id", "seq"], name="temp_of_invocation")]
+
+
+class UntrackedKey(models.Model):
+    """A key that an agent changed in its own copy of the state, without an event: lost after the invocation."""
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="untracked_keys", db_index=False
+    )
+    seq = models.BigIntegerField(help_text="seq of the session's last event when the invocation ended.")
+    invocation_id = models.TextField()
+    scope = models.CharField(max_length=8, choices=Scope)
+    key = models.TextField()
+    value = models.TextField(null=True, help_text="JSON, credentials left out; null: the key was taken out.")
+    stored = models.TextField(null=True, help_text="JSON of what events had stored; null: no such key.")
+    note = models.CharField(max_length=32, default="")
+    noticed_at = models.FloatField()
+
+    class Meta:
+        indexes = [models.Index(fields=["session", "invocation_id"], name="untracked_of_invocation")]

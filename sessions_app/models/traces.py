@@ -1,0 +1,120 @@
+"""Runs as the recorder saw them from inside."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db import models
+
+from sessions_app.models.sessions import AgentSession
+
+
+class Trace(models.Model):
+    """An invocation as the recorder saw it from inside: which stages it reached when."""
+
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traces", db_index=False)
+    invocation_id = models.TextField()
+    trace_id = models.CharField(max_length=32, default="", help_text="OpenTelemetry's, in hex, if any.")
+    root_agent = models.TextField(default="")
+    started_at = models.FloatField()
+    finished_at = models.FloatField(null=True, help_text="Null: it goes on, or its process was killed.")
+    stages = models.TextField(default="[]", help_text="JSON: [name, time, agent or tool] of each stage.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["session", "invocation_id"], name="trace_of_invocation")
+        ]
+        indexes = [models.Index(fields=["-started_at", "-id"], name="trace_newest")]
+
+    @property
+    def stages_told(self) -> list[list[Any]]:
+        """The stages as lists of name, time, agent or tool."""
+        told: list[list[Any]] = json.loads(self.stages)
+        return told
+
+
+class ModelCall(models.Model):
+    """One request to a model and what came back. The contents are `ModelPiece`s, named by their hashes."""
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="model_calls", db_index=False
+    )
+    ref = models.CharField(max_length=32, help_text="The recorder's own name of the call.")
+    invocation_id = models.TextField()
+    number = models.IntegerField(help_text="1, 2, 3 … in its invocation.")
+    agent = models.TextField()
+    branch = models.TextField(default="")
+    model = models.TextField(default="")
+    event_id = models.TextField(default="", help_text="ADK id of the last event that it became.")
+    event_ids = models.TextField(default="[]", help_text="JSON: of all of them.")
+    started_at = models.FloatField()
+    first_at = models.FloatField(null=True, help_text="When the first chunk or the response came.")
+    finished_at = models.FloatField(null=True, help_text="Null: it goes on, or its process was killed.")
+    request = models.TextField(help_text="JSON: what was asked; credentials left out.")
+    response = models.TextField(null=True, help_text="JSON: what came back; null: nothing.")
+    chunks = models.IntegerField(default=0, help_text="Partial responses before the whole one.")
+    prompt_tokens = models.IntegerField(default=0)
+    output_tokens = models.IntegerField(default=0)
+    thought_tokens = models.IntegerField(default=0)
+    cached_tokens = models.IntegerField(default=0)
+    total_tokens = models.IntegerField(default=0)
+    by_callback = models.BooleanField(
+        default=False, help_text="A callback or a plug-in answered in the model's place."
+    )
+    error_type = models.TextField(default="")
+    error = models.TextField(default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "ref"], name="model_call_identity")]
+        indexes = [
+            models.Index(fields=["session", "invocation_id", "number"], name="call_of_invocation"),
+            models.Index(fields=["session", "event_id"], name="call_of_event"),
+            models.Index(fields=["session", "agent", "id"], name="call_of_agent"),
+        ]
+
+
+class ModelPiece(models.Model):
+    """A part of model requests of a session, once: a content, a tool, an instruction, or a list of such."""
+
+    session = models.ForeignKey(
+        AgentSession, on_delete=models.CASCADE, related_name="model_pieces", db_index=False
+    )
+    sha = models.CharField(max_length=32, help_text="Of `body`. See `traces.pieces`.")
+    body = models.TextField(help_text="JSON, credentials left out; of a very long text the beginning.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "sha"], name="model_piece_identity")]
+
+
+class Span(models.Model):
+    """A span of OpenTelemetry that ADK made in a run: an invocation, an agent, a model call, a tool call."""
+
+    class Kind(models.TextChoices):
+        """What the time was spent on."""
+
+        INVOCATION = "invocation"
+        AGENT = "agent"
+        MODEL = "model"
+        TOOL = "tool"
+        OTHER = "other"
+
+    session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="spans", db_index=False)
+    invocation_id = models.TextField()
+    trace_id = models.CharField(max_length=32, help_text="Hex.")
+    span_id = models.CharField(max_length=16, help_text="Hex.")
+    parent_id = models.CharField(max_length=16, default="", help_text="Hex; empty: it has none.")
+    name = models.TextField()
+    kind = models.CharField(max_length=12, choices=Kind)
+    started_ns = models.BigIntegerField(help_text="Nanoseconds since the epoch.")
+    ended_ns = models.BigIntegerField()
+    failed = models.BooleanField(default=False)
+    message = models.TextField(default="", help_text="How it failed.")
+    event_id = models.TextField(default="", help_text="ADK id of the event it made, if it says so.")
+    attributes = models.TextField(default="{}", help_text="JSON, without the request and the response.")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["session", "invocation_id", "started_ns"], name="span_of_invocation"),
+            models.Index(fields=["event_id"], name="span_by_event"),
+        ]
