@@ -41,6 +41,8 @@ class EvalSetVersion(models.Model):
     digest = models.CharField(max_length=64)
     content = models.TextField(help_text="JSON: ADK's EvalSet, snake case.")
     created_at = models.FloatField()
+    origin = models.CharField(max_length=16, default="disk", help_text="disk, page, api or session.")
+    note = models.TextField(default="", help_text="What changed, in the words of who changed it.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["evalset", "digest"], name="evalset_version_identity")]
@@ -57,6 +59,7 @@ class EvalRun(models.Model):
         DONE = "done"
         FAILED = "failed", "could not run"
         CANCELLED = "cancelled"
+        STOPPED = "stopped", "stopped at a limit"
         CRASHED = "crashed"
 
     ACTIVE = (Status.PENDING, Status.RUNNING)
@@ -66,12 +69,22 @@ class EvalRun(models.Model):
     version = models.ForeignKey(EvalSetVersion, on_delete=models.CASCADE, related_name="runs")
     app_name = models.TextField(help_text="The agent that runs, whatever the cases name.")
     status = models.CharField(max_length=16, choices=Status, default=Status.PENDING)
-    source = models.CharField(max_length=16, default="page", help_text="page, api or command.")
+    source = models.CharField(max_length=16, default="page", help_text="page, api, command or pytest.")
     config = models.TextField(help_text="JSON: ADK's EvalConfig.")
     config_source = models.TextField(default="")
     case_ids = models.TextField(default="[]", help_text="JSON: the cases chosen; empty: all.")
     num_runs = models.IntegerField(default=1)
-    parallelism = models.IntegerField(default=4)
+    parallelism = models.IntegerField(default=4, help_text="Attempts at once; may change while it runs.")
+    policy = models.TextField(default="{}", help_text="JSON: {models, tools, source}: what is replayed.")
+    limits = models.TextField(
+        default="{}", help_text="JSON: {seconds, tokens, cost} of the run, attempt_seconds; absent: none."
+    )
+    prices = models.TextField(default="{}", help_text="JSON: the price table used, so that costs stay.")
+    repeats = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="repetitions", help_text="Run again."
+    )
+    baseline = models.BooleanField(default=False, help_text="What later runs of the evalset are held to.")
+    note = models.TextField(default="", help_text="What a person wrote about it.")
     warnings = models.TextField(default="[]", help_text="JSON: what can hardly be meant.")
 
     runtime = models.ForeignKey(
@@ -86,6 +99,9 @@ class EvalRun(models.Model):
     started_at = models.FloatField(null=True)
     finished_at = models.FloatField(null=True)
     cancel_requested_at = models.FloatField(null=True)
+    resumed = models.IntegerField(default=0, help_text="How many times it was taken up again.")
+    spent_seconds = models.FloatField(default=0.0, help_text="Time that it ran before it was taken up again.")
+    stopped_because = models.TextField(default="", help_text="The limit that was reached.")
     error_type = models.TextField(default="")
     error = models.TextField(default="")
     hint = models.TextField(default="")
@@ -100,6 +116,11 @@ class EvalRun(models.Model):
     cancelled = models.IntegerField(default=0)
 
     class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["evalset"], condition=models.Q(baseline=True), name="eval_run_one_baseline"
+            )
+        ]
         indexes = [
             models.Index(fields=["evalset", "-created_at"], name="eval_run_newest"),
             models.Index(fields=["status", "created_at"], name="eval_run_by_status"),
@@ -142,9 +163,31 @@ class EvalAttempt(models.Model):
     session = models.ForeignKey(
         AgentSession, null=True, on_delete=models.SET_NULL, related_name="eval_attempts"
     )
+    tries = models.IntegerField(default=0, help_text="1: the first; more: it ran again.")
+    earlier = models.TextField(
+        default="[]",
+        help_text="JSON: tries before: [{status, why, error_type, error, started_at, finished_at, realm, session}].",
+    )
+    note = models.TextField(default="", help_text="What a person wrote about it.")
     started_at = models.FloatField(null=True)
     finished_at = models.FloatField(null=True)
+    cancel_requested_at = models.FloatField(null=True)
+    stopped_because = models.TextField(default="", help_text="Why it was cancelled.")
     total_tokens = models.BigIntegerField(default=0)
+    prompt_tokens = models.BigIntegerField(default=0)
+    output_tokens = models.BigIntegerField(default=0)
+    cached_tokens = models.BigIntegerField(default=0)
+    by_model = models.TextField(
+        default="{}", help_text="JSON: {model: {prompt, output, cached, calls}}, tokens and calls."
+    )
+    cost = models.FloatField(null=True, help_text="In the currency of the price table; null: unknown.")
+    model_seconds = models.FloatField(null=True, help_text="Time spent waiting for models; null: unknown.")
+    judge = models.TextField(
+        default="{}", help_text="JSON: {model: {prompt, output, cached, calls}} of judges."
+    )
+    differences = models.TextField(
+        default="[]", help_text="JSON: replay's requests that differ from the recording."
+    )
     error_type = models.TextField(default="")
     error = models.TextField(default="")
     traceback = models.TextField(default="")

@@ -13,6 +13,9 @@ from sessions_app import bell, state
 
 UNFINISHED = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
 
+MEASURED = ("total_tokens", "prompt_tokens", "output_tokens", "cached_tokens", "cost", "model_seconds")
+"""What an outcome measures, by the names that the attempt's columns have too."""
+
 
 def start_attempt(attempt_pk: int) -> bool:
     """Turn a pending attempt into a running one; False when it is not pending (any more)."""
@@ -22,8 +25,9 @@ def start_attempt(attempt_pk: int) -> bool:
             return False
         attempt.status = EvalAttempt.Status.RUNNING
         attempt.started_at = time.time()
+        attempt.tries += 1
         attempt.revision = next_revision(attempt.run_id)
-        attempt.save(update_fields=["status", "started_at", "revision"])
+        attempt.save(update_fields=["status", "started_at", "tries", "revision"])
         bell.ring_after_commit()
     return True
 
@@ -38,8 +42,7 @@ def finish_attempt(attempt_pk: int, outcome: Outcome) -> bool:
         attempt.status = outcome.status
         attempt.finished_at = time.time()
         attempt.session_id = outcome.session_pk
-        attempt.total_tokens = outcome.total_tokens
-        attempt.actual = state.canonical(list(outcome.actual)).public
+        keep_outcome(attempt, outcome)
         attempt.error_type = failure.type
         attempt.error = state.clean_text(failure.message)
         attempt.traceback = state.clean_text(failure.traceback)
@@ -48,6 +51,16 @@ def finish_attempt(attempt_pk: int, outcome: Outcome) -> bool:
         MetricResult.objects.bulk_create(result_row(attempt_pk, score) for score in outcome.scores)
         bell.ring_after_commit()
     return True
+
+
+def keep_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
+    """Give a row what was measured of its attempt and what the agent did, not yet stored."""
+    for name in MEASURED:
+        setattr(attempt, name, getattr(outcome, name))
+    attempt.actual = state.canonical(list(outcome.actual)).public
+    attempt.by_model = state.dumps(dict(outcome.by_model))
+    attempt.judge = state.dumps(dict(outcome.judge))
+    attempt.differences = state.canonical(list(outcome.differences)).public
 
 
 def _locked(attempt_pk: int) -> EvalAttempt:

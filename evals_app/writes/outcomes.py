@@ -33,7 +33,15 @@ class Score:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended."""
+    """How an attempt ended.
+
+    Attributes:
+        by_model: model → {prompt, output, cached, calls}: tokens, and how often it was asked.
+        cost: in the currency of the run's price table; None: unknown.
+        model_seconds: time spent waiting for models; None: unknown.
+        judge: as `by_model`, of judges and simulated users.
+        differences: replay's requests that differ from the recording.
+    """
 
     status: str
     session_pk: int | None = None
@@ -41,6 +49,14 @@ class Outcome:
     actual: Sequence[Mapping[str, Any]] = ()
     scores: Sequence[Score] = ()
     failure: Failure | None = None
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    by_model: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    cost: float | None = None
+    model_seconds: float | None = None
+    judge: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    differences: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)

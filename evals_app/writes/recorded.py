@@ -11,7 +11,7 @@ from typing import Any
 from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
-from evals_app.writes.attempts import result_row
+from evals_app.writes.attempts import keep_outcome, result_row
 from evals_app.writes.counting import COUNTED
 from evals_app.writes.outcomes import Recorded
 from sessions_app import bell, state
@@ -72,16 +72,17 @@ def record_run(
 
 def _record_attempt(run: EvalRun, recorded: Recorded) -> None:
     outcome = recorded.outcome
-    attempt = EvalAttempt.objects.create(
+    attempt = EvalAttempt(
         run=run,
         case_index=recorded.case_index,
         case_id=state.clean_text(recorded.case_id),
         repetition=recorded.repetition,
         status=outcome.status,
+        tries=1,
         realm=recorded.realm,
         session_id=outcome.session_pk,
         finished_at=run.finished_at,
-        total_tokens=outcome.total_tokens,
-        actual=state.canonical(list(outcome.actual)).public,
     )
+    keep_outcome(attempt, outcome)
+    attempt.save(force_insert=True)
     MetricResult.objects.bulk_create(result_row(attempt.pk, score) for score in outcome.scores)
