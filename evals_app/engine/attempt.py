@@ -79,14 +79,19 @@ async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
         _check_turns(case, actual)
         scores = await scoring.score_attempt(plan.metrics, case, actual)
     except Exception as error:
-        session_pk, tokens = await db.read(_session_of, attempt.realm)
-        if actual is None:
-            actual = await _so_far(attempt.realm)
-        return Outcome(
-            EvalAttempt.Status.ERROR, session_pk, tokens, _as_json(actual), failure=failure_of(error)
-        )
+        return await cut_short(attempt, failure_of(error), actual)
     session_pk, tokens = await db.read(_session_of, attempt.realm)
     return Outcome(scoring.verdict(scores), session_pk, tokens, _as_json(actual), scores)
+
+
+async def cut_short(
+    attempt: EvalAttempt, failure: Failure, actual: list[Invocation] | None = None
+) -> Outcome:
+    """Return the outcome of an attempt that came to no end of its own, with what the agent did until then."""
+    session_pk, tokens = await db.read(_session_of, attempt.realm)
+    if actual is None:
+        actual = await _so_far(attempt.realm)
+    return Outcome(EvalAttempt.Status.ERROR, session_pk, tokens, _as_json(actual), failure=failure)
 
 
 def failure_of(error: BaseException) -> Failure:
