@@ -1,0 +1,246 @@
+"""Runs held to a baseline: which run that is, and what both and the stored history say of each case. Only reads."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+from django.db.models import Count
+
+from evals_app import comparison
+from evals_app.comparison import CaseKey, Comparison, Outcomes, Past, Sameness
+from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
+from sessions_app.errors import BadInput, NotFound
+
+Status = EvalAttempt.Status
+NOT_PASSED = (Status.FAILED, Status.ERROR)
+CRASHED = "RuntimeGone"
+"""Error of an attempt whose process ended (`writes.crash_run`): that says nothing of the agent."""
+RUNS_OF_HISTORY = 50
+"""How many runs back the stored outcomes of a case are looked at."""
+MOST_IDS = 500
+"""Ids of cases that a query names; for more it asks for all of them."""
+RUNS_OFFERED = 100
+
+
+def baseline_of(run: EvalRun) -> EvalRun | None:
+    """Return the baseline of a run's evalset, or None; a run is no baseline of itself."""
+    runs = EvalRun.objects.select_related("version", "evalset")
+    return runs.filter(evalset=run.evalset, baseline=True).exclude(pk=run.pk).first()
+
+
+def before(run: EvalRun) -> EvalRun | None:
+    """Return the run of the evalset that ended before this one was made, or None."""
+    return _others(run).filter(created_at__lt=run.created_at).first()
+
+
+def find_baseline(run: EvalRun, name: str) -> EvalRun:
+    """Return what a run is to be held to.
+
+    Args:
+        name: a run's id or its beginning, `baseline` (the marked one) or `previous` (the run before).
+
+    Raises:
+        NotFound: there is none.
+        BadInput: the beginning is that of several runs.
+    """
+    if name in {"baseline", "previous"}:
+        found = baseline_of(run) if name == "baseline" else before(run)
+        if found is None:
+            said = "no run is marked as baseline" if name == "baseline" else "there is no run before this one"
+            raise NotFound(f"{run.evalset.evalset_id}: {said}.", hint="Name a run by its id.")
+        return found
+    runs = EvalRun.objects.select_related("version", "evalset").filter(evalset=run.evalset).exclude(pk=run.pk)
+    named = list(runs.filter(pk__startswith=name)[:2]) if name else []
+    if not named:
+        raise NotFound(
+            f"{run.evalset.evalset_id} has no other run {name!r}.", hint="The evalset's page lists its runs."
+        )
+    if len(named) > 1:
+        raise BadInput(f"Several runs begin with {name!r}.", hint="Give more of the id.")
+    return named[0]
+
+
+def offered(run: EvalRun) -> list[EvalRun]:
+    """Return the runs that a run can be compared with, the newest first."""
+    return list(_others(run).defer("traceback", "config")[:RUNS_OFFERED])
+
+
+def _others(run: EvalRun) -> Any:
+    ended = EvalRun.objects.select_related("version", "evalset").exclude(status__in=EvalRun.ACTIVE)
+    return ended.filter(evalset=run.evalset).exclude(pk=run.pk).order_by("-created_at")
+
+
+def compare_runs(then: EvalRun, now: EvalRun) -> Comparison:
+    """Compare a run with another one of its evalset, with the evidence of the stored history.
+
+    Raises:
+        BadInput: they are runs of two evalsets.
+    """
+    if then.evalset_id != now.evalset_id:
+        raise BadInput("These are runs of two evalsets.", hint="Compare runs of one evalset.")
+    left, right = outcomes_of(then), outcomes_of(now)
+    for side, other in ((left, right), (right, left)):
+        for key in [key for key, one in side.items() if not one.ran and not _ran(other.get(key))]:
+            del side[key]
+    differing = [
+        key
+        for key in left.keys() & right.keys()
+        if (left[key].passed, left[key].failed) != (right[key].passed, right[key].failed)
+    ]
+    return comparison.compare(
+        left, right, history(now, differing, {key: right[key].same for key in differing})
+    )
+
+
+def _ran(outcomes: Outcomes | None) -> bool:
+    return outcomes is not None and outcomes.ran
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A case of a version: what names it, and a digest of what it says."""
+
+    key: CaseKey
+    digest: str
+
+
+def cases_of(version: EvalSetVersion) -> Sequence[_Case]:
+    """Return the cases of a version in the order of its file."""
+    return _cases(version.pk, version.digest)
+
+
+@lru_cache(maxsize=128)
+def _cases(pk: int, digest: str) -> Sequence[_Case]:
+    """Return the cases of a version, which never changes; the digest tells stores apart."""
+    content = EvalSetVersion.objects.values_list("content", flat=True).get(pk=pk, digest=digest)
+    seen: Counter[str] = Counter()
+    cases = []
+    for case in json.loads(content)["eval_cases"]:
+        seen[case["eval_id"]] += 1
+        cases.append(_Case(CaseKey(case["eval_id"], seen[case["eval_id"]]), _digest(_meant(case))))
+    return cases
+
+
+def _meant(value: Any) -> Any:
+    """Return a case without what judges and agents never see: times of creation, ids of turns, and empty fields."""
+    if isinstance(value, Mapping):
+        kept = {name: _meant(one) for name, one in value.items() if name not in _UNSEEN}
+        return {name: one for name, one in kept.items() if one not in (None, [], {})}
+    return [_meant(one) for one in value] if isinstance(value, list) else value
+
+
+_UNSEEN = {"creation_timestamp", "invocation_id"}
+
+
+def _digest(value: Any) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode(errors="replace")).hexdigest()[:16]
+
+
+def sameness_of(run: EvalRun, data: str) -> Sameness:
+    """Return what an outcome of a case (by its digest) must share with this run's to be a repetition of it."""
+    return Sameness(
+        code=run.code_version or f"unknown of {run.pk}",
+        models=_ran_on(run.agent_models, run.policy, run.adk_version),
+        data=data,
+        judged_by=_judged_by(run.config),
+    )
+
+
+@lru_cache(maxsize=256)
+def _ran_on(models: str, policy: str, adk_version: str) -> str:
+    """Return a digest of what answered: models, what was replayed of them, and ADK around them."""
+    return _digest([json.loads(models), json.loads(policy), adk_version])
+
+
+@lru_cache(maxsize=256)
+def _judged_by(config: str) -> str:
+    """Return a digest of a configuration; a bare threshold and a criterion of only that are the same."""
+    told = json.loads(config)
+    criteria = {
+        name: criterion if isinstance(criterion, Mapping) else {"threshold": criterion}
+        for name, criterion in (told.get("criteria") or {}).items()
+    }
+    return _digest({**told, "criteria": criteria})
+
+
+def outcomes_of(run: EvalRun) -> dict[CaseKey, Outcomes]:
+    """Return what each case of a run's version came to; those that it did not run are there without an outcome."""
+    rows: dict[int, list[EvalAttempt]] = defaultdict(list)
+    fields = (
+        "case_index",
+        "status",
+        "session_id",
+        "total_tokens",
+        "cost",
+        "started_at",
+        "finished_at",
+        "run_id",
+    )
+    for attempt in run.attempts.only(*fields).order_by("case_index", "repetition"):
+        rows[attempt.case_index].append(attempt)
+    return {
+        case.key: _outcomes(sameness_of(run, case.digest), rows[index])
+        for index, case in enumerate(cases_of(run.version))
+    }
+
+
+def _outcomes(same: Sameness, attempts: Sequence[EvalAttempt]) -> Outcomes:
+    passed = [one for one in attempts if one.status == Status.PASSED]
+    failed = [one for one in attempts if one.status in NOT_PASSED and one.error_type != CRASHED]
+    shown = next(iter(failed or passed or attempts), None)
+    judged = passed + failed
+    return Outcomes(
+        same=same,
+        passed=len(passed),
+        failed=len(failed),
+        unjudged=len(attempts) - len(judged),
+        attempt=shown.pk if shown else None,
+        session=shown.session_id if shown else None,
+        tokens=_mean(one.total_tokens or None for one in judged),
+        seconds=_mean(one.seconds for one in judged),
+        cost=_mean(one.cost for one in judged),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of values; None when one is not known, or there are none."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(found) else None
+
+
+def history(
+    run: EvalRun, keys: Collection[CaseKey], same: Mapping[CaseKey, Sameness]
+) -> dict[CaseKey, list[Past]]:
+    """Return the stored outcomes of cases, on the data and by the judges of this run, grouped by code and models.
+
+    Looks at the newest `RUNS_OF_HISTORY` runs of the evalset.
+    """
+    if not keys:
+        return {}
+    runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset).order_by("-created_at")
+    known = {one.pk: one for one in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
+    judged = EvalAttempt.objects.filter(run__in=list(known), status__in=(Status.PASSED, *NOT_PASSED))
+    judged = judged.exclude(error_type=CRASHED)
+    if len(keys) <= MOST_IDS:
+        judged = judged.filter(case_id__in={key.id for key in keys})
+    counted: dict[CaseKey, dict[Sameness, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
+    for run_id, index, status, count in judged.values_list("run_id", "case_index", "status").annotate(
+        count=Count("pk")
+    ):
+        one = known[run_id]
+        case = cases_of(one.version)[index]
+        wanted = same.get(case.key)
+        if wanted is None or case.digest != wanted.data or _judged_by(one.config) != wanted.judged_by:
+            continue
+        counted[case.key][sameness_of(one, case.digest)][status == Status.PASSED] += count
+    return {
+        key: [Past(counts[True], counts[False]) for counts in groups.values()]
+        for key, groups in counted.items()
+    }

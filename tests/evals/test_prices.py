@@ -1,0 +1,122 @@
+"""A file of prices that people write: what holds when, what is unknown, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from evals_app import prices
+from evals_app.evalsets import BadFile
+
+FILE = """
+currency = "EUR"
+
+[[price]]
+model = "gemini-2.5-flash"
+input = 0.30
+cached = 0.075
+output = 2.50
+
+[[price]]
+model = "gemini-2.5-flash"
+from = 2026-01-01
+input = 0.60
+output = 5
+
+[[price]]
+model = "gemini-*"
+input = 1
+output = 1
+"""
+USAGE = {"prompt": 1_000_000, "cached": 400_000, "output": 2_000_000, "calls": 3}
+
+
+def at(year):
+    return datetime(year, 6, 1, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture
+def table(tmp_path):
+    (tmp_path / "prices.toml").write_text(FILE)
+    return prices.find([tmp_path])
+
+
+def test_cached_tokens_have_a_price_of_their_own_and_are_not_paid_twice(table):
+    assert table.currency == "EUR"
+    assert table.cost({"gemini-2.5-flash": USAGE}, at(2025)) == pytest.approx(
+        0.6 * 0.3 + 0.4 * 0.075 + 2 * 2.5
+    )
+
+
+def test_the_newest_price_that_holds_is_used_and_a_missing_price_of_cached_tokens_is_that_of_input(table):
+    assert table.cost({"gemini-2.5-flash": USAGE}, at(2026)) == pytest.approx(0.6 + 10)
+
+
+@pytest.mark.parametrize(
+    "name", ["gemini-3-pro", "models/gemini-3-pro", "publishers/google/models/gemini-3-pro"]
+)
+def test_a_pattern_names_models_with_and_without_their_vendor(table, name):
+    assert table.cost({name: USAGE}, at(2025)) == pytest.approx(3.0)
+
+
+def test_a_model_without_a_price_costs_unknown_and_so_does_what_it_was_used_with(table):
+    assert table.cost({"other": USAGE}, at(2025)) is None
+    assert table.cost({"gemini-2.5-flash": USAGE, "other": USAGE}, at(2025)) is None
+    assert table.cost({}, at(2025)) is None
+    assert table.unpriced(["other", "gemini-x", "other"]) == ["other"]
+
+
+def test_a_price_does_not_hold_before_its_day(tmp_path):
+    (tmp_path / "prices.json").write_text(
+        json.dumps({"price": [{"model": "m", "from": "2026-01-01", "input": 1, "output": 1}]})
+    )
+    table = prices.find([tmp_path / "nowhere", tmp_path])
+    assert table.cost({"m": USAGE}, at(2025)) is None
+    assert table.cost({"m": USAGE}, at(2026)) == pytest.approx(3.0)
+
+
+def test_without_a_file_nothing_has_a_price(tmp_path):
+    assert prices.find([tmp_path]) == prices.NONE
+    assert prices.NONE.cost({"m": USAGE}, at(2025)) is None
+    assert prices.NONE.as_json() == {}
+
+
+def test_a_run_keeps_the_prices_it_was_made_with(table):
+    kept = json.loads(json.dumps(table.as_json()))
+    assert prices.of_json(kept) == table
+    assert prices.of_json({}) == prices.NONE
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[[price]]\nmodel = "m"\ninput = -1\noutput = 1', "price 1: input: must be a number from 0 on"),
+        ('[[price]]\nmodel = "m"\ninput = 1', "price 1: output: must be a number"),
+        ('[[price]]\nmodel = "m"\ninput = true\noutput = 1', "price 1: input: must be a number"),
+        ("[[price]]\ninput = 1\noutput = 1", "price 1: model: must name a model"),
+        ('[[price]]\nmodel = "m"\ninput = 1\noutput = 1\nfrom = "soon"', "from: must be a day"),
+        ('[[price]]\nmodel = "m"\ninput = 1\noutput = 1\nper = 3', "price 1: per: is not known"),
+        ("price = 3", "price: must be a list"),
+        ("prices = [3]", "price 1: must be an object"),
+        ("cost = 3", "cost: is not known"),
+        ("currency = 3", "currency: must be text"),
+        ("currency = ", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named_and_no_price_is_taken_from_it(tmp_path, text, said):
+    path = tmp_path / "prices.toml"
+    path.write_text(text)
+    with pytest.raises(BadFile) as refused:
+        prices.read(path)
+    assert said in refused.value.message
+    broken = prices.find([tmp_path])
+    assert broken.prices == ()
+    assert broken.problems
+
+
+def test_a_file_that_is_no_object_is_refused(tmp_path):
+    (tmp_path / "prices.json").write_text("[]")
+    with pytest.raises(BadFile, match="must be an object"):
+        prices.read(tmp_path / "prices.json")
