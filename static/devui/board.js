@@ -100,14 +100,14 @@ function patch(now, next, live) {
   replaceChanged(now.querySelector(".board-head"), next.querySelector(".board-head"));
   for (const part of [".radio-tabs", ".columns"]) copyCounts(now.querySelector(part), next.querySelector(part));
   now.querySelector(".key-search").hidden = next.querySelector(".key-search").hidden;
-  now.querySelector(".board-more").replaceWith(next.querySelector(".board-more"));
+  replaceContent(now.querySelector(".board-more"), next.querySelector(".board-more"));
   const scroller = now.querySelector(".columns");
   const anchor = live ? firstInView(scroller) : null;
   const before = anchor?.getBoundingClientRect().top;
   const lists = [...scroller.querySelectorAll(".entries")];
   const hints = [...scroller.querySelectorAll(".empty-scope")];
   for (const [at, list] of [...next.querySelectorAll(".columns .entries")].entries()) patchList(lists[at], list, live);
-  for (const [at, hint] of [...next.querySelectorAll(".empty-scope")].entries()) hints[at].replaceWith(hint);
+  for (const [at, hint] of [...next.querySelectorAll(".empty-scope")].entries()) replaceContent(hints[at], hint);
   if (anchor?.isConnected) scroller.scrollTop += anchor.getBoundingClientRect().top - before;
 }
 
@@ -154,9 +154,19 @@ function settle(element) {
 function replaceChanged(old, next) {
   if (old.dataset.version === next.dataset.version) return;
   const focused = focusedIn(old);
-  old.replaceWith(next);
-  settle(next);
-  reachable(next)[focused]?.focus();
+  old.dataset.version = next.dataset.version;
+  replaceContent(old, next);
+  reachable(old)[focused]?.focus();
+}
+
+/**
+ * Take over what an element holds. The element stays: rules that look from the tabs at what comes after them would
+ * have every entry of the board styled anew for another sibling, 15 ms of a step through 300 keys.
+ */
+function replaceContent(old, next) {
+  if (old.innerHTML === next.innerHTML) return;
+  old.replaceChildren(...next.childNodes);
+  settle(old);
 }
 
 function copyCounts(old, next) {

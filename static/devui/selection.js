@@ -66,6 +66,7 @@ function pass(seq) {
   turnTo(seq);
   board.show(address).then(() => {
     clearTimeout(resting);
+    prepareNext();
     if (isPassing) resting = setTimeout(rest, REST);
   });
 }
@@ -74,7 +75,7 @@ function rest() {
   settle();
   inspection.setAttribute("aria-busy", "true");
   if (selected && !timeline.eventOf(selected)) loadAround(location.href);
-  inspect(location.href).then(prepareNext);
+  inspect(location.href);
   tell();
 }
 
@@ -82,7 +83,7 @@ function rest() {
 function prepareNext() {
   const next = selected + direction;
   const isStep = Math.abs(direction) === 1 && next >= 1 && next <= Number(travel.dataset.last);
-  if (isStep && !isPassing) board.prepare(addressOf(next));
+  if (isStep) board.prepare(addressOf(next));
 }
 
 /** The address follows the steps that were made. */
