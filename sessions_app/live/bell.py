@@ -19,7 +19,7 @@ from django.db import connections
 
 from sessions_app.bell import CHANNEL
 
-POLL_S = 0.025
+POLL_S = 0.01
 """How often SQLite is watched: half of it is the median delay from a commit to its ring."""
 
 RECHECK_S = 1.0

@@ -2,6 +2,7 @@
 
 import { isFiltering } from "./asked.js";
 import "./columns.js";
+import "./comparing.js";
 import "./console.js";
 import { atMostEvery, fetchPart } from "./fragment.js";
 import "./inspector.js";
@@ -148,7 +149,7 @@ const refreshBoard = atMostEvery(400, () => {
   else selection.refresh();
 });
 
-const refreshSiblings = atMostEvery(1000, async () => {
+const refreshSiblings = atMostEvery(2000, async () => {
   const query = new URLSearchParams(new FormData(search));
   const html = await fetchPart(`${location.pathname}?${query}`, "siblings");
   if (html === null) return;
