@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
@@ -16,11 +15,12 @@ from sessions_app import overview
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A part of the product, reached by its link or by `g` and its key."""
+    """A part of the product, reached by its link or by `g` and its key. One `by_app` takes `?app=`."""
 
     label: str
     key: str
     href: str
+    by_app: bool
     current: bool
 
 
@@ -76,7 +76,7 @@ class Shell:
 
     @cached_property
     def app(self) -> str:
-        """The app the page is about, from its path or its query; empty: all apps."""
+        """The app that the address names, in its path or its query; empty: none."""
         in_path = self._match.kwargs.get("app_name") if self._match else None
         return str(in_path or self._request.GET.get("app", ""))
 
@@ -89,14 +89,13 @@ class Shell:
     @cached_property
     def places(self) -> list[Place]:
         """The places that have a route here: a project may mount one room only."""
-        query = f"?{urlencode({'app': self.app})}" if self.app else ""
         places = []
         for name, label, key, route, _ in PLACES:
             try:
                 href = reverse(route)
             except NoReverseMatch:
                 continue
-            places.append(Place(label, key, href if name == "agents" else href + query, name == self.place))
+            places.append(Place(label, key, href, name != "agents", name == self.place))
         return places
 
     @cached_property
@@ -105,11 +104,6 @@ class Shell:
         folder = overview.folder()
         known = folder is not None and self.app in folder.names()
         return evalsets_of(folder, self.app)[self.app] if known else []
-
-    @property
-    def switch_query(self) -> str:
-        """Query of the app menu: where its links should lead."""
-        return urlencode({"place": self.place, "app": self.app})
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sessions_app.lint.evidence import Evidence, gather
+from sessions_app.lint.evidence import Evidence
+from sessions_app.lint.gathering import gather
 from sessions_app.lint.rules import ALL, Hint, Rule, Sight
 from sessions_app.models import AgentSession
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django import template
 from django.forms.utils import flatatt
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
@@ -20,6 +21,13 @@ DIALOG = "#dialog-content"
 """Where a page that is small enough opens in the page one is on."""
 
 NUMBER = SafeString("<span data-number></span>")
+
+
+@register.simple_tag(takes_context=True)
+def app_of_page(context: template.Context) -> str:
+    """`{% app_of_page as about %}`: the app that the address names, or the session shown is of; empty: all apps."""
+    named = getattr(context.get("shell"), "app", "")
+    return str(named or getattr(context.get("session"), "app_name", ""))
 
 
 @register.simple_tag
@@ -67,6 +75,26 @@ def dialog_head(content: str, back: str, icon: str = "", scope: str = "") -> Saf
     close = icon_link("close", "Close", back, small=False, data_close_dialog=True)
     title = SafeString(content.strip())
     return format_html('<div class="dialog-head">{}<h1 id="dialog-title">{}</h1>{}</div>', mark, title, close)
+
+
+@register.simple_block_tag
+def filters(
+    content: str, label: str, route: str, *, button: str = "Filter", as_typed: bool = False
+) -> SafeString:
+    """`{% filters "Filter runs" "runs" %}fields{% endfilters %}`: what narrows the list at a route.
+
+    The list is in the element whose id is the route's name. `as_typed` looks while one types. Without scripts `button`
+    sends it.
+    """
+    context = {
+        "content": content,
+        "label": label,
+        "url": reverse(route),
+        "into": route,
+        "button": button,
+        "as_typed": as_typed,
+    }
+    return render_to_string("devui/components/filters.html", context)
 
 
 def _control(

@@ -105,18 +105,19 @@ async def _load(app_name: str) -> DevUIError | None:
     return None
 
 
-MENU_PLACES = {"sessions": "sessions", "state": "state", "runs": "runs", "evals": "evals"}
-"""Places that are filtered by `?app=` -> their routes; elsewhere an app's link leads to its own page."""
+MENU_PLACES = ("sessions", "state", "runs", "traces", "artifacts", "memory", "evals")
+"""Places, each named as its route, that are filtered by `?app=`; elsewhere an app's link leads to its own page."""
 
 
 @require_safe
 def menu(request: HttpRequest) -> HttpResponse:
     """Answer the links of the app menu: the same place for another app."""
-    place = MENU_PLACES.get(request.GET.get("place", ""))
+    asked = request.GET.get("place", "")
+    place = reverse(asked) if asked in MENU_PLACES else ""
     context = {
         "current": request.GET.get("app", ""),
-        "all_apps": reverse(place or "home"),
-        "place": reverse(place) if place else "",
+        "all_apps": place or reverse("home"),
+        "place": place,
         "apps": [(name, seg_reverse("agent", app_name=name)) for name in overview.app_names()],
     }
     return render(request, "devui/components/app_menu.html", context)

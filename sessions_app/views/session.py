@@ -153,7 +153,9 @@ def _event(session: AgentSession, *, event_id: str = "", seq: int | None = None)
 
 
 def _frame(session: AgentSession, query: Context) -> Context:
+    selected: Event | None = query["selected"]
     return {
+        "wanted_seq": selected.seq if selected else None,
         "name": session.title or session.first_text or session.session_id,
         "runs": runs_of(session.pk),
         "realm_name": _realm_name(session),

@@ -108,7 +108,20 @@ def found(session: AgentSession, asked: Context) -> Context:
         looked=(asked["down"] or 0, asked["up"] or 0),
         part=Part(asked["part"]) if asked["part"] else None,
     )
-    return {**context, "found": what, "further": _further(asked, what)}
+    further = _further(asked, what)
+    return {
+        **context,
+        "found": what,
+        "further": further,
+        "previous_url": _hit(asked, what.previous) or further,
+        "next_url": _hit(asked, what.next) or further,
+    }
+
+
+def _hit(asked: Context, seq: int) -> str:
+    """Return the address of a hit; empty when none is known."""
+    query = {"q": asked["q"], **({"only": "1"} if asked["only"] else {}), "seq": seq}
+    return f"?{urlencode(query)}" if seq else ""
 
 
 def _further(asked: Context, what: Found) -> str:

@@ -5,15 +5,20 @@ import "./copying.js";
 import "./layers.js";
 import "./palette.js";
 import "./staying.js";
+import { showCurrent } from "./strips.js";
 import "./theme.js";
 import { showTimes } from "./times.js";
 
 const TICK = 30_000;
 const LOOK = 2_000;
 
+showCurrent();
 showTimes();
 setInterval(() => showTimes(), TICK);
-document.addEventListener("htmx:load", (event) => showTimes(event.detail.elt));
+document.addEventListener("htmx:load", ({ detail: { elt } }) => {
+  showTimes(elt);
+  showCurrent(elt);
+});
 
 /* Lists on screen look whether they have changed, as long as somebody sees them. */
 setInterval(() => {

@@ -1,6 +1,6 @@
 // The state board: loaded by what is different, put in place key by key, so that nothing moves that stays as it is.
 
-import { fetchPart } from "./fragment.js";
+import { fetchPart, oneAtATime } from "./fragment.js";
 import "./hints.js";
 import { NAMES, recall, remember } from "./kept.js";
 import { declare } from "./keys.js";
@@ -10,10 +10,7 @@ import * as watched from "./watched.js";
 const place = document.getElementById("board");
 
 let address = location.href;
-let wanted = 0;
-let shown = 0;
-let work = null;
-let isLive = false;
+let isLoading = false;
 
 /** The page lacks what it should have: all of the board is asked for, not what is different. */
 let isLacking = false;
@@ -21,7 +18,7 @@ let isLacking = false;
 const board = () => place.querySelector(".board");
 
 /**
- * Show the board of an address. One request is on its way at a time: of the wishes that come meanwhile the last counts.
+ * Show the board of an address.
  *
  * @param {string} url
  * @param {{live?: boolean}} options  `live`: the state has changed, not the moment that is looked at
@@ -29,32 +26,25 @@ const board = () => place.querySelector(".board");
  */
 export function show(url, { live = false } = {}) {
   address = url;
-  isLive = live;
-  wanted += 1;
-  work ??= load().finally(() => (work = null));
-  return work;
+  return load(live);
 }
 
 /** Show the board of the same moment anew. */
 export const renew = (options) => show(address, options);
 
-async function load() {
-  while (shown !== wanted) {
-    const aim = wanted;
-    const live = isLive;
-    const html = await answer(asked(address));
-    shown = aim;
-    isLacking = false;
-    if (html !== null) put(html, live);
-    if (isLacking) wanted += 1;
-  }
-}
+const load = oneAtATime(async (live) => {
+  isLoading = true;
+  const html = await answer(asked(address));
+  isLoading = isLacking = false;
+  if (html !== null) put(html, live);
+  if (isLacking) load(live);
+});
 
 let ahead = { url: "", html: null };
 
 /** Ask for the board of an address that is likely to be wished for next. */
 export function prepare(url) {
-  if (work) return;
+  if (isLoading) return;
   const asking = asked(url);
   ahead = { url: asking, html: fetchPart(asking, "board") };
 }

@@ -52,19 +52,28 @@ form.addEventListener("reset", () => {
   setTimeout(keepTicked);
 });
 
-/* Escape leaves what is done with the ticked rows for the row that one came from. */
+/* Escape, or a tag that was put on, leaves what is done with the ticked rows for the row that one came from. */
+const field = form.elements.tag;
 let cameFrom = "";
 
 function toTag() {
   cameFrom = document.activeElement.id;
-  form.elements.tag.focus();
+  field.focus();
+  field.select();
 }
+
+function toRow() {
+  const row = document.getElementById(cameFrom) ?? linkOf(rowOf(boxes().find((box) => box.checked)));
+  row?.focus();
+}
+
+document.addEventListener("done", () => document.activeElement === field && toRow());
 
 form.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.isComposing || event.keyCode === 229) return;
   event.preventDefault();
+  toRow();
   form.reset();
-  document.getElementById(cameFrom)?.focus();
 });
 
 /* A row that is shown anew stays ticked. */
@@ -83,7 +92,7 @@ form.addEventListener("submit", (event) => {
     return;
   }
   event.preventDefault();
-  const values = new URLSearchParams({ act, tag: form.elements.tag.value });
+  const values = new URLSearchParams({ act, tag: field.value });
   if (!act.includes(":")) for (const box of boxes()) if (box.checked) values.append("session", box.value);
   if (act.startsWith("delete")) leave(act);
   send(values);

@@ -33,6 +33,26 @@ function isToBeTold(status, text) {
   return document.dispatchEvent(new CustomEvent("part:refused", { cancelable: true, detail: { status, text } }));
 }
 
+/**
+ * Return a function that lets `work` run once at a time: of the wishes that come meanwhile the last counts. Its promise
+ * is fulfilled when that one is done.
+ */
+export function oneAtATime(work) {
+  let wish = null;
+  let running = null;
+  const run = async () => {
+    while (wish) {
+      const given = wish;
+      wish = null;
+      await work(...given);
+    }
+  };
+  return (...given) => {
+    wish = given;
+    return (running ??= run().finally(() => (running = null)));
+  };
+}
+
 /** Return a function that calls `work` at most once in `wait` milliseconds, the last time too. */
 export function atMostEvery(wait, work) {
   let timer = 0;

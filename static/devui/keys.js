@@ -33,6 +33,11 @@ function isWriting(target) {
   return target instanceof HTMLElement && (target.isContentEditable || target.matches(WRITTEN_IN));
 }
 
+/** Tell whether a click means what it is on, and not a new tab or window. */
+export function isPlainClick({ button, ctrlKey, metaKey, shiftKey, altKey }) {
+  return button === 0 && !(ctrlKey || metaKey || shiftKey || altKey);
+}
+
 /** Return the key as it is declared; a layout of other letters has the Latin one of the same place. */
 function keyOf(event) {
   if (event.key.length > 1 || /[!-~]/.test(event.key)) return event.key;

@@ -1,21 +1,15 @@
 // Which event is open: the address says it, so Back works and a link opens the same view.
 
 import * as board from "./board.js";
-import { fetchPart, wasCutOff } from "./fragment.js";
-import { declare } from "./keys.js";
+import { fetchPart, oneAtATime, wasCutOff } from "./fragment.js";
+import { inspect } from "./inspection.js";
+import { declare, isPlainClick } from "./keys.js";
 import { entry, offer } from "./palette.js";
 import * as timeline from "./timeline.js";
-import { showTimes } from "./times.js";
+import * as travel from "./travel.js";
 
 /** Milliseconds without a step after which what stands around the board follows, and the address says where one is. */
 const REST = 150;
-
-const inspection = document.getElementById("inspection");
-const travel = document.querySelector(".travel");
-const slider = travel.querySelector("input[type=range]");
-const held = travel.querySelector("[data-held]");
-const holder = travel.querySelector("[data-hold]");
-const teller = document.getElementById("travel-teller");
 
 const seqOfAddress = () => {
   const query = new URLSearchParams(location.search);
@@ -25,7 +19,7 @@ const seqOfAddress = () => {
   return event ? Number(event.dataset.seq) : 0;
 };
 
-let selected = Number(travel.dataset.selected) || 0;
+let selected = travel.openAtFirst;
 
 /** Tell which event is open: its seq, 0 for none. */
 export const selectedSeq = () => selected;
@@ -47,7 +41,12 @@ export async function select(seq, { push = true } = {}) {
   settle();
   if (push) history.pushState({ event: seq }, "", address);
   turnTo(seq);
-  await Promise.all([board.show(address), inspect(address), seq && !timeline.eventOf(seq) ? loadAround(address) : null]);
+  const isElsewhere = seq && !timeline.eventOf(seq);
+  await Promise.all([
+    board.show(address),
+    inspect(address, { isOther: true }),
+    isElsewhere ? loadAround(address) : null,
+  ]);
 }
 
 /** Steps follow one another: the address and what stands around the board are behind. */
@@ -73,21 +72,20 @@ function pass(seq) {
 
 function rest() {
   settle();
-  inspection.setAttribute("aria-busy", "true");
   if (selected && !timeline.eventOf(selected)) loadAround(location.href);
-  inspect(location.href);
-  tell();
+  inspect(location.href, { isOther: true });
+  travel.tell(selected);
 }
 
 /** Who steps goes on the same way, as a rule. */
 function prepareNext() {
   const next = selected + direction;
-  const isStep = Math.abs(direction) === 1 && next >= 1 && next <= Number(travel.dataset.last);
+  const isStep = Math.abs(direction) === 1 && next >= 1 && next <= travel.last();
   if (isStep) board.prepare(addressOf(next));
 }
 
 /** The address follows the steps that were made. */
-function settle() {
+export function settle() {
   if (!isPassing) return;
   stopPassing();
   history.replaceState({ event: selected }, "", addressOf(selected));
@@ -123,31 +121,9 @@ export function catchUp() {
 /** The state has changed: load the board anew; the event above it stays as it is. */
 export const refreshBoard = () => board.renew({ live: true });
 
-let inspected = "";
-
-async function inspect(address) {
-  const html = await fetchPart(address, "inspection");
-  if (html === null) return;
-  inspection.removeAttribute("aria-busy");
-  if (html === inspected) return;
-  inspected = html;
-  inspection.innerHTML = html;
-  window.htmx.process(inspection);
-  showTimes(inspection);
-}
-
-/** Say where one is, for those who do not see the board. */
-function tell() {
-  const changed = [...document.querySelectorAll("#board .entry.is-changed .change-key")].map((key) => key.textContent);
-  const wrote = changed.length ? `, which wrote ${changed.slice(0, 5).join(", ")}` : "";
-  teller.textContent = `${document.getElementById("board-title")?.textContent.trim() ?? ""}${selected ? wrote : ""}`;
-}
-
-/** Tell the time axis how long the session is. */
+/** Take note of how long the session is. */
 export function setLast(last) {
-  slider.max = Math.max(1, last);
-  slider.disabled = !last;
-  travel.dataset.last = last;
+  travel.setLast(last);
   mark();
 }
 
@@ -157,41 +133,27 @@ function isFocusFree() {
   return focused === document.body || Boolean(focused.closest("#timeline-scroll"));
 }
 
-async function loadAround(address) {
+/** Load the timeline around the open event. */
+const loadAround = oneAtATime(async (address) => {
   const html = await fetchPart(address, "window");
-  if (html === null) return;
+  if (html === null || !selected || timeline.eventOf(selected)) return;
   timeline.replace(html);
   mark();
   const event = timeline.eventOf(selected);
   if (event) timeline.reveal(event, "center");
   document.dispatchEvent(new CustomEvent("timeline:replaced"));
-}
+});
 
 /** Show on the page what is selected. */
 export function mark() {
   for (const event of document.querySelectorAll(".event[aria-current]")) event.removeAttribute("aria-current");
   if (selected) timeline.eventOf(selected)?.setAttribute("aria-current", "true");
-  const last = Number(travel.dataset.last);
-  const text = selected ? `${selected.toLocaleString("en")} / ${last.toLocaleString("en")}` : "now";
-  slider.value = selected || last;
-  slider.setAttribute("aria-valuetext", selected ? `event ${selected} of ${last}` : `now, after event ${last}`);
-  travel.querySelector(".travel-at").textContent = text;
-  travel.querySelector("[data-deselect]").hidden = !selected;
-  markHeld(last);
-}
-
-/** Show on the time axis which other moment this one is compared with. */
-function markHeld(last) {
-  const base = new URLSearchParams(location.search).get("diff");
-  held.hidden = base === null;
-  holder.setAttribute("aria-pressed", String(base !== null));
-  const at = base === "now" ? last : Number(base);
-  held.style.insetInlineStart = `${(100 * Math.max(0, at - 1)) / Math.max(1, last - 1)}%`;
+  travel.show(selected);
 }
 
 /** One event back or forth; from now, back is the newest event. */
 export function step(by) {
-  const last = Number(travel.dataset.last);
+  const last = travel.last();
   const next = selected ? selected + by : by < 0 ? last : 0;
   if (next >= 1 && next <= last) pass(next);
 }
@@ -208,17 +170,9 @@ function showView(name) {
   document.querySelector(`input[name=view][value=${name}]`).checked = true;
 }
 
-const isPlainClick = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
-
 document.addEventListener("click", (event) => {
   if (!isPlainClick(event)) return;
-  const comparing = event.target.closest("a[data-compare]");
-  if (comparing) {
-    event.preventDefault();
-    compareWith(comparing.dataset.compare);
-    return;
-  }
-  const link = event.target.closest("a[href^='?event='], a[href^='?seq='], a[data-deselect]");
+  const link = event.target.closest("a:is([href^='?event='], [href^='?seq='], [data-deselect]):not([data-compare])");
   if (link) {
     event.preventDefault();
     openLink(link);
@@ -236,34 +190,7 @@ function openLink(link) {
   else select(Number(new URLSearchParams(link.search).get("seq")));
 }
 
-/** Show what differs between the open moment and another one; without one, show the state again. */
-function compareWith(base) {
-  settle();
-  const query = new URLSearchParams(location.search);
-  if (base === "") query.delete("diff");
-  else query.set("diff", base);
-  history.pushState({ event: selected }, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
-  markHeld(Number(travel.dataset.last));
-  board.show(location.href).then(tell);
-}
-
-/** Keep this moment as the one that others are compared with, or let go of it. */
-function hold() {
-  settle();
-  compareWith(new URLSearchParams(location.search).has("diff") ? "" : String(selected || "now"));
-}
-
-holder.hidden = false;
-holder.addEventListener("click", hold);
-
-document.addEventListener("submit", (event) => {
-  if (!event.target.matches("[data-compare-form]")) return;
-  event.preventDefault();
-  compareWith(new FormData(event.target).get("diff"));
-});
-
-slider.addEventListener("input", () => pass(Number(slider.value)));
-slider.form.addEventListener("submit", (event) => event.preventDefault());
+travel.whenMoved(pass);
 
 addEventListener("popstate", ({ state }) => {
   stopPassing(); // the address is another one already
@@ -281,7 +208,7 @@ document.addEventListener("change", (event) => {
 /* An event by its number, typed into the palette. */
 offer((typed) => {
   const seq = Number(/^(?:#|event\s*)?(\d+)$/i.exec(typed)?.[1]);
-  const last = Number(travel.dataset.last);
+  const last = travel.last();
   if (!(seq >= 1 && seq <= last)) return [];
   return [entry("In this session", "clock", `Event ${seq} of ${last}`, () => select(seq))];
 });
@@ -291,6 +218,5 @@ declare("In this session", [
   { keys: ["k"], does: "Previous row", work: () => stepRow(-1) },
   { keys: ["]", "."], does: "One event forth in time", work: () => step(1) },
   { keys: ["[", ","], does: "One event back in time", work: () => step(-1) },
-  { keys: ["d"], does: "Compare other moments with this one, or no longer", work: hold },
   { keys: ["Escape"], does: "Close the event", when: selectedSeq, work: () => select(0) },
 ]);

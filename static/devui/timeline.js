@@ -2,6 +2,7 @@
 
 import { asked } from "./asked.js";
 import { fetchPart } from "./fragment.js";
+import { isPlainClick } from "./keys.js";
 import * as rows from "./rows.js";
 import { markRuns as putMarks } from "./runmarks.js";
 import { showTimes } from "./times.js";
@@ -133,6 +134,12 @@ export function reveal(event, block = "nearest") {
   if (folded) folded.open = true;
   event.scrollIntoView({ block });
   noteScroll();
+}
+
+/** Put the focus on an event, or where there is none on the timeline. Nothing moves. */
+export function focus(seq) {
+  const event = seq && rows.eventOf(seq);
+  (event ? event.querySelector(".event-seq") : scroller).focus({ preventScroll: true });
 }
 
 /** Show how runs went, and events at which they broke. */
@@ -300,7 +307,7 @@ new ResizeObserver(() => {
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("#older > a, #newer > a");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (!link || !isPlainClick(event)) return;
   event.preventDefault();
   if (!loading) load(link.parentElement.id);
 });

@@ -2,7 +2,7 @@
 
 import { asked, isFiltering } from "./asked.js";
 import { fetchPart } from "./fragment.js";
-import { declare, focusOn } from "./keys.js";
+import { declare, focusOn, isPlainClick } from "./keys.js";
 import "./query-box.js";
 import * as selection from "./selection.js";
 import * as timeline from "./timeline.js";
@@ -66,11 +66,24 @@ form.addEventListener("submit", async (event) => {
   go(1);
 });
 
+/* Escape in the box ends the search and leaves the box: a key that is pressed then is no word to be found. */
+box.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || event.keyCode === 229) return;
+  event.preventDefault();
+  timeline.focus(selection.selectedSeq());
+  end();
+});
+
+function end() {
+  box.value = "";
+  return ask();
+}
+
 document.addEventListener("click", (event) => {
   const chip = event.target.closest("a[data-query]");
   const hit = event.target.closest("a[data-hit]");
   const surroundings = event.target.closest("a[data-surroundings]");
-  if ((!chip && !hit && !surroundings) || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if ((!chip && !hit && !surroundings) || !isPlainClick(event)) return;
   event.preventDefault();
   if (hit) go(hit.dataset.hit === "next" ? 1 : -1);
   else if (chip) take(chip.dataset.query);
@@ -264,6 +277,7 @@ declare("In this session", [
   { keys: ["f"], does: "Find in this session", work: () => focusOn(box) },
   { keys: ["n"], does: "Next hit", when: isAsking, work: () => go(1) },
   { keys: ["N"], does: "Previous hit", when: isAsking, work: () => go(-1) },
+  { keys: ["Escape"], does: "End the search", when: isAsking, work: () => end() },
 ]);
 
 /* Back and forth in the history: the form says what the address says. */

@@ -6,7 +6,7 @@ import re
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from playwright.sync_api import Page, Request, expect
+from playwright.sync_api import Page, Request, Route, expect
 
 from tests.timeline.story import Story
 
@@ -81,6 +81,34 @@ def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, told):
     assert set(asked[2:]) <= {"9"}  # the next one may be prepared
     page.go_back()
     expect(title(page)).to_have_text("State at event 40")
+
+
+def test_a_slider_that_is_dragged_far_asks_for_one_event_at_a_time(open_page, told):
+    page = open_page(told, "?seq=40")
+    inspection = page.locator("#inspection")
+    held: list[Route] = []
+    page.route(
+        re.compile("/sessions/"),
+        lambda route: (
+            held.append(route)
+            if route.request.headers.get("hx-target") == "inspection"
+            else route.continue_()
+        ),
+    )
+    slider = page.get_by_role("slider", name="Event")
+    for seq in (30, 20, 10):
+        slider.fill(str(seq))
+        page.wait_for_url(re.compile(f"=e?{seq}$"))
+        expect(title(page)).to_have_text(f"State at event {seq}")
+        expect(inspection).to_have_attribute("aria-busy", "true")
+    assert len(held) == 1
+    with page.expect_request(lambda request: request.headers.get("hx-target") == "inspection"):
+        held[0].continue_()
+    expect(page.locator("#inspector-title")).to_contain_text("event 30")
+    held[1].continue_()
+    expect(page.locator("#inspector-title")).to_contain_text("event 10")
+    expect(inspection).not_to_have_attribute("aria-busy", "true")
+    assert len(held) == 2
 
 
 def test_a_moment_is_held_and_others_are_compared_with_it_by_the_slider(open_page, told):

@@ -437,6 +437,15 @@ def test_sessions_of_the_app_stay_true_and_are_searched(open_page, story):
     expect(beside).to_contain_text("coffee")
 
 
+@pytest.mark.parametrize("address", ["?seq=60", "?event={event_id}", "?seq=60&q=event"])
+def test_without_scripts_a_link_to_an_event_scrolls_to_it(open_window, server, long_story, address):
+    page = open_window(server, java_script_enabled=False).new_page()
+    event_id = long_story.session.events.get(seq=60).event_id
+    page.goto(f"/sessions/id/{long_story.pk}/{address.format(event_id=event_id)}")
+    expect(page.locator("#events [data-seq='60']")).to_be_in_viewport()
+    expect(page.locator("#events [data-seq='60']")).to_have_attribute("aria-current", "true")
+
+
 def test_the_page_reads_without_scripts(open_window, server, long_story):
     page = open_window(server, java_script_enabled=False).new_page()
     page.goto(f"/sessions/id/{long_story.pk}/")

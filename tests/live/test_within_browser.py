@@ -57,6 +57,31 @@ def test_a_search_counts_marks_and_leads_from_hit_to_hit(open_page, told):
     expect(page.locator("#inspector-title")).to_contain_text("event 200")
 
 
+def test_escape_ends_the_search_and_the_next_key_is_no_word_to_be_found(open_page, told):
+    page = open_page(told, "?seq=120")
+    page.keyboard.press("f")
+    box(page).press_sequentially("needle")
+    expect(found(page)).to_have_text("4 hits")
+    page.keyboard.press("Escape")
+    expect(box(page)).to_have_value("")
+    expect(event(page, 120).locator(".event-seq")).to_be_focused()
+    page.keyboard.press("n")
+    expect(page.locator(".found-line")).to_have_count(0)
+    expect(box(page)).to_have_value("")
+    expect(page.locator("#inspector-title")).to_contain_text("event 120")
+    expect(page).to_have_url(re.compile(r"\?event=e120$"))
+
+
+def test_escape_closes_the_event_before_it_ends_the_search(open_page, told):
+    page = open_page(told, "?q=needle&seq=120")
+    expect(found(page)).to_have_text("4 hits")
+    page.keyboard.press("Escape")
+    expect(page.locator("#inspector-title")).to_have_text("Session")
+    expect(found(page)).to_have_text("4 hits")
+    page.keyboard.press("Escape")
+    expect(page.locator(".found-line")).to_have_count(0)
+
+
 def test_each_press_counts_however_fast_they_come(open_page, story):
     for number in range(1, 101):
         story.says("needle" if number % 2 == 0 else "hay")

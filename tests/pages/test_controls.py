@@ -53,6 +53,18 @@ def test_what_a_control_is_about_is_told_with_nothing_hidden_in_it():
     assert button.attrs["data-copy"] == '"><b>\u202ex', "what is copied is what stands there"
 
 
+def test_a_list_is_narrowed_by_a_form_that_works_without_scripts():
+    markup = '{% filters "Filter runs" "runs" button="Go" %}<input name="app">{% endfilters %}'
+    form = rendered(markup).one("form", css="filters")
+    assert (form.attrs["action"], form.attrs["method"]) == ("/runs/", "get")
+    assert (form.attrs["hx-get"], form.attrs["hx-target"]) == ("/runs/", "#runs")
+    assert form.attrs["hx-trigger"] == "submit, change"
+    assert form.one("noscript").one("button").text == "Go"
+    assert form.one("input").attrs["name"] == "app"
+    typed = rendered('{% filters "Filter sessions" "sessions" as_typed=True %}{% endfilters %}').one("form")
+    assert "input delay" in typed.attrs["hx-trigger"]
+
+
 @pytest.mark.parametrize(("shown", "is_hidden"), [(True, False), (None, True), ("", True), ("there", False)])
 def test_a_control_is_hidden_that_has_nothing_to_be_shown_for(shown: object, is_hidden: bool):
     button = rendered('{% icon_button "pin" "Pin" shown=shown %}', shown=shown).one("button")

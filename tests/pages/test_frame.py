@@ -92,7 +92,7 @@ def test_templates_name_only_icons_of_the_sprite():
     sprite = (ROOT / "static/devui/icons.svg").read_text()
     known = set(re.findall(r'<symbol id="([^"]+)"', sprite))
     for template in (ROOT / "templates").rglob("*.html"):
-        named = set(re.findall(r'{% icon "([^"]+)"', template.read_text()))
+        named = set(re.findall(r'{% icon(?:_link|_button)? "([^"]+)"', template.read_text()))
         assert named <= known, template
 
 
@@ -135,13 +135,27 @@ def test_the_places_keep_the_chosen_app_and_the_current_one_is_marked(get: Get, 
     assert shown["Agents"] == ("/", None)
 
 
+@pytest.mark.parametrize(
+    "address", ["", "events/compare/?left=1&right=2", "fork/", "state/drift/", "events/1/trace/", "rename/"]
+)
+def test_a_page_of_a_session_is_about_its_app(get: Get, store: None, agents_dir: Path, address: str):
+    story = Story()
+    story.asks("one")
+    story.says("two")
+    page = get(f"/sessions/id/{story.pk}/{address}")
+    assert page.one("details", css="app-switcher").one("summary").text == "weather"
+    places = {link.text: link.attrs["href"] for link in page.one("nav", css="places").all("a")}
+    assert places["Traces"] == "/traces/?app=weather"
+
+
 @pytest.mark.django_db
-def test_the_app_menu_leads_to_the_same_place_for_another_app(get: Get, agents_dir: Path):
-    links = get("/app-menu/?place=state&app=writer").all("a")
+@pytest.mark.parametrize("place", ["state", "traces", "artifacts", "memory"])
+def test_the_app_menu_leads_to_the_same_place_for_another_app(get: Get, agents_dir: Path, place: str):
+    links = get(f"/app-menu/?place={place}&app=writer").all("a")
     assert [(link.text, link.attrs["href"], link.attrs.get("aria-current")) for link in links] == [
-        ("All apps", "/state/", None),
-        ("weather", "/state/?app=weather", None),
-        ("writer", "/state/?app=writer", "true"),
+        ("All apps", f"/{place}/", None),
+        ("weather", f"/{place}/?app=weather", None),
+        ("writer", f"/{place}/?app=writer", "true"),
     ]
 
 

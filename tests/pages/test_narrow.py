@@ -90,6 +90,44 @@ def test_a_row_that_changes_keeps_the_focus_on_its_button(open_window: OpenWindo
     expect(button).to_be_focused()
 
 
+def edge(page: Page, strip: Locator) -> bytes:
+    """Return what is seen of the right edge of a strip, where no letter reaches."""
+    box = strip.bounding_box()
+    assert box
+    return page.screenshot(
+        clip={"x": box["x"] + box["width"] - 4, "y": box["y"] + 3, "width": 4, "height": 2}
+    )
+
+
+@pytest.mark.parametrize(("address", "place"), [("/", "Agents"), ("/evals/", "Evals")])
+def test_the_places_begin_at_the_current_one_and_show_that_there_are_more(
+    page: Page, address: str, place: str
+):
+    page.goto(address)
+    places = page.locator(".places")
+    assert places.evaluate("e => e.scrollWidth > e.clientWidth + 40")
+    expect(places.get_by_role("link", name=place)).to_be_in_viewport(ratio=1)
+    places.evaluate("e => { e.scrollLeft = 0 }")
+    cut = edge(page, places)
+    places.evaluate("e => { e.scrollLeft = e.scrollWidth }")
+    assert edge(page, places) != cut
+
+
+def test_the_tabs_of_an_event_begin_at_the_open_one_and_show_that_there_are_more(page: Page):
+    story = Story("s1")
+    for word in ("one", "two"):
+        story.says(word)
+    page.goto(f"/sessions/id/{story.pk}/?seq=1&tab=trace")
+    tabs = page.locator(".inspector > .radio-tabs")
+    expect(tabs.get_by_text("Trace")).to_be_in_viewport(ratio=1)
+    page.get_by_role("link", name="One event forth").tap()
+    expect(page.locator("#inspector-title")).to_contain_text("event 2")
+    expect(tabs.get_by_text("Trace")).to_be_in_viewport(ratio=1)
+    whole = edge(page, tabs)
+    tabs.evaluate("e => { e.scrollLeft = 0 }")
+    assert edge(page, tabs) != whole
+
+
 def test_it_works_without_scripts(open_window: OpenWindow, server: str):
     Story("s1").asks("one")
     page = open_window(server, java_script_enabled=False, **PHONE).new_page()
