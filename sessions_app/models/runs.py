@@ -46,7 +46,10 @@ class Run(models.Model):
     )
     source = models.CharField(max_length=16, default="console", help_text="console, api or script.")
     invocation_id = models.TextField(default="")
-    code_version = models.CharField(max_length=64, default="")
+    code_version = models.CharField(max_length=64, default="", help_text="Hash of the agent's files.")
+    git_revision = models.TextField(
+        default="", db_default="", help_text="Commit of the agent's folder; + when changed."
+    )
     created_at = models.FloatField()
     started_at = models.FloatField(null=True)
     finished_at = models.FloatField(null=True)
@@ -60,6 +63,12 @@ class Run(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["session", "created_at"], name="run_of_session"),
+            models.Index(fields=["-created_at", "-id"], name="run_newest"),
             models.Index(fields=["status", "created_at"], name="run_by_status"),
+            models.Index(
+                fields=["error_type", "-created_at", "-id"],
+                name="run_by_error",
+                condition=~models.Q(error_type=""),
+            ),
             models.Index(fields=["session"], condition=models.Q(status="waiting"), name="run_waiting"),
         ]

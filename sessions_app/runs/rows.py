@@ -68,7 +68,7 @@ def assign(run_id: str, runtime_id: str) -> bool:
     return _change(Run.objects.filter(pk=run_id, status=Status.QUEUED), runtime_id=runtime_id)
 
 
-def claim(run_id: str, runtime_id: str, code_version: str) -> Run | None:
+def claim(run_id: str, runtime_id: str, code_version: str, git_revision: str = "") -> Run | None:
     """Turn a queued run into a running one, once, when no earlier run on its session is active.
 
     Returns None otherwise: the caller looks at the row to see whether to wait or to give up.
@@ -81,6 +81,7 @@ def claim(run_id: str, runtime_id: str, code_version: str) -> Run | None:
         status=Status.RUNNING,
         runtime_id=runtime_id,
         code_version=code_version,
+        git_revision=git_revision,
         started_at=time.time(),
         first_seq=_session_seq(),
     )
