@@ -6,6 +6,7 @@ what is different (`seen`): the other entries come by name alone. What is not sh
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -45,6 +46,18 @@ class Column:
     entries: list[Entry]
     count: int
     hidden: int = 0
+
+    @property
+    def fresh(self) -> list[Entry]:
+        """What is shown, without what the reader has already."""
+        return [entry for entry in self.entries if not entry.same]
+
+    @property
+    def order(self) -> str:
+        """The ids of all entries as a JSON list, where the reader has some of them; else empty."""
+        if all(not entry.same for entry in self.entries):
+            return ""
+        return json.dumps([entry.id for entry in self.entries])
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,13 +104,13 @@ function patch(now, next, live) {
 /** Take over entries that are different; those that are the same stay where they are, opened and focused. */
 function patchList(list, next, live) {
   const had = new Map([...list.children].map((entry) => [entry.dataset.id, entry]));
+  const fresh = new Map([...next.children].map((entry) => [entry.dataset.id, entry]));
   const entries = [];
-  for (const entry of [...next.children]) {
-    const old = had.get(entry.dataset.id);
-    const isSame = "same" in entry.dataset;
-    if (old && (isSame || old.dataset.version === entry.dataset.version)) entries.push(old);
-    else if (isSame) isLacking = true;
-    else entries.push(takePlace(list, entry, old, live));
+  for (const id of next.dataset.order ? JSON.parse(next.dataset.order) : fresh.keys()) {
+    const [old, entry] = [had.get(id), fresh.get(id)];
+    if (old && (!entry || old.dataset.version === entry.dataset.version)) entries.push(old);
+    else if (entry) entries.push(takePlace(list, entry, old, live));
+    else isLacking = true;
   }
   const kept = new Set(entries);
   for (const old of had.values()) if (!kept.has(old)) old.remove();
