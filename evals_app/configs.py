@@ -7,7 +7,7 @@ JSON object that ADK itself reads, so a run can be repeated with `adk eval` too.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,10 +15,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 from pydantic.alias_generators import to_camel
 
+from evals_app.evalsets.content import expected_states
 from evals_app.evalsets.problems import BadFile, from_pydantic
 from evals_app.evalsets.reading import load_document, read_text
 from evals_app.evalsets.schema import Strict
-from evals_app.metrics import METRICS, Kind, Metric, right_name
+from evals_app.metrics import KNOWN, METRICS, STATE, Kind, Metric, right_name
 from sessions_app.errors import BadInput
 
 Json = dict[str, Any]
@@ -181,7 +182,7 @@ def choose(
     thresholds = dict(thresholds or {})
     old = config.criteria
     names = list(metrics) if metrics is not None else list(dict.fromkeys([*old, *thresholds]))
-    known = {*METRICS, *(config.data.get("custom_metrics") or {})}
+    known = {*KNOWN, *(config.data.get("custom_metrics") or {})}
     for name in [*names, *thresholds]:
         check_name(name, known)
     unused = [name for name in thresholds if name not in names]
@@ -192,6 +193,14 @@ def choose(
         )
     gating = [name for name in names if not _informational(name)]
     criteria = {name: _criterion(name, old.get(name), thresholds.get(name)) for name in gating}
+    return Config({**config.data, "criteria": criteria}, config.source, config.warnings)
+
+
+def with_states(config: Config, cases: Iterable[Mapping[str, Any]]) -> Config:
+    """Return the configuration with the metric of expected states, when one of the cases (JSON) expects any."""
+    if STATE.name in config.criteria or not any(expected_states(case) for case in cases):
+        return config
+    criteria = {**config.criteria, STATE.name: STATE.default}
     return Config({**config.data, "criteria": criteria}, config.source, config.warnings)
 
 
@@ -215,11 +224,11 @@ def check(config: Config) -> list[str]:
         BadInput: a metric is unknown, or its threshold is outside its range or given where it takes none.
     """
     custom = config.data.get("custom_metrics") or {}
-    known = {*METRICS, *custom}
+    known = {*KNOWN, *custom}
     warnings = list(config.warnings)
     for name, criterion in config.criteria.items():
         check_name(name, known)
-        metric = METRICS.get(name) if name not in custom else custom_metric(name, custom[name])
+        metric = KNOWN.get(name) if name not in custom else custom_metric(name, custom[name])
         if metric is not None:
             warnings.extend(_check_threshold(metric, threshold_of(criterion), config.source))
     if not config.criteria:
@@ -274,7 +283,7 @@ def _criterion(name: str, old: float | Json | None, threshold: float | None) -> 
         return {**old, "threshold": threshold} if isinstance(old, dict) else threshold
     if old is not None:
         return old
-    default_threshold = METRICS[name].default if name in METRICS else None
+    default_threshold = KNOWN[name].default if name in KNOWN else None
     if default_threshold is None:
         raise BadInput(
             f"{name} has no default threshold.", hint=f"Give one, for example --criteria {name}=0.5."

@@ -1,4 +1,4 @@
-"""What is known of ADK's metrics without importing ADK: ranges, defaults, and the names they used to have.
+"""What is known of metrics without importing ADK: ranges, defaults, and the names they used to have.
 
 `google/adk/evaluation/{eval_metrics,metric_info_providers,eval_config}.py`; a test holds this table to them.
 """
@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from evals_app.states import STATE_MATCH
+
 
 class Kind(StrEnum):
     """How a metric comes to its score."""
@@ -22,6 +24,7 @@ class Kind(StrEnum):
     VERTEX = "vertex"
     INFORMATIONAL = "informational"
     CUSTOM = "custom"
+    STATE = "state"
 
 
 KIND_SAYS = {
@@ -32,6 +35,7 @@ KIND_SAYS = {
     Kind.VERTEX: "Vertex AI judges",
     Kind.INFORMATIONAL: "reported, never judged",
     Kind.CUSTOM: "your own function",
+    Kind.STATE: "computed from the expected state, where a case has one",
 }
 
 
@@ -93,6 +97,12 @@ _TABLE = (
     Metric("invocation_duration_v1", Kind.INFORMATIONAL, "Seconds a turn.", low=None, high=None),
 )
 METRICS = {metric.name: metric for metric in _TABLE}
+"""ADK's own."""
+
+STATE = Metric(STATE_MATCH, Kind.STATE, "Share of expected state keys that have their value.", default=1.0)
+"""Ours: it runs by itself where a case expects a state. ADK's registry never hears of it."""
+
+KNOWN = {**METRICS, STATE.name: STATE}
 INFORMATIONAL = tuple(metric.name for metric in _TABLE if metric.kind is Kind.INFORMATIONAL)
 
 RENAMED = {
@@ -121,6 +131,8 @@ RENAMED = {
     "inference_call_count": "inference_call_count_v1",
     "token_usage": "token_usage_v1",
     "invocation_duration": "invocation_duration_v1",
+    "state_match": STATE_MATCH,
+    "final_session_state": STATE_MATCH,
 }
 """Names found in older documents, and the name of the same metric now."""
 
@@ -138,16 +150,18 @@ def missing_for(name: str) -> str:
 
 
 _ENDINGS = ("_avg_score", "_score", "_v1", "_v2")
+_PREFIX = "devui_"
 
 
 def label_of(name: str) -> str:
     """Return a metric's name as a column head: without its ending, in words."""
+    name = name.removeprefix(_PREFIX)
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
     return name.replace("_", " ").strip()
 
 
-def right_name(name: str, known: Iterable[str] = METRICS) -> str:
+def right_name(name: str, known: Iterable[str] = KNOWN) -> str:
     """Return the metric that an unknown name most likely means, or "" when nothing is near."""
     if name.lower() in RENAMED:
         return RENAMED[name.lower()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from google.adk.agents.base_agent import BaseAgent
@@ -15,7 +16,9 @@ from google.adk.evaluation.evaluation_generator import EvaluationGenerator
 from google.adk.evaluation.evaluator import Evaluator
 from google.adk.evaluation.simulation.user_simulator import UserSimulator
 from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions.base_session_service import BaseSessionService
+from google.adk.utils._callback_pipeline import _invoke_callback
 from google.adk.workflow import BaseNode
 
 if TYPE_CHECKING:
@@ -39,6 +42,23 @@ def custom_evaluator(metric: EvalMetric) -> Evaluator:
         ImportError: the function cannot be imported.
     """
     return _CustomMetricEvaluator(eval_metric=metric, custom_function_path=metric.custom_function_path or "")
+
+
+MODELS = ("_judge_model", "_llm")
+"""Where evaluators and user simulators keep the model that they ask."""
+
+
+def replace_model(asker: object, wrap: Callable[[BaseLlm], BaseLlm]) -> None:
+    """Put another model in the place of the one that an evaluator or a simulator asks."""
+    for name in MODELS:
+        model = getattr(asker, name, None)
+        if isinstance(model, BaseLlm):
+            setattr(asker, name, wrap(model))
+
+
+def invoke_callback(callback: Callable[..., Any], **given: Any) -> Any:
+    """Call a callback of an agent as ADK does: by name, or in order where it has names of its own."""
+    return _invoke_callback(callback, **given)
 
 
 def load_agent(agents_dir: Path, app_name: str) -> tuple[Agent, App | None]:

@@ -7,7 +7,7 @@ import importlib
 import traceback
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from google.adk.apps.app import App
@@ -16,18 +16,25 @@ from google.adk.evaluation.eval_case import EvalCase, Invocation, SessionInput
 from google.adk.evaluation.eval_config import EvalConfig
 from google.adk.evaluation.eval_metrics import EvalMetric
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
+from google.adk.evaluation.simulation.user_simulator import UserSimulator
 from google.adk.evaluation.simulation.user_simulator_provider import UserSimulatorProvider
 from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 
-from evals_app.engine import _adk, scoring
+from evals_app.engine import _adk, reached, scoring
+from evals_app.engine.judges import Heard, Tokens, added
 from evals_app.engine.metrics import CannotRun, evaluator_class
+from evals_app.engine.reached import States
+from evals_app.engine.replay import NotRecorded, Replay, replay_of
+from evals_app.metrics import METRICS
 from evals_app.models import EvalAttempt
-from evals_app.writes import Failure, Outcome
+from evals_app.replays import Policy
+from evals_app.writes import Failure, Outcome, Score
 from sessions_app import db
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentSession
+from sessions_app.traces.outbox import outbox
 
 SESSION_PREFIX = "adk-eval-session-"
 """ADK names the sessions of evals so, and its front end leaves them out of its list."""
@@ -35,6 +42,9 @@ SESSION_PREFIX = "adk-eval-session-"
 DEFAULT_USER = "test_user_id"
 """ADK's user of a case that names none (`evaluation_generator._get_or_create_eval_session`)."""
 
+
+SETTLED_S = 5.0
+"""Seconds that the end of an attempt waits at most for what was recorded of its models."""
 
 LAZY = (
     "google.adk.flows.llm_flows.auto_flow",
@@ -54,10 +64,15 @@ class Plan:
     config: EvalConfig
     metrics: Sequence[EvalMetric]
     cases: Sequence[EvalCase]
+    policy: Policy = Policy()  # noqa: RUF009 - it is frozen
 
 
 class Unanswered(Exception):
     """The agent left turns without a single event."""
+
+
+class NoSimulator(Exception):
+    """Nobody can play the user of a scenario."""
 
 
 def warm_up(metrics: Iterable[EvalMetric]) -> None:
@@ -65,33 +80,97 @@ def warm_up(metrics: Iterable[EvalMetric]) -> None:
     for name in LAZY:
         importlib.import_module(name)
     for metric in metrics:
-        if not metric.custom_function_path:
+        if not metric.custom_function_path and metric.metric_name in METRICS:
             with contextlib.suppress(CannotRun):
                 evaluator_class(metric.metric_name)
+
+
+@dataclass
+class Trial:
+    """What comes to be known of an attempt while it runs, for whoever tells how it ended."""
+
+    actual: list[Invocation] | None = None
+    replay: Replay | None = None
+    simulated: Heard = field(default_factory=Heard)
+    judges: dict[str, Tokens] = field(default_factory=dict)
 
 
 async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
     """Run a case once and score it. What the agent raises is the outcome's failure, never an exception."""
     case = plan.cases[attempt.case_index].model_copy(deep=True)
-    actual: list[Invocation] | None = None
+    trial = Trial()
     try:
-        actual = await _infer(plan, case, attempt.realm)
+        trial.replay = await db.read(replay_of, plan.policy, attempt)
+        trial.actual = actual = await _infer(plan, case, attempt.realm, trial)
+        _check_not_recorded(trial.replay)
         _check_turns(case, actual)
-        scores = await scoring.score_attempt(plan.metrics, case, actual)
+        judged = await scoring.score_attempt(
+            plan.metrics, case, actual, await _reached(case, attempt, actual)
+        )
+        trial.judges = judged.judges
     except Exception as error:
-        return await cut_short(attempt, failure_of(error), actual)
-    session_pk, tokens = await db.read(_session_of, attempt.realm)
-    return Outcome(scoring.verdict(scores), session_pk, tokens, _as_json(actual), scores)
+        return await cut_short(attempt, _failure_in(trial, error), trial)
+    return await _outcome(attempt, trial, scoring.verdict(judged.scores), judged.scores)
 
 
-async def cut_short(
-    attempt: EvalAttempt, failure: Failure, actual: list[Invocation] | None = None
-) -> Outcome:
+async def cut_short(attempt: EvalAttempt, failure: Failure, trial: Trial | None = None) -> Outcome:
     """Return the outcome of an attempt that came to no end of its own, with what the agent did until then."""
+    trial = trial or Trial()
+    if trial.actual is None:
+        trial.actual = await _so_far(attempt.realm)
+    return await _outcome(attempt, trial, EvalAttempt.Status.ERROR, failure=failure)
+
+
+async def _outcome(
+    attempt: EvalAttempt,
+    trial: Trial,
+    status: EvalAttempt.Status,
+    scores: Sequence[Score] = (),
+    failure: Failure | None = None,
+) -> Outcome:
+    await outbox().settled(SETTLED_S)
     session_pk, tokens = await db.read(_session_of, attempt.realm)
-    if actual is None:
-        actual = await _so_far(attempt.realm)
-    return Outcome(EvalAttempt.Status.ERROR, session_pk, tokens, _as_json(actual), failure=failure)
+    used = await db.read(reached.usage_of, session_pk) if session_pk else reached.Usage()
+    answers_again = trial.replay is not None and trial.replay.answers
+    return Outcome(
+        status,
+        session_pk,
+        # What a recorded answer says of tokens was spent when it was recorded.
+        used.total("prompt") + used.total("output") if answers_again else tokens,
+        _as_json(trial.actual or []),
+        scores,
+        failure,
+        prompt_tokens=used.total("prompt"),
+        output_tokens=used.total("output"),
+        cached_tokens=used.total("cached"),
+        by_model=used.by_model,
+        model_seconds=used.seconds,
+        judge=added(trial.judges, trial.simulated.by_model),
+        differences=trial.replay.differences if trial.replay else (),
+    )
+
+
+async def _reached(case: EvalCase, attempt: EvalAttempt, actual: Sequence[Invocation]) -> States | None:
+    """Return the states that an attempt reached, when its case expects any."""
+    if not scoring.expected_of(case):
+        return None
+    session_pk, _ = await db.read(_session_of, attempt.realm)
+    if session_pk is None:
+        return States()
+    return await db.read(reached.states_of, session_pk, [one.invocation_id for one in actual])
+
+
+def _failure_in(trial: Trial, error: Exception) -> Failure:
+    """Return what to keep of what an attempt raised, with what it says only to those who know ADK's insides."""
+    if trial.replay is not None and trial.replay.not_recorded is not None:
+        error = trial.replay.not_recorded
+    if isinstance(error, NotRecorded):
+        return Failure("NotRecorded", " ".join(filter(None, (str(error), error.hint))))
+    failure = failure_of(error)
+    if isinstance(error, NoSimulator) or trial.simulated.errors:
+        message = f"The simulated user could not be asked: {failure.message}"
+        return replace(failure, message=f"{message} (user_simulator_config names its model.)")
+    return failure
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -102,13 +181,13 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(type(error).__name__, str(error) or type(error).__name__, text)
 
 
-async def _infer(plan: Plan, case: EvalCase, realm: str) -> list[Invocation]:
+async def _infer(plan: Plan, case: EvalCase, realm: str, trial: Trial) -> list[Invocation]:
     start = case.session_input
     live = plan.config.live_model_config
     return await _adk.infer(
         plan.agent,
-        app=_recorded(plan),
-        simulator=UserSimulatorProvider(plan.config.user_simulator_config).provide(case),
+        app=_app(plan, trial.replay),
+        simulator=_simulator(plan, case, trial.simulated),
         start=SessionInput(
             app_name=plan.app_name,
             user_id=start.user_id if start else DEFAULT_USER,
@@ -123,11 +202,38 @@ async def _infer(plan: Plan, case: EvalCase, realm: str) -> list[Invocation]:
     )
 
 
-def _recorded(plan: Plan) -> App:
-    """Return the app with a recorder in front, so that an attempt's session tells who wrote what."""
-    if plan.app is None:
-        return App(name="evaluated", root_agent=plan.agent, plugins=[Recorder()])
-    return plan.app.model_copy(update={"plugins": [Recorder(), *plan.app.plugins]})
+def _simulator(plan: Plan, case: EvalCase, heard: Heard) -> UserSimulator:
+    """Return who plays the user: the file's own words, or a model in a scenario.
+
+    Raises:
+        NoSimulator: its model cannot be had.
+    """
+    try:
+        found = UserSimulatorProvider(plan.config.user_simulator_config).provide(case)
+    except Exception as error:
+        raise NoSimulator(str(error)) from error
+    heard.listen(found)
+    return found
+
+
+def _app(plan: Plan, replay: Replay | None) -> App:
+    """Return the app with a recorder in front, so that an attempt's session tells who wrote what.
+
+    What is replayed is answered by the last plug-in: callbacks of the others work as ever.
+    """
+    app = plan.app or App(name="evaluated", root_agent=plan.agent)
+    last = [replay] if replay else []
+    return app.model_copy(update={"plugins": [Recorder(), *app.plugins, *last]})
+
+
+def _check_not_recorded(replay: Replay | None) -> None:
+    """End an attempt whose agent went on though there was nothing to give it.
+
+    Raises:
+        NotRecorded: what was asked for.
+    """
+    if replay is not None and replay.not_recorded is not None:
+        raise replay.not_recorded
 
 
 def _check_turns(case: EvalCase, actual: Sequence[Invocation]) -> None:
@@ -136,6 +242,8 @@ def _check_turns(case: EvalCase, actual: Sequence[Invocation]) -> None:
     Raises:
         Unanswered: naming how many turns were answered.
     """
+    if case.conversation is None and not actual:
+        raise Unanswered("The simulated user said nothing, or the agent answered nothing: there is no turn.")
     if case.conversation is not None and len(actual) != len(case.conversation):
         raise Unanswered(
             f"The agent answered {len(actual)} of {len(case.conversation)} turns: for the others it produced no"

@@ -115,7 +115,13 @@ def metrics_of(config: EvalConfig) -> list[EvalMetric]:
 
 
 def _check_criterion(metric: EvalMetric) -> None:
-    if metric.criterion is None or metric.custom_function_path or missing_for(metric.metric_name):
+    name = metric.metric_name
+    if (
+        metric.criterion is None
+        or metric.custom_function_path
+        or name not in known.METRICS
+        or missing_for(name)
+    ):
         return
     criterion_type = evaluator_class(metric.metric_name).criterion_type
     try:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from google.adk.evaluation.eval_case import EvalCase, Invocation
 from google.adk.evaluation.eval_metrics import EvalMetric, EvalStatus
 from google.adk.evaluation.eval_rubrics import Rubric
-from google.adk.evaluation.evaluator import EvaluationResult, Evaluator, PerInvocationResult
+from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
 from google.genai.types import Content
 
+from evals_app import states
+from evals_app.engine.judges import Heard, Tokens, added
 from evals_app.engine.metrics import CannotRun, evaluator_of
 from evals_app.engine.overhear import overheard
+from evals_app.engine.reached import States
+from evals_app.evalsets.content import FINAL_STATE, TURN_STATES, ExpectedState, expected_states
 from evals_app.models import EvalAttempt, MetricResult
+from evals_app.states import STATE_MATCH, Check
 from evals_app.writes import Score
 
 STATUS = {
@@ -26,24 +32,48 @@ STATUS = {
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge once, at the last turn, and leave the turns before it unjudged on purpose."""
 
-ANSWERS_KEPT = 20
-ANSWER_LENGTH = 2000
+COUNTS_UNJUDGED = frozenset({"per_turn_user_simulator_quality_v1"})
+"""Metrics that count a turn without a verdict as a bad one: what is wrong there is the judge, not the attempt."""
+
 REASON_LENGTH = 2000
 NO_VERDICT = "No verdict: the judge gave no answer that can be read."
 
 
-async def score_attempt(
-    metrics: Sequence[EvalMetric], case: EvalCase, actual: list[Invocation]
-) -> list[Score]:
-    """Return the scores of an attempt: for each metric the overall one, then one per turn.
+@dataclass
+class Judged:
+    """What an attempt's metrics say, and the tokens that their judges took, by model."""
 
-    A metric that cannot run, or raises, has one overall score that says why; the others are not touched.
+    scores: list[Score] = field(default_factory=list)
+    judges: dict[str, Tokens] = field(default_factory=dict)
+
+
+async def score_attempt(
+    metrics: Sequence[EvalMetric], case: EvalCase, actual: list[Invocation], reached: States | None = None
+) -> Judged:
+    """Score an attempt: for each metric the overall score, then one per turn.
+
+    A metric that cannot run, or raises, has one overall score that says why; the others are not touched. The metric
+    of expected states says nothing of a case that expects none.
+
+    Args:
+        reached: the states that the attempt reached, when its case expects any.
     """
     merge_rubrics(case, actual)
-    scores: list[Score] = []
+    judged = Judged()
     for position, metric in enumerate(metrics):
-        scores += await _score(position, metric, case, actual)
-    return scores
+        if metric.metric_name == STATE_MATCH:
+            judged.scores += _score_state(position, metric, case, reached)
+            continue
+        heard = Heard()
+        judged.scores += await _score(position, metric, case, actual, heard)
+        judged.judges = added(judged.judges, heard.by_model)
+    return judged
+
+
+def expected_of(case: EvalCase) -> list[ExpectedState]:
+    """Return the states that a case expects."""
+    extra = case.model_extra or {}
+    return expected_states({FINAL_STATE: case.final_session_state, TURN_STATES: extra.get(TURN_STATES)})
 
 
 def verdict(scores: Iterable[Score]) -> EvalAttempt.Status:
@@ -77,12 +107,45 @@ def merge_rubrics(case: EvalCase, actual: Sequence[Invocation]) -> None:
             invocation.rubrics = rubrics
 
 
-async def _score(position: int, metric: EvalMetric, case: EvalCase, actual: list[Invocation]) -> list[Score]:
-    answers: list[str] = []
+def _score_state(position: int, metric: EvalMetric, case: EvalCase, reached: States | None) -> list[Score]:
+    """Return the share of expected keys that match: overall, and of each turn that expects any."""
+    expected = expected_of(case)
+    if not expected or reached is None:
+        return []
+    checked = [(one.turn, states.check(one.values, reached.at(one.turn), one.turn)) for one in expected]
+    missed = [turn + 1 for turn, _ in checked if turn is not None and turn >= len(reached.turns)]
+    why = f"Turn {', '.join(map(str, missed))} was not reached." if missed else ""
+    everything = [check for _, checks in checked for check in checks]
+    return [
+        _state_score(position, metric, None, everything, why),
+        *(_state_score(position, metric, turn, checks) for turn, checks in checked if turn is not None),
+    ]
+
+
+def _state_score(
+    position: int, metric: EvalMetric, turn: int | None, checks: Sequence[Check], reason: str = ""
+) -> Score:
+    score, threshold = states.share(checks), metric.threshold or 0.0
+    passed = score >= threshold
+    return Score(
+        position=position,
+        metric=metric.metric_name,
+        invocation=turn,
+        score=score,
+        threshold=metric.threshold,
+        status=MetricResult.Status.PASSED if passed else MetricResult.Status.FAILED,
+        reason=reason,
+        details={"state": [check.as_json() for check in checks]},
+    )
+
+
+async def _score(
+    position: int, metric: EvalMetric, case: EvalCase, actual: list[Invocation], heard: Heard
+) -> list[Score]:
     with overheard() as warnings:
         try:
             evaluator = evaluator_of(metric)
-            _listen_to_judge(evaluator, answers)
+            heard.listen(evaluator)
             result: object = evaluator.evaluate_invocations(
                 actual_invocations=actual,
                 expected_invocations=case.conversation,
@@ -99,7 +162,7 @@ async def _score(position: int, metric: EvalMetric, case: EvalCase, actual: list
         return [
             _unscored(position, metric, f"The metric's function returned {kind}, not an EvaluationResult.")
         ]
-    return _scores(position, metric, result, case, actual, warnings, answers)
+    return _scores(position, metric, result, case, actual, warnings, heard)
 
 
 def _scores(
@@ -109,12 +172,12 @@ def _scores(
     case: EvalCase,
     actual: Sequence[Invocation],
     warnings: Sequence[str],
-    answers: Sequence[str],
+    heard: Heard,
 ) -> list[Score]:
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
-    status, reason = _overall(metric, result, case, actual, warnings)
+    status, reason = _overall(metric, result, case, actual, _why(warnings, heard))
     if turns and not aligned and not reason:
         reason = (
             f"The metric gave {len(turns)} results for {len(actual)} turns; only the overall one is shown."
@@ -123,8 +186,8 @@ def _scores(
     for part in (result.overall_token_usage_details, result.overall_duration_details):
         if part is not None:
             details.update(part.model_dump(exclude_none=True))
-    if answers:
-        details["judge_answers"] = [answer[:ANSWER_LENGTH] for answer in answers[:ANSWERS_KEPT]]
+    if heard.answers:
+        details["judge_answers"] = heard.kept
     overall = Score(
         position=position,
         metric=metric.metric_name,
@@ -139,21 +202,22 @@ def _scores(
     return [overall, *(per_turn if aligned else [])]
 
 
+def _why(warnings: Sequence[str], heard: Heard) -> str:
+    """Return why a judge gave no verdict: what ADK warned of, or what the judge said."""
+    return " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or heard.without_sense or NO_VERDICT
+
+
 def _overall(
-    metric: EvalMetric,
-    result: EvaluationResult,
-    case: EvalCase,
-    actual: Sequence[Invocation],
-    warnings: Sequence[str],
+    metric: EvalMetric, result: EvaluationResult, case: EvalCase, actual: Sequence[Invocation], why: str
 ) -> tuple[str, str]:
-    """Return status and reason. A pass that leaves out turns the judge could not judge is none."""
+    """Return status and reason. A verdict that leaves out turns which the judge could not judge is none."""
     status = STATUS[result.overall_eval_status]
-    why = " ".join(dict.fromkeys(warnings))[:REASON_LENGTH]
     if status == MetricResult.Status.NOT_EVALUATED:
-        return status, why or NO_VERDICT
-    if status == MetricResult.Status.PASSED and (missing := _unjudged(metric, result, actual)):
+        return status, why
+    passes = status == MetricResult.Status.PASSED
+    if (passes or metric.metric_name in COUNTS_UNJUDGED) and (missing := _unjudged(metric, result, actual)):
         turns = ", ".join(str(turn + 1) for turn in missing)
-        return MetricResult.Status.NOT_EVALUATED, f"Turn {turns} could not be judged. {why or NO_VERDICT}"
+        return MetricResult.Status.NOT_EVALUATED, f"Turn {turns} could not be judged. {why}"
     return status, _nothing_to_match(metric, case)
 
 
@@ -216,6 +280,9 @@ _NOTHING_EXPECTED = "The case has no expected conversation to compare with."
 _BECAUSE = {
     "expected_invocations is needed by this metric.": _NOTHING_EXPECTED,
     "expected_invocations is required for this metric.": _NOTHING_EXPECTED,
+    "conversation_scenario is needed by this metric.": (
+        "The case is a fixed conversation: this metric judges the simulated user of a scenario."
+    ),
 }
 
 
@@ -227,20 +294,6 @@ def _because(error: Exception, metric: EvalMetric) -> str:
             f" (those of another type than {metric.metric_name} reads are not counted)."
         )
     return _BECAUSE.get(text) or f"{type(error).__name__}: {text}"
-
-
-def _listen_to_judge(evaluator: Evaluator, answers: list[str]) -> None:
-    """Keep what the judge says, where the evaluator turns answers into scores by a method of its own."""
-    convert = getattr(evaluator, "convert_auto_rater_response_to_score", None)
-    if convert is None:
-        return
-
-    def listening(response: Any) -> Any:
-        parts = (response.content.parts or []) if response.content else []
-        answers.append("".join(part.text or "" for part in parts) or response.error_message or "")
-        return convert(response)
-
-    evaluator.convert_auto_rater_response_to_score = listening  # type: ignore[attr-defined]
 
 
 def _rubric_texts(metric: EvalMetric, actual: Sequence[Invocation]) -> dict[str, str]:

@@ -1,11 +1,13 @@
 """What people and agents say, as evalset files write it: google.genai's `Content` and its parts, ADK-free.
 
 Field names and strictness follow `google/genai/types.py`; a test holds both together. Rarely written parts
-are kept as they are and left to ADK to judge.
+are kept as they are and left to ADK to judge. The state that a case expects is read here, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -90,3 +92,25 @@ class Content(Spoken):
 
     parts: list[Part] | None = None
     role: str | None = None
+
+
+FINAL_STATE, TURN_STATES = "final_session_state", "devui_turn_states"
+"""Where a case keeps the state expected at its end (a field of ADK) and after each turn (ours; ADK ignores it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedState:
+    """Keys and the values that they are to have, prefixes and all: after a turn (from 0), or at the end (None)."""
+
+    turn: int | None
+    values: Anything
+
+
+def expected_states(case: Mapping[str, Any]) -> list[ExpectedState]:
+    """Return the states that a case (JSON, snake case) expects: of its turns in order, then that of its end.
+
+    What is no object, and what expects no key, is left out.
+    """
+    turns = case.get(TURN_STATES)
+    wanted = [*enumerate(turns if isinstance(turns, list) else []), (None, case.get(FINAL_STATE))]
+    return [ExpectedState(turn, values) for turn, values in wanted if isinstance(values, dict) and values]

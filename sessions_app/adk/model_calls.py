@@ -60,6 +60,7 @@ class OpenCall:
     event_ids: list[str] = field(default_factory=list)
     error: Exception | None = None
     by_callback: bool = False
+    is_live: bool = False
     is_kept: bool = False
 
     def snapshot(self) -> Make:
@@ -92,7 +93,7 @@ def _record(
     again: bool,
 ) -> Unit:
     used: list[Piece] = []
-    request = _request(call.request, contents, config, used)
+    request = _request(call.request, contents, config, used) | ({"live": True} if call.is_live else {})
     response = [_response(found, used) for found in responses]
     if partials:
         response = [{"content": _kept(_joined(partials), used), "partial": True}]
@@ -121,6 +122,23 @@ def _record(
             error=str(call.error or ""),
         ),
     )
+
+
+def whole(request: LlmRequest) -> dict[str, Any]:
+    """Return a request as JSON, in the form in which a recorded one is read back (`traces.calls.whole_request`)."""
+    config = request.config or types.GenerateContentConfig()
+    rest = {
+        name: _plain(value)
+        for name in type(config).model_fields
+        if name not in _CONFIG_APART and (value := getattr(config, name, None)) is not None
+    }
+    return {
+        "model": request.model or "",
+        "system_instruction": pieces.fit(_plain(config.system_instruction)),
+        "contents": [pieces.fit(_plain(content)) for content in request.contents],
+        "tools": [pieces.fit(pieces.without_secrets(tool)) for tool in _declared(config.tools or [])],
+        "config": pieces.fit(pieces.without_secrets(rest)),
+    }
 
 
 def _request(

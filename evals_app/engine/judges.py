@@ -1,0 +1,99 @@
+"""Models that judge, or play the user, overheard: what they say, what goes wrong with them, what tokens they take.
+
+ADK's evaluators and simulators swallow most of it. Any model that ADK knows may judge, so what is wrapped is the
+model, not what asks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+
+from evals_app.engine import _adk
+
+Tokens = dict[str, int]
+"""prompt, output (thoughts too), cached (of prompt), calls"""
+
+ANSWERS_KEPT = 20
+ANSWER_LENGTH = 2000
+SHOWN = 80
+
+
+@dataclass
+class Heard:
+    """What one judge or simulated user said, over all its calls."""
+
+    answers: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    by_model: dict[str, Tokens] = field(default_factory=dict)
+
+    def listen(self, asker: object) -> None:
+        """Overhear the model that an evaluator or a simulator asks; one without a model is left alone."""
+        _adk.replace_model(asker, lambda model: Overheard(model=model.model, inner=model, heard=self))
+
+    @property
+    def kept(self) -> list[str]:
+        """The first answers, each as far as it is kept."""
+        return [answer[:ANSWER_LENGTH] for answer in self.answers[:ANSWERS_KEPT]]
+
+    @property
+    def without_sense(self) -> str:
+        """Why nothing could be made of it, in words; "" when nothing was heard."""
+        if self.errors:
+            return f"The judge could not be asked: {self.errors[-1]}"
+        if not self.answers:
+            return ""
+        said = " ".join(self.answers[-1].split())
+        shown = f"“{said[:SHOWN]}{'…' * (len(said) > SHOWN)}”" if said else "nothing"
+        return f"No verdict: the judge's answer cannot be read. It said {shown}."
+
+    def note(self, model: str, response: LlmResponse) -> None:
+        """Keep an answer."""
+        parts = (response.content.parts if response.content else None) or []
+        said = "".join(part.text or "" for part in parts if not part.thought)
+        self.answers.append(said or response.error_message or "")
+        used, told = self.by_model[model], response.usage_metadata
+        if told is not None:
+            used["prompt"] += told.prompt_token_count or 0
+            used["output"] += (told.candidates_token_count or 0) + (told.thoughts_token_count or 0)
+            used["cached"] += told.cached_content_token_count or 0
+
+
+class Overheard(BaseLlm):
+    """A model as it is, and somebody who listens."""
+
+    inner: BaseLlm
+    heard: Heard
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Yield what the model answers."""
+        name = self.inner.model
+        used = self.heard.by_model.setdefault(name, {"prompt": 0, "output": 0, "cached": 0, "calls": 0})
+        used["calls"] += 1
+        try:
+            async with aclosing(self.inner.generate_content_async(llm_request, stream)) as responses:
+                async for response in responses:
+                    if not response.partial:
+                        self.heard.note(name, response)
+                    yield response
+        except Exception as error:
+            self.heard.errors.append(f"{type(error).__name__}: {error}")
+            raise
+
+
+def added(*parts: dict[str, Tokens]) -> dict[str, Tokens]:
+    """Return the tokens of several, by model."""
+    total: dict[str, Tokens] = {}
+    for part in parts:
+        for model, used in part.items():
+            sums = total.setdefault(model, dict.fromkeys(used, 0))
+            for name, count in used.items():
+                sums[name] += count
+    return total

@@ -1,0 +1,13 @@
+"""A recording given again: tools that are not called, models that are not asked, and what differs from then.
+
+`recording` reads what a stored session did, `matching` finds what belongs to a call, `differences` lays a request
+beside the recorded one, and `plugin` is the plug-in of ADK that does it in an attempt.
+"""
+
+from __future__ import annotations
+
+from evals_app.engine.replay.matching import NotRecorded
+from evals_app.engine.replay.plugin import Replay
+from evals_app.engine.replay.source import replay_of
+
+__all__ = ["NotRecorded", "Replay", "replay_of"]

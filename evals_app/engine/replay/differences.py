@@ -1,0 +1,96 @@
+"""A request to a model laid beside the recorded one: instruction, history, tools, settings. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from difflib import SequenceMatcher
+from typing import Any
+
+from sessions_app.traces import calls
+
+Json = dict[str, Any]
+
+OF_THE_RUN = frozenset(("httpOptions", "labels", "abortSignal"))
+"""Settings that ADK sets for a run, or an evaluation, and nobody for an agent."""
+
+OF_THE_CALL = frozenset(("id", "thoughtSignature"))
+"""Fields of a part that are new in every run."""
+
+CONTENTS_KEPT = 20
+"""Contents of each side that are kept of a history that differs."""
+
+TEXT_MOST = 20_000
+
+
+def compare(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
+    """Return in what a request differs from the recorded one; {} when in nothing that counts.
+
+    Both are requests as `traces.calls.whole_request` tells them. Keys, each only where it differs: model
+    {recorded, now}, instruction {recorded, now} (texts), history [{change, place, content}] (place from 1 on its own
+    side), history_cut (how many are left out), tools {added, removed, changed} (names), settings {name: {recorded,
+    now}}.
+    """
+    found: Json = {}
+    if (recorded.get("model") or "") != (now.get("model") or ""):
+        found["model"] = {"recorded": recorded.get("model"), "now": now.get("model")}
+    before, after = (calls.text_of(side.get("system_instruction")) for side in (recorded, now))
+    if before != after:
+        found["instruction"] = {"recorded": before[:TEXT_MOST], "now": after[:TEXT_MOST]}
+    found.update(_history(recorded.get("contents") or [], now.get("contents") or []))
+    if tools := _tools(recorded.get("tools") or [], now.get("tools") or []):
+        found["tools"] = tools
+    if settings := _settings(recorded.get("config") or {}, now.get("config") or {}):
+        found["settings"] = settings
+    return found
+
+
+def _history(recorded: list[Any], now: list[Any]) -> Json:
+    old, new = ([_text(_plain(content)) for content in side] for side in (recorded, now))
+    stretches: list[Json] = []
+    for tag, left, left_end, right, right_end in SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag == "equal":
+            continue
+        stretches += [
+            {"change": "removed", "place": place + 1, "content": recorded[place]}
+            for place in range(left, left_end)
+        ]
+        stretches += [
+            {"change": "added", "place": place + 1, "content": now[place]}
+            for place in range(right, right_end)
+        ]
+    if not stretches:
+        return {}
+    left_out = len(stretches) - CONTENTS_KEPT
+    return {"history": stretches[:CONTENTS_KEPT], **({"history_cut": left_out} if left_out > 0 else {})}
+
+
+def _tools(recorded: list[Json], now: list[Json]) -> Json:
+    before = dict(zip(calls.names_of(recorded), map(_text, recorded), strict=True))
+    after = dict(zip(calls.names_of(now), map(_text, now), strict=True))
+    found = {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "changed": [name for name in after if name in before and after[name] != before[name]],
+    }
+    return {change: names for change, names in found.items() if names}
+
+
+def _settings(recorded: Json, now: Json) -> Json:
+    names = [name for name in {**recorded, **now} if name not in OF_THE_RUN]
+    return {
+        name: {"recorded": recorded.get(name), "now": now.get(name)}
+        for name in names
+        if recorded.get(name) != now.get(name)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a content without what is new in every run."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items() if name not in OF_THE_CALL}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)

@@ -1,0 +1,65 @@
+"""Which recorded tool result belongs to a call: by name and arguments, then by order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evals_app.engine.replay.recording import ToolResult
+from evals_app.states import same
+
+LISTED = 5
+SHOWN = 200
+
+
+class NotRecorded(Exception):
+    """There is nothing to give again; the text says what was asked for, and `hint` the way out."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Results:
+    """The tool results of a recording, each given once, in order; the last of equal calls is given again."""
+
+    def __init__(self, recorded: Sequence[ToolResult]) -> None:
+        self._recorded = recorded
+        self._given: set[int] = set()
+
+    def take(self, agent: str, tool: str, args: Mapping[str, Any]) -> tuple[ToolResult, bool]:
+        """Return the result of a call, and whether it was given before: the call came more often than then.
+
+        Calls of the same agent come first; one that only another agent made is as good.
+
+        Raises:
+            NotRecorded: no call has this name and these arguments.
+        """
+        fits = [
+            (place, one)
+            for place, one in enumerate(self._recorded)
+            if one.tool == tool and same(one.args, dict(args))
+        ]
+        fits.sort(key=lambda fit: fit[1].agent != agent)
+        for place, one in fits:
+            if place not in self._given:
+                self._given.add(place)
+                return one, False
+        if fits:
+            own = [one for _, one in fits if one.agent == agent]
+            return (own or [one for _, one in fits])[-1], True
+        raise self._nothing(agent, tool, args)
+
+    def _nothing(self, agent: str, tool: str, args: Mapping[str, Any]) -> NotRecorded:
+        others = [one for one in self._recorded if one.tool == tool]
+        listed = ", ".join(dict.fromkeys(written(one.tool, one.args) for one in others[:LISTED]))
+        return NotRecorded(
+            f"Agent {agent} calls {written(tool, args)}, and the recording has no result of that call.",
+            f"Recorded calls of {tool}: {listed}." if others else f"{tool} was not called in the recording.",
+        )
+
+
+def written(tool: str, args: Mapping[str, Any]) -> str:
+    """Return a call as people write it."""
+    text = ", ".join(f"{name}={value!r}" for name, value in args.items())
+    return f"{tool}({text if len(text) <= SHOWN else text[:SHOWN] + '…'})"

@@ -1,0 +1,252 @@
+"""The plug-in that gives a recording again: it answers for tools and models, and notes what differs from then.
+
+It stands last among an App's plug-ins. A plug-in that answers for a model or a tool hides the call from everything
+behind it, so it calls what is hidden itself, in ADK's order (`flows/llm_flows`: `core/_model_call.py`,
+`tools/_caller.py`): the agent's own callbacks work on recorded answers as they would on live ones. The recorder is
+the exception: a model that was not asked took no tokens.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from evals_app.engine import _adk
+from evals_app.engine.replay import recording
+from evals_app.engine.replay.differences import compare
+from evals_app.engine.replay.matching import NotRecorded, Results, written
+from evals_app.engine.replay.recording import Answered, Recording, ToolResult
+from evals_app.replays import FAIL, LIVE, RECORDED, Policy
+from sessions_app import db
+from sessions_app.adk.model_calls import whole
+from sessions_app.adk.recorder import Recorder
+
+STEERS = frozenset(("transfer_to_agent", "exit_loop", "set_model_response", "finish_task"))
+"""ADK's own tools that only say how the run goes on: they are always called."""
+
+ATTRIBUTES = {
+    "transferToAgent": "transfer_to_agent",
+    "escalate": "escalate",
+    "skipSummarization": "skip_summarization",
+}
+
+_OF_THE_EVALUATION = "__llm_request_key__"
+"""What ADK's evaluation notes on a response, for its own run."""
+
+DIFFERENCES_MOST = 200
+
+
+class Replay(BasePlugin):
+    """Gives a recording again in one attempt.
+
+    Args:
+        policy: how models and tools answer.
+        recorded: the recording; None: there is none, everything is live or fails.
+    """
+
+    def __init__(self, policy: Policy, recorded: Recording | None) -> None:
+        super().__init__(name="devui_replay")
+        self.differences: list[dict[str, Any]] = []
+        self._policy = policy
+        self._recorded = recorded
+        self._results = Results(recorded.tools if recorded else [])
+        self._session_id = ""
+        self._turn = -1
+        self._numbers: Counter[str] = Counter()
+        self._asked: dict[int, tuple[CallbackContext, LlmRequest]] = {}
+        self.not_recorded: NotRecorded | None = None
+
+    @property
+    def answers(self) -> bool:
+        """Tell whether models answer as recorded, and take no tokens."""
+        return self._policy.models == RECORDED
+
+    async def on_user_message_callback(
+        self, *, invocation_context: InvocationContext, user_message: types.Content
+    ) -> None:
+        """Count the turns. An agent that is used as a tool runs in a session of its own, in the same turn."""
+        self._session_id = self._session_id or invocation_context.session.id
+        if invocation_context.session.id == self._session_id:
+            self._turn += 1
+            self._numbers.clear()
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        """Answer as recorded. A live model's request is kept until it was asked: callbacks may change it."""
+        if self._policy.models == LIVE:
+            self._asked[id(callback_context.actions)] = callback_context, llm_request
+            return None
+        if answered := await self._callbacks_before(callback_context, llm_request):
+            return answered
+        response = await self._recorded_answer(callback_context.agent_name, llm_request)
+        return await self._callbacks_after(callback_context, response)
+
+    async def after_model_callback(
+        self, *, callback_context: CallbackContext, llm_response: LlmResponse
+    ) -> None:
+        """Lay what a live model was asked beside what it was asked then."""
+        await self._was_asked(callback_context)
+
+    async def on_model_error_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
+    ) -> None:
+        """A model that raised was asked, too."""
+        await self._was_asked(callback_context)
+
+    async def _was_asked(self, context: CallbackContext) -> None:
+        asked = self._asked.pop(id(context.actions), None)
+        answered = self._next_answer(context.agent_name) if asked else None
+        if asked is not None and answered is not None:
+            _, then = await db.read(recording.answer, answered.pk)
+            self._lay_beside(answered, then, asked[1])
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Give the recorded result; a call that has none ends the attempt."""
+        if self._policy.tools == LIVE or tool.name in STEERS:
+            return None
+        agent = tool_context.agent_name
+        if self._policy.tools == FAIL:
+            raise self._ends(
+                NotRecorded(
+                    f"Agent {agent} calls {written(tool.name, tool_args)}, and tools may not be called in this run.",
+                    "Let tools be live or recorded to go on.",
+                )
+            )
+        if (own := await self._tool_callbacks(tool, tool_args, tool_context)) is not None:
+            return own
+        try:
+            result, again = self._results.take(agent, tool.name, tool_args)
+        except NotRecorded as error:
+            raise self._ends(error) from None
+        if again:
+            self._note(agent, kind="tool", again=written(tool.name, tool_args))
+        _put_back(result, tool_context)
+        return dict(result.response)
+
+    async def _recorded_answer(self, agent: str, request: LlmRequest) -> LlmResponse:
+        answered = self._next_answer(agent)
+        if answered is None:
+            raise self._ends(
+                NotRecorded(
+                    f"Agent {agent} asks its model once more in turn {self._turn + 1} than the recording has answers.",
+                    "Let models be live: the agent goes another way than it went then.",
+                )
+            )
+        responses, then = await db.read(recording.answer, answered.pk)
+        self._lay_beside(answered, then, request)
+        if answered.error or not responses:
+            raise self._ends(
+                NotRecorded(
+                    f"The model of agent {agent} gave no answer in turn {self._turn + 1} of the recording"
+                    f"{f' ({answered.error})' if answered.error else ''}.",
+                    "Let models be live.",
+                )
+            )
+        return _joined(responses)
+
+    def _next_answer(self, agent: str) -> Answered | None:
+        """Return the recorded answer that is the agent's next one in this turn."""
+        number = self._numbers[agent]
+        self._numbers[agent] += 1
+        return self._recorded.answers.get((agent, self._turn, number)) if self._recorded else None
+
+    def _lay_beside(self, answered: Answered, then: Mapping[str, Any], request: LlmRequest) -> None:
+        if found := compare(then, whole(request)):
+            self._note(
+                answered.agent, kind="request", call=answered.number + 1, recorded_call=answered.pk, **found
+            )
+
+    def _note(self, agent: str, **found: Any) -> None:
+        if len(self.differences) < DIFFERENCES_MOST:
+            self.differences.append({"turn": self._turn, "agent": agent, **found})
+
+    def _ends(self, error: NotRecorded) -> NotRecorded:
+        """Keep why the attempt ends: ADK wraps what a plug-in raises, and agents may swallow it."""
+        self.not_recorded = self.not_recorded or error
+        return error
+
+    def _hidden(self, context: CallbackContext) -> Sequence[BasePlugin]:
+        plugins = context.get_invocation_context().plugin_manager.plugins
+        return plugins[plugins.index(self) + 1 :]
+
+    async def _callbacks_before(self, context: CallbackContext, request: LlmRequest) -> LlmResponse | None:
+        for plugin in self._hidden(context):
+            answered = await plugin.before_model_callback(callback_context=context, llm_request=request)
+            if answered is not None:
+                return answered
+        callbacks = getattr(_agent(context), "canonical_before_model_callbacks", ())
+        found = await _first(callbacks, callback_context=context, llm_request=request)
+        return found if isinstance(found, LlmResponse) else None
+
+    async def _callbacks_after(self, context: CallbackContext, response: LlmResponse) -> LlmResponse:
+        for plugin in context.get_invocation_context().plugin_manager.plugins:
+            if plugin is self or isinstance(plugin, Recorder):
+                continue
+            altered = await plugin.after_model_callback(callback_context=context, llm_response=response)
+            if altered is not None:
+                return altered
+        callbacks = getattr(_agent(context), "canonical_after_model_callbacks", ())
+        found = await _first(callbacks, callback_context=context, llm_response=response)
+        return found if isinstance(found, LlmResponse) else response
+
+    async def _tool_callbacks(
+        self, tool: BaseTool, args: dict[str, Any], context: ToolContext
+    ) -> dict[str, Any] | None:
+        for plugin in self._hidden(context):
+            answered = await plugin.before_tool_callback(tool=tool, tool_args=args, tool_context=context)
+            if answered is not None:
+                return answered
+        callbacks = getattr(_agent(context), "canonical_before_tool_callbacks", ())
+        found = await _first(callbacks, tool=tool, args=args, tool_context=context)
+        return found if isinstance(found, dict) else None
+
+
+def _agent(context: CallbackContext) -> Any:
+    return context.get_invocation_context().agent
+
+
+async def _first(callbacks: Sequence[Callable[..., Any]], **given: Any) -> Any:
+    """Run an agent's callbacks until one answers, as ADK does."""
+    for callback in callbacks:
+        result = _adk.invoke_callback(callback, **given)
+        if inspect.isawaitable(result):
+            result = await result
+        if result is not None:
+            return result
+    return None
+
+
+def _put_back(result: ToolResult, context: ToolContext) -> None:
+    """Write what the tool wrote then, and go on as it went on."""
+    for key, value in result.delta.items():
+        context.state[key] = value
+    for name, value in result.actions.items():
+        setattr(context.actions, ATTRIBUTES[name], value)
+
+
+def _joined(responses: Sequence[Mapping[str, Any]]) -> LlmResponse:
+    """Return one response with the parts of all: a model that streamed may have answered in several."""
+    parts = [part for one in responses for part in (one.get("content") or {}).get("parts") or []]
+    last = dict(responses[-1])
+    if parts:
+        last["content"] = {"role": "model", "parts": parts}
+    metadata = {
+        name: value
+        for name, value in (last.pop("custom_metadata", None) or {}).items()
+        if name != _OF_THE_EVALUATION
+    }
+    return LlmResponse.model_validate({**last, **({"custom_metadata": metadata} if metadata else {})})

@@ -1,0 +1,166 @@
+"""What a stored session did: its tool calls with their results, and its model calls, turn by turn. Only reads."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from django.db.models import Q
+
+from sessions_app import state, wire
+from sessions_app.models import AgentSession, Event, Kind, ModelCall, Scope, StateChange, TempWrite
+from sessions_app.traces import calls
+
+Json = dict[str, Any]
+
+STEERING = ("transferToAgent", "escalate", "skipSummarization")
+"""Actions of a tool that decide how the run goes on."""
+
+REWIND = "rewindBeforeInvocationId"
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """A call of a tool as it was recorded. `turn` counts from 0.
+
+    Attributes:
+        response: what the model was told.
+        delta: the state keys, with their prefixes, that the call wrote, `temp:` ones too.
+        actions: how the run went on, by ADK's names.
+    """
+
+    agent: str
+    tool: str
+    args: Json
+    turn: int
+    seq: int
+    response: Json
+    delta: Json = field(default_factory=dict)
+    actions: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A call of a model as it was recorded: the `number`th of its agent in the turn, both from 0."""
+
+    pk: int
+    agent: str
+    turn: int
+    number: int
+    model: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A session as far as it can be given again."""
+
+    session_pk: int
+    tools: list[ToolResult]
+    answers: dict[tuple[str, int, int], Answered]
+    """By agent, turn and number."""
+
+
+def read(session: AgentSession) -> Recording:
+    """Return what a session did. Turns that were taken back by a rewind do not count."""
+    events = list(_events(session))
+    turns = turns_of(events)
+    return Recording(session.pk, list(_tools(session, events, turns)), _answers(session, turns))
+
+
+def answer(pk: int) -> tuple[list[Json], Json]:
+    """Return what a recorded model call answered, and what it had been asked."""
+    call = ModelCall.objects.get(pk=pk)
+    whole = [one for one in calls.responses(call) if not one.get("partial")]
+    return whole, calls.whole_request(call)
+
+
+def _events(session: AgentSession) -> Iterator[tuple[Event, Json]]:
+    """Yield the events that matter with their wire form."""
+    wanted = Q(kind__in=(Kind.USER, Kind.TOOL_CALL, Kind.TOOL_RESULT)) | Q(data__contains=REWIND)
+    found = Event.objects.filter(Q(session=session) & wanted).defer("private", "summary").order_by("seq")
+    for event in found.iterator():
+        yield event, json.loads(event.data)
+
+
+def turns_of(events: list[tuple[Event, Json]]) -> dict[str, int]:
+    """Return the turn, from 0, of each invocation that began with a message and was not taken back."""
+    turns: list[str] = []
+    for event, data in events:
+        gone = (data.get("actions") or {}).get(REWIND)
+        if gone and gone in turns:
+            del turns[turns.index(gone) :]
+        elif event.author == "user" and event.invocation_id not in turns and wire.parts_of(data):
+            turns.append(event.invocation_id)
+    return {invocation_id: turn for turn, invocation_id in enumerate(turns)}
+
+
+def _tools(
+    session: AgentSession, events: list[tuple[Event, Json]], turns: Mapping[str, int]
+) -> Iterator[ToolResult]:
+    asked: dict[str, tuple[str, Json]] = {}
+    written = _Written.of(session)
+    for event, data in events:
+        if event.invocation_id not in turns:
+            continue
+        for call in wire.function_calls(data):
+            asked[call.get("id") or ""] = (event.author, call)
+        results = wire.function_responses(data) if event.author != "user" else []
+        for result in results:
+            agent, call = asked.get(result.get("id") or "", (event.author, {}))
+            actions = (data.get("actions") or {}) if len(results) == 1 else {}
+            yield ToolResult(
+                agent=agent,
+                tool=result.get("name") or call.get("name") or "",
+                args=call.get("args") or {},
+                turn=turns[event.invocation_id],
+                seq=event.seq,
+                response=result.get("response") or {},
+                delta=written.by(event, result.get("id") or "", alone=len(results) == 1),
+                actions={name: actions[name] for name in STEERING if actions.get(name)},
+            )
+
+
+@dataclass(frozen=True)
+class _Written:
+    """The state keys that tools wrote, by the seq of the event: (call id, key with its prefix, value)."""
+
+    by_seq: Mapping[int, list[tuple[str, str, Any]]]
+
+    @classmethod
+    def of(cls, session: AgentSession) -> Self:
+        """Read them; where nobody saw who wrote a key, it may have been a tool."""
+        by_seq: dict[int, list[tuple[str, str, Any]]] = defaultdict(list)
+        for row in StateChange.objects.filter(session=session, writer__in=("", "tool")):
+            value = None if row.removed else json.loads(row.value or "null")
+            by_seq[row.seq].append((row.call_id, f"{state.PREFIX[Scope(row.scope)]}{row.key}", value))
+        for ghost in TempWrite.objects.filter(session=session, writer__in=("", "tool")):
+            by_seq[ghost.seq].append(
+                (ghost.call_id, f"{state.TEMP_PREFIX}{ghost.key}", json.loads(ghost.value))
+            )
+        return cls(by_seq)
+
+    def by(self, event: Event, call_id: str, alone: bool) -> Json:
+        """Return the keys that a call wrote; what nobody saw is its own when the event answers no other."""
+        return {
+            key: value
+            for writer, key, value in self.by_seq.get(event.seq, [])
+            if writer == call_id or (alone and not writer)
+        }
+
+
+def _answers(session: AgentSession, turns: Mapping[str, int]) -> dict[tuple[str, int, int], Answered]:
+    rows = ModelCall.objects.filter(session=session, by_callback=False).order_by("pk")
+    found: dict[tuple[str, int, int], Answered] = {}
+    numbers: dict[tuple[str, int], int] = {}
+    for call in rows.defer("request", "response"):
+        if (turn := turns.get(call.invocation_id)) is None:
+            continue
+        number = numbers.get((call.agent, turn), 0)
+        numbers[call.agent, turn] = number + 1
+        said = f"{call.error_type}: {call.error}" if call.error_type else ""
+        found[call.agent, turn, number] = Answered(call.pk, call.agent, turn, number, call.model, said)
+    return found

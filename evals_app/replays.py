@@ -1,0 +1,94 @@
+"""What of a run is replayed from a recording instead of done again. Pure.
+
+After a change of a prompt the useful form is tools recorded, models live: what the agent now does with the same
+world. After a change of code around the models it is models recorded: the same answers, other code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.errors import BadInput
+
+LIVE, RECORDED, FAIL = "live", "recorded", "fail"
+
+MODELS = ((LIVE, "live: they are asked"), (RECORDED, "recorded: they answer as they did"))
+TOOLS = (
+    (LIVE, "live: they are called"),
+    (RECORDED, "recorded: their results are given again"),
+    (FAIL, "fail: a call ends the attempt"),
+)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How models and tools of a run answer, and where the recording is: a session, or the attempts of a run.
+
+    Attributes:
+        session: primary key of the session that is replayed; None: none.
+        run: id of the run whose attempts are replayed, case by case; "": none.
+    """
+
+    models: str = LIVE
+    tools: str = LIVE
+    session: int | None = None
+    run: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> Policy:
+        """Read the policy of a run's row."""
+        data: Mapping[str, Any] = json.loads(text or "{}")
+        source = data.get("source") or {}
+        return cls(
+            data.get("models", LIVE), data.get("tools", LIVE), source.get("session"), source.get("run", "")
+        )
+
+    @classmethod
+    def chosen(
+        cls, models: str = "", tools: str = "", *, session: int | None = None, run: str = ""
+    ) -> Policy:
+        """Return the policy that was asked for.
+
+        Raises:
+            BadInput: a word is none of the choices, or something is to be replayed and no recording is named.
+        """
+        policy = cls(models or LIVE, tools or LIVE, session, run)
+        for what, given, choices in (("Models", policy.models, MODELS), ("Tools", policy.tools, TOOLS)):
+            known = [name for name, _ in choices]
+            if given not in known:
+                raise BadInput(f"{what} cannot be {given!r}.", hint=f"Choices: {', '.join(known)}.")
+        if policy.needs_recording and not (policy.run or policy.session):
+            raise BadInput(
+                "What is recorded can only be given again from a recording.",
+                hint="Choose a run of this evalset, or replay a session from its page.",
+            )
+        return policy
+
+    @property
+    def needs_recording(self) -> bool:
+        """Tell whether anything comes from a recording."""
+        return RECORDED in (self.models, self.tools)
+
+    @property
+    def active(self) -> bool:
+        """Tell whether anything is not live, or compared with a recording."""
+        return self.needs_recording or self.tools == FAIL or bool(self.run or self.session)
+
+    @property
+    def words(self) -> str:
+        """The policy in a few words."""
+        return f"models {self.models}, tools {self.tools}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return {models, tools, source}; {} when everything is live."""
+        if not self.active:
+            return {}
+        source: dict[str, Any] = {}
+        if self.session is not None:
+            source["session"] = self.session
+        if self.run:
+            source["run"] = self.run
+        return {"models": self.models, "tools": self.tools, "source": source}
