@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
 from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun
+from evals_app.refusals import EvalRunActive
 from sessions_app import bell, purge
-from sessions_app.errors import DevUIError, NotFound
-
-
-class EvalRunActive(DevUIError):
-    """The eval run has not ended."""
-
-    status = 409
-    code = "eval_run_active"
+from sessions_app.errors import NotFound
 
 
 def delete_run(run_id: str) -> None:
@@ -33,8 +30,15 @@ def delete_run(run_id: str) -> None:
             f"Eval run {run_id!r} is {run.status} and cannot be deleted.",
             hint=f"Cancel it first: POST /api/v1/evals/runs/{run_id}/cancel.",
         )
-    for realm in EvalAttempt.objects.filter(run=run).values_list("realm", flat=True):
+    for realm in list(_realms_of(run)):
         purge.delete_realm(realm)
     with transaction.atomic():
         run.delete()
         bell.ring_after_commit()
+
+
+def _realms_of(run: EvalRun) -> Iterator[str]:
+    """Yield the worlds of a run's attempts, those of earlier tries too."""
+    for realm, earlier in EvalAttempt.objects.filter(run=run).values_list("realm", "earlier"):
+        yield realm
+        yield from (tried["realm"] for tried in json.loads(earlier))

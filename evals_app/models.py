@@ -6,6 +6,9 @@ touches nothing else. Times are float seconds since the epoch; JSON is kept in t
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from django.db import models
 
 from sessions_app.models import AgentSession, RuntimeProcess
@@ -96,6 +99,7 @@ class EvalRun(models.Model):
     agent_models = models.TextField(default="{}", help_text="JSON: agent → model.")
 
     created_at = models.FloatField()
+    queued_at = models.FloatField(default=0.0, help_text="When it was last given out to be carried out.")
     started_at = models.FloatField(null=True)
     finished_at = models.FloatField(null=True)
     cancel_requested_at = models.FloatField(null=True)
@@ -191,6 +195,9 @@ class EvalAttempt(models.Model):
     error_type = models.TextField(default="")
     error = models.TextField(default="")
     traceback = models.TextField(default="")
+    cause = models.TextField(
+        default="", help_text="Why it did not pass, in words that attempts of one cause share."
+    )
     actual = models.TextField(default="[]", help_text="JSON: ADK's invocations as they happened, snake case.")
     revision = models.BigIntegerField(default=0, help_text="The run's revision at the last change.")
 
@@ -202,6 +209,12 @@ class EvalAttempt(models.Model):
             models.Index(fields=["run", "revision"], name="eval_attempt_changed"),
             models.Index(fields=["run", "status"], name="eval_attempt_by_status"),
         ]
+
+    @property
+    def tried_before(self) -> list[dict[str, Any]]:
+        """The tries before, see `earlier`."""
+        found: list[dict[str, Any]] = json.loads(self.earlier)
+        return found
 
     @property
     def seconds(self) -> float | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from evals_app import report
 from evals_app.exports import number
+from evals_app.gate import Held
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.progress import roughly, seconds_of, time_left
 from evals_app.writes import Outcome, Score
 
 Status = EvalAttempt.Status
@@ -38,32 +42,38 @@ class Console:
     def __init__(self, out: Out) -> None:
         self._out = out
         self._live = out.isatty()
-        self._running: dict[int, str] = {}
-        self._ended = 0
+        self._running: dict[int, EvalAttempt] = {}
+        self._times: list[float] = []
+        self._before = 0
         self._run: EvalRun | None = None
 
     def begin(self, run: EvalRun) -> None:
         """Say what is about to run."""
-        self._run, self._ended = run, 0
+        self._run, self._before = run, run.finished
+        self._times.clear()
         self._running.clear()
         cases = run.total // run.num_runs
         times = f" × {run.num_runs}" if run.num_runs > 1 else ""
         metrics = ", ".join(f"{one.name} ≥ {number(one.threshold)}" for one in report.columns_of(run))
         self._line(f"{run.evalset.path}: {cases} case{'s' * (cases != 1)}{times}")
         self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
+        if run.resumed:
+            left = run.total - run.finished
+            self._line(f"  run {run.id} goes on: {left} of {run.total} attempts are left, the others stay")
         for warning in json.loads(run.warnings):
             self._line(f"  {self._paint('warning', '33')} {warning}")
 
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
         """Say that an attempt has started (no outcome yet) or how it has ended."""
         if outcome is None:
-            self._running[attempt.pk] = attempt.case_id
+            self._running[attempt.pk] = attempt
             return self._status()
         self._running.pop(attempt.pk, None)
-        self._ended += 1
         took = time.time() - (attempt.started_at or time.time())
+        self._times.append(took)
         mark = self._paint(f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
-        self._line(f"  {mark} {self._name(attempt)} {took:6.2f} s  {_said(outcome)}".rstrip())
+        again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
+        self._line(f"  {mark} {self._name(attempt)} {took:6.2f} s  {_said(outcome)}{again}".rstrip())
         return self._status()
 
     def end(self, run: EvalRun) -> None:
@@ -81,8 +91,25 @@ class Console:
             ("cancelled", run.cancelled),
         )
         rest = "".join(f", {count} {name}" for name, count in counts if count)
-        took = (run.finished_at or 0.0) - (run.started_at or 0.0)
+        took = seconds_of(run, time.time()) or 0.0
         self._line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
+        if run.stopped_because:
+            self._line(f"  {self._paint('stopped', '33')} {run.stopped_because} --resume {run.id} goes on.")
+
+    def held(self, held: Held) -> None:
+        """Say what comparing a run with another one came to, and what the build fails on."""
+        if held.then is None or held.comparison is None:
+            self._line(f"{held.run.evalset.path}: no run to compare with")
+        else:
+            counts = ", ".join(f"{count} {verdict}" for verdict, count in held.comparison.counts.items())
+            self._line(f"{held.run.evalset.path} against run {held.then.id}: {counts}")
+        for why in held.fails:
+            self._line(f"  {self._paint('fails', '31')} {why}")
+
+    def interrupted(self, agent_dir: Path, runs: Sequence[EvalRun]) -> None:
+        """Say how to go on with what was interrupted."""
+        run = self._run or runs[0]
+        self._line(f"Interrupted. run_evals {agent_dir} --resume {run.id} goes on.")
 
     def _name(self, attempt: EvalAttempt) -> str:
         run = self._run
@@ -99,9 +126,20 @@ class Console:
         if not self._live or self._run is None:
             return
         width = shutil.get_terminal_size().columns - 1
-        names = ", ".join(self._running.values())
-        self._out.write(f"{CLEAR_LINE}{f'  {self._ended} of {self._run.total} · {names}'[:width]}")
+        ended = self._before + len(self._times)
+        names = ", ".join(attempt.case_id for attempt in self._running.values())
+        said = f"  {ended} of {self._run.total}{self._left(self._run.total - ended)} · {names}"
+        self._out.write(f"{CLEAR_LINE}{said[:width]}")
         self._out.flush()
+
+    def _left(self, open_attempts: int) -> str:
+        """Return how long it will still take, in words, once that can be told."""
+        if not self._times or self._run is None:
+            return ""
+        ages = [time.time() - (attempt.started_at or 0.0) for attempt in self._running.values()]
+        mean = sum(self._times) / len(self._times)
+        seconds = time_left(mean, open_attempts - len(ages), ages, self._run.parallelism)
+        return f" · about {roughly(seconds)} left"
 
     def _paint(self, text: str, colour: str) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._live and colour else text

@@ -1,27 +1,35 @@
-"""A run carried out in this process: what the runtime and the command line both call."""
+"""A run carried out from its claim to its end: what the runtime, the command line and test suites all call."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evals_app import writes
+from evals_app import prices, writes
+from evals_app.engine.course import Course, Ending
+from evals_app.engine.executor import Executor, LocalExecutor, Work
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.writes import Failure, Outcome
+from evals_app.refusals import HasChanged
+from evals_app.replays import Policy
+from evals_app.writes import Facts, Failure, Outcome
 from sessions_app import db
 
 if TYPE_CHECKING:
     from evals_app.engine.attempt import Plan
     from evals_app.engine.source import AgentSource
 
-GLANCE = 1.0
-"""Seconds between two looks at whether somebody asked the run to stop."""
-
 Progress = Callable[[EvalAttempt, Outcome | None], None]
 """Is told of every attempt: without an outcome when it starts, with it when it has ended."""
+
+MakeExecutor = Callable[[Work, int], Executor]
+"""Makes who carries attempts out, from how one is carried out here and how many run at once."""
+
+
+class AgentExited(RuntimeError):
+    """The agent's code called `sys.exit`, which ends its attempt and not this process."""
 
 
 async def execute_run(
@@ -31,6 +39,7 @@ async def execute_run(
     *,
     runtime_id: str | None = None,
     progress: Progress | None = None,
+    make_executor: MakeExecutor = LocalExecutor,
 ) -> None:
     """Carry out a pending run to its end. Its rows say everything; nothing is raised for what a run can meet.
 
@@ -40,21 +49,21 @@ async def execute_run(
         cancelled: set it to stop the run.
         runtime_id: the `RuntimeProcess` that does it; when that is gone, the run has crashed.
         progress: is told of every attempt that starts or ends.
+        make_executor: who carries the attempts out; tasks of this process unless told otherwise.
     """
     run = await db.write(writes.claim_run, eval_run_id, runtime_id)
     if run is None:
         return
     try:
         plan = await prepare(run, agent_source)
-        await _carry_out(run, plan, cancelled, progress)
+        ending = await _carry_out(run, plan, cancelled, progress, make_executor)
     except asyncio.CancelledError:
         await db.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED)
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         await db.write(writes.finish_run, run.id, EvalRun.Status.FAILED, _failure(error))
     else:
-        status = EvalRun.Status.CANCELLED if cancelled.is_set() else EvalRun.Status.DONE
-        await db.write(writes.finish_run, run.id, status)
+        await db.write(writes.finish_run, run.id, ending.status, because=ending.because)
 
 
 async def prepare(run: EvalRun, agent_source: AgentSource) -> Plan:
@@ -62,6 +71,7 @@ async def prepare(run: EvalRun, agent_source: AgentSource) -> Plan:
 
     Raises:
         BadInput: the configuration or a case cannot be used.
+        HasChanged: the run goes on, and the agent is not the one that ran before.
         Exception: whatever loading the agent raises.
     """
     from google.adk.evaluation.eval_set import EvalSet
@@ -78,65 +88,81 @@ async def prepare(run: EvalRun, agent_source: AgentSource) -> Plan:
         config=config,
         metrics=metrics.metrics_of(config),
         cases=EvalSet.model_validate_json(run.version.content).eval_cases,
+        policy=Policy.of(run.policy),
     )
     warm_up(plan.metrics)
     facts = await source.facts_of(agent_source, agent)
+    _check_same(run, facts)
     await db.write(writes.note_facts, run.id, facts)
     await db.write(writes.remember_metrics, metrics.describe_metrics(), facts.adk_version)
     return plan
 
 
-async def _carry_out(run: EvalRun, plan: Plan, cancelled: asyncio.Event, progress: Progress | None) -> None:
-    from evals_app.engine.attempt import run_attempt
-    from evals_app.engine.executor import Executor
+def _check_same(run: EvalRun, facts: Facts) -> None:
+    """Refuse to go on with another agent: the attempts of a run are to be comparable.
+
+    Raises:
+        HasChanged: naming what has changed.
+    """
+    if not run.resumed or not run.finished:
+        return
+    before = {
+        "its code": (run.code_version, facts.code_version),
+        "ADK": (run.adk_version, facts.adk_version),
+        "its models": (json.loads(run.agent_models), dict(facts.models)),
+    }
+    for what, (then, now) in before.items():
+        if then and then != now:
+            raise HasChanged(
+                f"The run cannot go on: {what} changed from {then} to {now} since it began.",
+                hint="Run it again from the start; what has run stays as it is.",
+            )
+
+
+async def _carry_out(
+    run: EvalRun,
+    plan: Plan,
+    cancelled: asyncio.Event,
+    progress: Progress | None,
+    make_executor: MakeExecutor,
+) -> Ending:
+    costs = prices.of_json(json.loads(run.prices))
 
     async def work(attempt_pk: int) -> None:
-        if cancelled.is_set() or not await db.write(writes.start_attempt, attempt_pk):
+        attempt = await db.write(writes.start_attempt, attempt_pk)
+        if attempt is None:
             return
-        attempt = await db.read(EvalAttempt.objects.get, pk=attempt_pk)
         if progress:
             progress(attempt, None)
-        outcome = await run_attempt(plan, attempt)
-        await db.write(writes.finish_attempt, attempt_pk, outcome)
-        if progress:
+        outcome = _priced(await _outcome_of(plan, attempt), costs, attempt)
+        kept = await db.write(writes.finish_attempt, attempt_pk, outcome)
+        if progress and kept:
             progress(attempt, outcome)
+        course.note_end()
 
-    executor = Executor(work, run.parallelism)
-    for attempt_pk in await db.read(_pending, run.id):
-        executor.enqueue(attempt_pk)
-    watch = asyncio.create_task(_watch(run.id, cancelled))
-    everything = asyncio.create_task(executor.join())
+    course = Course(run, make_executor(work, run.parallelism), cancelled)
+    return await course.follow()
+
+
+async def _outcome_of(plan: Plan, attempt: EvalAttempt) -> Outcome:
+    """Run an attempt. An agent that calls `sys.exit` ends it, and nothing else."""
+    from evals_app.engine.attempt import cut_short, failure_of, run_attempt
+
     try:
-        done, _ = await asyncio.wait({watch, everything}, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        watch.cancel()
-        everything.cancel()
-        await executor.stop()
-        await asyncio.gather(watch, everything, return_exceptions=True)
+        return await run_attempt(plan, attempt)
+    except SystemExit as error:
+        exited = AgentExited(f"The agent called sys.exit({error.code!r}).")
+        return await cut_short(attempt, failure_of(exited.with_traceback(error.__traceback__)))
 
 
-async def _watch(run_id: str, cancelled: asyncio.Event) -> None:
-    """Return once the run shall stop: asked here, or by its row from another process."""
-    while not cancelled.is_set():
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(cancelled.wait(), GLANCE)
-        if await db.read(_shall_stop, run_id):
-            cancelled.set()
+def _priced(outcome: Outcome, costs: prices.Prices, attempt: EvalAttempt) -> Outcome:
+    """Return an outcome with what it cost, where the run's price table knows."""
+    if outcome.cost is not None or not outcome.by_model:
+        return outcome
+    return replace(outcome, cost=costs.cost(outcome.by_model, attempt.started_at or 0.0))
 
 
-def _shall_stop(run_id: str) -> bool:
-    row = EvalRun.objects.filter(pk=run_id).values_list("status", "cancel_requested_at").first()
-    return row is None or row[0] != EvalRun.Status.RUNNING or row[1] is not None
-
-
-def _pending(run_id: str) -> list[int]:
-    rows = EvalAttempt.objects.filter(run_id=run_id, status=EvalAttempt.Status.PENDING)
-    return list(rows.order_by("case_index", "repetition").values_list("pk", flat=True))
-
-
-def _failure(error: Exception) -> Failure:
+def _failure(error: BaseException) -> Failure:
     from evals_app.engine.attempt import failure_of
 
     return failure_of(error)

@@ -1,25 +1,46 @@
-"""Attempts carried out in this process, some at a time."""
+"""Who carries attempts out: an interface, and the tasks of this process behind it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from functools import partial
+from typing import Protocol
 
 PATIENCE = 5.0
 """Seconds that cancelled attempts have to let go."""
 
+Work = Callable[[int], Awaitable[None]]
+"""Carries out the attempt of this key from its row to its row. It raises only when that cannot be kept."""
 
-class Executor:
-    """Carries attempts out as tasks of this event loop, at most `parallelism` at once."""
 
-    def __init__(self, work: Callable[[int], Awaitable[None]], parallelism: int) -> None:
-        self._work = work
-        self._room = asyncio.Semaphore(parallelism)
-        self._tasks: set[asyncio.Task[None]] = set()
+class Standing(StrEnum):
+    """Where an attempt stands with its executor. How it ended stands in its row."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    GONE = "gone"
+
+
+class Executor(Protocol):
+    """Carries out attempts of one run, at most so many at once.
+
+    The coordinator (`course`) needs no more than this, so a task engine that spreads attempts over machines can stand
+    here: an attempt's key says all, since its row and its run's row hold what is to be done and take what came of it.
+    """
 
     def enqueue(self, attempt_pk: int) -> None:
         """Carry out an attempt when there is room."""
-        self._tasks.add(asyncio.create_task(self._carry_out(attempt_pk), name=f"attempt-{attempt_pk}"))
+
+    def cancel(self, attempt_pk: int) -> None:
+        """Let go of an attempt that waits or runs; its place is free at once."""
+
+    def status(self, attempt_pk: int) -> Standing:
+        """Tell whether an attempt waits, runs, or is neither (any more)."""
+
+    def resize(self, parallelism: int) -> None:
+        """Change how many run at once; those that run come to their end."""
 
     async def join(self) -> None:
         """Return when nothing is left to do.
@@ -27,19 +48,78 @@ class Executor:
         Raises:
             Exception: what carrying an attempt out raised beside its outcome, such as a store that is gone.
         """
-        if self._tasks:
-            done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
-            for task in done:
-                task.result()
 
     async def stop(self) -> None:
-        """Cancel what runs and forget what waits. An agent that does not let go in time is left behind."""
-        left = [task for task in self._tasks if not task.done()]
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=PATIENCE)
+        """Let go of everything that waits and runs."""
 
-    async def _carry_out(self, attempt_pk: int) -> None:
-        async with self._room:
-            await self._work(attempt_pk)
+
+class LocalExecutor:
+    """Carries attempts out as tasks of this event loop. One that does not let go in time is left behind."""
+
+    def __init__(self, work: Work, parallelism: int) -> None:
+        self._work = work
+        self._parallelism = parallelism
+        self._waiting: dict[int, None] = {}
+        self._running: dict[int, asyncio.Future[None]] = {}
+        self._let_go: set[asyncio.Future[None]] = set()
+        self._failure: BaseException | None = None
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+
+    def enqueue(self, attempt_pk: int) -> None:
+        """Carry out an attempt when there is room."""
+        self._waiting[attempt_pk] = None
+        self._quiet.clear()
+        self._fill()
+
+    def cancel(self, attempt_pk: int) -> None:
+        """Let go of an attempt that waits or runs; its place is free at once."""
+        self._waiting.pop(attempt_pk, None)
+        if task := self._running.pop(attempt_pk, None):
+            self._let_go.add(task)
+            task.cancel()
+        self._fill()
+
+    def status(self, attempt_pk: int) -> Standing:
+        """Tell whether an attempt waits, runs, or is neither (any more)."""
+        if attempt_pk in self._waiting:
+            return Standing.WAITING
+        return Standing.RUNNING if attempt_pk in self._running else Standing.GONE
+
+    def resize(self, parallelism: int) -> None:
+        """Change how many run at once; those that run come to their end."""
+        self._parallelism = parallelism
+        self._fill()
+
+    async def join(self) -> None:
+        """Return when nothing is left to do."""
+        await self._quiet.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def stop(self) -> None:
+        """Let go of everything that waits and runs; agents have `PATIENCE` seconds for it."""
+        self._waiting.clear()
+        for attempt_pk in list(self._running):
+            self.cancel(attempt_pk)
+        if self._let_go:
+            await asyncio.wait(self._let_go, timeout=PATIENCE)
+
+    def _fill(self) -> None:
+        while self._waiting and len(self._running) < self._parallelism and self._failure is None:
+            attempt_pk = next(iter(self._waiting))
+            del self._waiting[attempt_pk]
+            task = asyncio.ensure_future(self._work(attempt_pk))
+            self._running[attempt_pk] = task
+            task.add_done_callback(partial(self._ended, attempt_pk))
+        if self._failure is not None or not (self._waiting or self._running):
+            self._quiet.set()
+
+    def _ended(self, attempt_pk: int, task: asyncio.Future[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if task in self._let_go:  # nobody waits for it any more
+            self._let_go.discard(task)
+            return
+        del self._running[attempt_pk]
+        self._failure = self._failure or error
+        self._fill()

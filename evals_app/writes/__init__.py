@@ -6,8 +6,15 @@ page that knows revision n can ask for what is newer and misses nothing.
 
 from __future__ import annotations
 
-from evals_app.writes.attempts import finish_attempt, start_attempt
+from evals_app.writes.attempts import (
+    BY_HAND,
+    cancel_attempt,
+    finish_attempt,
+    request_cancel_attempt,
+    start_attempt,
+)
 from evals_app.writes.evalsets import mark_gone, mirror, remember_metrics
+from evals_app.writes.notes import mark_baseline, note_attempt, note_run
 from evals_app.writes.outcomes import Facts, Failure, Outcome, Recorded, Score
 from evals_app.writes.recorded import record_run
 from evals_app.writes.runs import (
@@ -22,9 +29,12 @@ from evals_app.writes.runs import (
     note_facts,
     realm_of,
     request_cancel,
+    set_parallelism,
 )
+from evals_app.writes.taking_up import take_up
 
 __all__ = [
+    "BY_HAND",
     "UNASSIGNED_S",
     "Facts",
     "Failure",
@@ -32,6 +42,7 @@ __all__ = [
     "Recorded",
     "Score",
     "assign",
+    "cancel_attempt",
     "claim_run",
     "crash_orphans",
     "crash_run",
@@ -39,12 +50,18 @@ __all__ = [
     "create_run",
     "finish_attempt",
     "finish_run",
+    "mark_baseline",
     "mark_gone",
     "mirror",
+    "note_attempt",
     "note_facts",
+    "note_run",
     "realm_of",
     "record_run",
     "remember_metrics",
     "request_cancel",
+    "request_cancel_attempt",
+    "set_parallelism",
     "start_attempt",
+    "take_up",
 ]

@@ -1,4 +1,4 @@
-"""One attempt: it starts once and ends once, with its scores."""
+"""One attempt: every try of it starts once and ends once, with its scores."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ import time
 from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.writes.causing import cause_of
 from evals_app.writes.counting import next_revision
 from evals_app.writes.outcomes import Failure, Outcome, Score
 from sessions_app import bell, state
+from sessions_app.models import AgentSession
 
 UNFINISHED = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
+
+BY_HAND = "It was cancelled by hand."
 
 MEASURED = ("total_tokens", "prompt_tokens", "output_tokens", "cached_tokens", "cost", "model_seconds")
 """What an outcome measures, by the names that the attempt's columns have too."""
 
 
-def start_attempt(attempt_pk: int) -> bool:
-    """Turn a pending attempt into a running one; False when it is not pending (any more)."""
+def start_attempt(attempt_pk: int) -> EvalAttempt | None:
+    """Turn a pending attempt into a running one; None when it is not pending (any more)."""
     with transaction.atomic():
         attempt = _locked(attempt_pk)
         if attempt.status != EvalAttempt.Status.PENDING:
-            return False
+            return None
         attempt.status = EvalAttempt.Status.RUNNING
         attempt.started_at = time.time()
         attempt.tries += 1
         attempt.revision = next_revision(attempt.run_id)
         attempt.save(update_fields=["status", "started_at", "tries", "revision"])
         bell.ring_after_commit()
-    return True
+    return attempt
 
 
 def finish_attempt(attempt_pk: int, outcome: Outcome) -> bool:
@@ -53,11 +57,50 @@ def finish_attempt(attempt_pk: int, outcome: Outcome) -> bool:
     return True
 
 
+def request_cancel_attempt(attempt_pk: int) -> bool:
+    """Note that an attempt shall stop; one that waits ends here. False when it had ended already."""
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        if attempt.status not in UNFINISHED:
+            return False
+        if attempt.status == EvalAttempt.Status.PENDING:
+            _cancel(attempt, BY_HAND)
+        attempt.cancel_requested_at = time.time()
+        attempt.revision = next_revision(attempt.run_id)
+        attempt.save(update_fields=["cancel_requested_at", "revision"])
+        bell.ring_after_commit()
+    return True
+
+
+def cancel_attempt(attempt_pk: int, why: str) -> bool:
+    """End an attempt that waits or runs as cancelled, with the session it ran in. False when it had ended already."""
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        if attempt.status not in UNFINISHED:
+            return False
+        _cancel(attempt, why)
+        bell.ring_after_commit()
+    return True
+
+
+def _cancel(attempt: EvalAttempt, why: str) -> None:
+    session = AgentSession.objects.filter(realm=attempt.realm).order_by("pk").first()
+    if attempt.status == EvalAttempt.Status.RUNNING:
+        attempt.finished_at = time.time()
+    attempt.status = EvalAttempt.Status.CANCELLED
+    attempt.stopped_because = why
+    attempt.session = session
+    attempt.total_tokens = session.total_tokens if session else 0
+    attempt.revision = next_revision(attempt.run_id, counting=attempt.status)
+    attempt.save()
+
+
 def keep_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
     """Give a row what was measured of its attempt and what the agent did, not yet stored."""
     for name in MEASURED:
         setattr(attempt, name, getattr(outcome, name))
     attempt.actual = state.canonical(list(outcome.actual)).public
+    attempt.cause = state.clean_text(cause_of(attempt, outcome))
     attempt.by_model = state.dumps(dict(outcome.by_model))
     attempt.judge = state.dumps(dict(outcome.judge))
     attempt.differences = state.canonical(list(outcome.differences)).public

@@ -13,9 +13,16 @@ from sessions_app import bell, state
 
 
 def mirror(
-    app_name: str, evalset_id: str, seen: Mapping[str, Any], content: Mapping[str, Any] | None
+    app_name: str,
+    evalset_id: str,
+    seen: Mapping[str, Any],
+    content: Mapping[str, Any] | None,
+    origin: str = "disk",
 ) -> EvalSet:
-    """Keep what an evalset file says now; `content` None: it cannot be read, the last good version stays."""
+    """Keep what an evalset file says now; `content` None: it cannot be read, the last good version stays.
+
+    `origin` is kept of what was never said before: disk, page, api or session.
+    """
     with transaction.atomic():
         evalset, _ = EvalSet.objects.update_or_create(
             app_name=app_name, evalset_id=evalset_id, defaults={**seen, "gone": False, "seen_at": time.time()}
@@ -24,7 +31,7 @@ def mirror(
             EvalSetVersion.objects.get_or_create(
                 evalset=evalset,
                 digest=seen["digest"],
-                defaults={"content": state.dumps(content), "created_at": time.time()},
+                defaults={"content": state.dumps(content), "created_at": time.time(), "origin": origin},
             )
         bell.ring_after_commit()
     return evalset

@@ -6,12 +6,15 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
 from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
+from evals_app.standing import GONE
 from evals_app.writes.counting import COUNTED, next_revision
 from evals_app.writes.outcomes import Facts, Failure
 from sessions_app import bell, realms, state
@@ -30,8 +33,12 @@ def create_run(
     case_ids: Sequence[str] = (),
     num_runs: int = 1,
     parallelism: int = 4,
+    limits: Mapping[str, float] = MappingProxyType({}),
+    policy: Mapping[str, Any] = MappingProxyType({}),
+    prices: Mapping[str, Any] = MappingProxyType({}),
     warnings: Sequence[str] = (),
     source: str = "page",
+    repeats: EvalRun | None = None,
 ) -> EvalRun:
     """Create a pending run with one pending attempt per case and repetition.
 
@@ -39,6 +46,10 @@ def create_run(
         version: what the evalset says.
         cases: (place in the evalset, id) of each case to run.
         case_ids: the ids that were asked for; empty: all.
+        limits: see `limits.Limits`.
+        policy: what is replayed of models and tools.
+        prices: the price table that costs are reckoned by.
+        repeats: the run that this one does once more.
     """
     run = EvalRun(
         id=uuid.uuid4().hex,
@@ -50,9 +61,14 @@ def create_run(
         case_ids=state.dumps(list(case_ids)),
         num_runs=num_runs,
         parallelism=parallelism,
+        limits=state.dumps(dict(limits)),
+        policy=state.dumps(dict(policy)),
+        prices=state.dumps(dict(prices)),
+        repeats=repeats,
         warnings=state.dumps(list(warnings)),
         source=source,
         created_at=time.time(),
+        queued_at=time.time(),
         total=len(cases) * num_runs,
     )
     attempts = [
@@ -73,10 +89,13 @@ def create_run(
     return run
 
 
-def realm_of(run_id: str, case_index: int, case_id: str, repetition: int) -> str:
-    """Return the realm of an attempt: its private world. The place keeps cases of the same id apart."""
+def realm_of(run_id: str, case_index: int, case_id: str, repetition: int, tried: int = 0) -> str:
+    """Return the realm of an attempt that was tried so often before: its private world.
+
+    The place keeps cases of the same id apart.
+    """
     name = sha256(f"{case_index}\x1f{case_id}".encode(errors="replace")).hexdigest()[:16]
-    return f"{realms.ATTEMPT}{run_id}/{name}/{repetition}"
+    return f"{realms.ATTEMPT}{run_id}/{name}/{repetition}{f'.{tried + 1}' if tried else ''}"
 
 
 def assign(run_ids: Iterable[str], runtime_id: str) -> None:
@@ -129,8 +148,23 @@ def request_cancel(run_id: str) -> bool:
     return True
 
 
-def finish_run(run_id: str, status: str, failure: Failure | None = None) -> bool:
-    """End an active run. Attempts that have not ended are cancelled, or carry the error of a run that failed.
+def set_parallelism(run_id: str, parallelism: int) -> bool:
+    """Change how many attempts of an active run go on at once. False when it has ended."""
+    with transaction.atomic():
+        changed = EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE).update(
+            parallelism=parallelism, revision=F("revision") + 1
+        )
+        bell.ring_after_commit()
+    return bool(changed)
+
+
+def finish_run(run_id: str, status: str, failure: Failure | None = None, *, because: str = "") -> bool:
+    """End an active run. Attempts that have not ended are cancelled and say why.
+
+    Args:
+        status: how it ended.
+        failure: why it could not run.
+        because: the limit that stopped it.
 
     Returns:
         False when it had ended already.
@@ -139,7 +173,7 @@ def finish_run(run_id: str, status: str, failure: Failure | None = None) -> bool
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or not run.active:
             return False
-        _end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""))
+        _end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""), because)
         bell.ring_after_commit()
     return True
 
@@ -150,7 +184,7 @@ def crash_run(run_id: str, why: str) -> bool:
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or not run.active:
             return False
-        failure = Failure("RuntimeGone", why)
+        failure = Failure(GONE, why)
         _end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, failure)
         bell.ring_after_commit()
     return True
@@ -171,28 +205,38 @@ def crash_orphans() -> int:
     """
     active = EvalRun.objects.filter(status__in=EvalRun.ACTIVE)
     stopped = active.filter(runtime__stopped_at__isnull=False).values_list("pk", flat=True)
-    never = active.filter(runtime=None, created_at__lt=time.time() - UNASSIGNED_S).values_list(
-        "pk", flat=True
-    )
+    never = active.filter(runtime=None, queued_at__lt=time.time() - UNASSIGNED_S).values_list("pk", flat=True)
     ended = sum(crash_run(run_id, "The process that ran it has ended.") for run_id in list(stopped))
     return ended + sum(crash_run(run_id, "No process took it.") for run_id in list(never))
 
 
-def _end_run(run_id: str, status: str, in_flight: str, failure: Failure) -> None:
+WHY = {
+    EvalRun.Status.CANCELLED: "The run was cancelled.",
+    EvalRun.Status.FAILED: "The run could not run.",
+    EvalRun.Status.CRASHED: "The process that ran it ended before this attempt began.",
+}
+"""Why attempts of a run that has ended so did not come to an end."""
+
+
+def _end_run(run_id: str, status: str, in_flight: str, failure: Failure, because: str = "") -> None:
     now = time.time()
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
-    its_session = AgentSession.objects.filter(realm=OuterRef("realm")).order_by("pk").values("pk")[:1]
+    its_session = AgentSession.objects.filter(realm=OuterRef("realm")).order_by("pk")
+    is_error = in_flight == EvalAttempt.Status.ERROR
+    why = because or WHY.get(EvalRun.Status(status), "")
     running = attempts.filter(status=EvalAttempt.Status.RUNNING).update(
         status=in_flight,
-        session=Subquery(its_session),
+        session=Subquery(its_session.values("pk")[:1]),
+        total_tokens=Coalesce(Subquery(its_session.values("total_tokens")[:1]), 0),
         finished_at=now,
         revision=revision,
-        error_type=failure.type if in_flight == EvalAttempt.Status.ERROR else "",
-        error=state.clean_text(failure.message) if in_flight == EvalAttempt.Status.ERROR else "",
+        error_type=failure.type if is_error else "",
+        error=state.clean_text(failure.message) if is_error else "",
+        stopped_because="" if is_error else why,
     )
     waiting = attempts.filter(status=EvalAttempt.Status.PENDING).update(
-        status=EvalAttempt.Status.CANCELLED, revision=revision
+        status=EvalAttempt.Status.CANCELLED, revision=revision, stopped_because=why
     )
     column = COUNTED[EvalAttempt.Status(in_flight)]
     EvalRun.objects.filter(pk=run_id).update(**{column: F(column) + running})
@@ -200,6 +244,7 @@ def _end_run(run_id: str, status: str, in_flight: str, failure: Failure) -> None
         status=status,
         finished_at=now,
         cancelled=F("cancelled") + waiting,
+        stopped_because=because,
         error_type=failure.type,
         error=state.clean_text(failure.message),
         hint=state.clean_text(failure.hint),

@@ -93,7 +93,7 @@ def test_runs_that_nobody_will_end_are_ended(run, folder):
 
 def test_a_run_that_no_process_took_is_ended_after_a_while(run):
     assert writes.crash_orphans() == 0
-    EvalRun.objects.update(created_at=time.time() - writes.UNASSIGNED_S - 1)
+    EvalRun.objects.update(queued_at=time.time() - writes.UNASSIGNED_S - 1)
     assert writes.crash_orphans() == 1
 
 

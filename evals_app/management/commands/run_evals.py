@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
-import logging
-import os
 import sys
-import uuid
-import warnings
 from argparse import ArgumentTypeError
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from evals_app import configs, exports, launch, library, writes
-from evals_app.launch import Order
-from evals_app.models import EvalRun, EvalSet
+from evals_app import launch, ordering
+from evals_app.gate import Gate
+from evals_app.limits import Limits
+from evals_app.models import EvalRun
+from evals_app.ordering import Wish
 from evals_app.terminal import Console
 from sessions_app import db
-from sessions_app.agents import AgentsFolder, is_agent, open_folder
+from sessions_app.agents import AgentsFolder
 from sessions_app.errors import BadInput, DevUIError, NotFound
-from sessions_app.runs import processes
 from sessions_app.schema import ensure_schema
 
 NOT_ALL_PASSED, COULD_NOT_RUN, INTERRUPTED = 1, 2, 130
 
-FILES: dict[str, Callable[[Sequence[EvalRun]], str]] = {
-    "junit": exports.as_junit,
-    "json": exports.as_json,
-    "html": exports.as_html,
-}
+FILES = ("junit", "json", "html")
+PLAIN = Gate()
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,10 @@ class Wanted:
 
 
 class Command(BaseCommand):
-    """Exits 0 when every attempt passed, 1 when one did not, 2 when it could not run."""
+    """Exits 0 when every attempt passed, 1 when one did not, 2 when it could not run.
+
+    `--fail-on` makes it a gate: what exits 1 is then told by comparing with a baseline.
+    """
 
     help = "Run evalsets against an agent. Exits 0: all passed, 1: one did not, 2: could not run."
     requires_system_checks = []
@@ -68,43 +64,14 @@ class Command(BaseCommand):
         add("agent_dir", type=Path, help="folder of the agent")
         add(
             "evalsets",
-            nargs="+",
+            nargs="*",
             type=Wanted.parse,
             metavar="EVALSET[:case1,case2]",
             help="a file, or the id of one",
         )
-        add(
-            "--metrics",
-            type=_words,
-            metavar="a,b",
-            help="judge by these (default: test_config.json, else ADK's)",
-        )
-        add(
-            "--criteria",
-            type=_criterion,
-            action="append",
-            default=[],
-            metavar="NAME=THRESHOLD",
-            help="repeatable",
-        )
-        add(
-            "--config",
-            "--config-file-path",
-            "--config_file_path",
-            type=Path,
-            metavar="FILE",
-            help="a test_config.json",
-        )
-        add("--num-runs", "--num_runs", type=int, default=1, metavar="N", help="repetitions of every case")
-        add(
-            "--parallelism",
-            type=int,
-            default=launch.DEFAULT_PARALLELISM,
-            metavar="N",
-            help="attempts at once",
-        )
-        for name in FILES:
-            add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {name.upper()}")
+        _add_what_judges(add)
+        _add_how_it_runs(add)
+        _add_what_comes_of_it(add)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the evalsets one after the other.
@@ -113,9 +80,11 @@ class Command(BaseCommand):
             CommandError: it could not run, said in clear words.
             SystemExit: an attempt did not pass, or the run was interrupted.
         """
+        from evals_app.engine.alone import quiet
+
         try:
-            with _quiet() if options["verbosity"] < 2 else contextlib.nullcontext():
-                runs = self._run(**options)
+            with quiet() if options["verbosity"] < 2 else contextlib.nullcontext():
+                code = self._run(**options)
         except DevUIError as error:
             said = "\n".join(filter(None, (error.message, error.hint)))
             raise CommandError(said, returncode=COULD_NOT_RUN) from error
@@ -123,117 +92,168 @@ class Command(BaseCommand):
             sys.exit(INTERRUPTED)
         finally:
             db.close_pools()
-        if any(run.status == EvalRun.Status.FAILED for run in runs):
-            sys.exit(COULD_NOT_RUN)
-        if any(run.passed < run.total for run in runs):
-            sys.exit(NOT_ALL_PASSED)
+        if code:
+            sys.exit(code)
 
-    def _run(self, agent_dir: Path, evalsets: list[Wanted], **options: Any) -> list[EvalRun]:
-        agents, app_name = _agent(agent_dir)
+    def _run(self, agent_dir: Path, **options: Any) -> int:
+        from evals_app.engine.alone import carry_out
+
+        agents, app_name = ordering.agent_at(agent_dir)
         ensure_schema()
-        ordered = [_order(agents, app_name, wanted, options) for wanted in evalsets]
+        gate = _gate(agents, app_name, options)
+        ordered = _ordered(agents, app_name, options)
         self.stdout.ending = ""
-        asyncio.run(_execute(ordered, agents, app_name, Console(self.stdout)))
-        runs = [EvalRun.objects.select_related("evalset", "version").get(pk=run.pk) for run in ordered]
-        for name, render in FILES.items():
+        console = Console(self.stdout)
+        try:
+            runs = asyncio.run(carry_out(ordered, agents, app_name, console))
+        except KeyboardInterrupt:
+            console.interrupted(agent_dir, ordered)
+            raise
+        self._write_files(runs, options)
+        return _code_of(runs, gate, console)
+
+    def _write_files(self, runs: Sequence[EvalRun], options: dict[str, Any]) -> None:
+        from evals_app import exports
+
+        render = {"junit": exports.as_junit, "json": exports.as_json, "html": exports.as_html}
+        for name in FILES:
             if path := options[name]:
-                _write(path, render(runs))
+                _write(path, render[name](runs))
                 self.stdout.write(f"{name}: {path}\n")
-        return runs
 
 
-def _agent(folder: Path) -> tuple[AgentsFolder, str]:
-    """Return the agent that a folder is.
-
-    Raises:
-        BadInput: the folder is none; agents in it are named.
-    """
-    agents = open_folder(folder)
-    if agents.single is None and is_agent(agents.given, or_package=True):
-        agents = AgentsFolder(agents.given, agents.given.parent, agents.given.name)
-    if agents.single is None:
-        names = ", ".join(agents.names())
-        hint = (
-            f"It holds agents: name one of {names}." if names else "An agent is a folder with agent.py in it."
-        )
-        raise BadInput(f"{folder} is not the folder of an agent.", hint=hint)
-    return agents, agents.single
+Add = Callable[..., Any]
 
 
-def _order(agents: AgentsFolder, app_name: str, wanted: Wanted, options: dict[str, Any]) -> EvalRun:
-    evalset = _find(agents, app_name, wanted.name)
-    given: Path | None = options["config"]
-    beside = configs.beside(library.path_of(agents, evalset), evalset.path)
-    config = configs.choose(
-        configs.read_file(given) if given else beside, options["metrics"], dict(options["criteria"])
+def _add_what_judges(add: Add) -> None:
+    add(
+        "--metrics",
+        type=_words,
+        metavar="a,b",
+        help="judge by these (default: test_config.json, else ADK's)",
     )
-    order = Order(config, wanted.cases, options["num_runs"], options["parallelism"], source="command")
-    return launch.order_run(evalset, order)
+    add(
+        "--criteria",
+        type=_criterion,
+        action="append",
+        default=[],
+        metavar="NAME=THRESHOLD",
+        help="repeatable",
+    )
+    add(
+        "--config",
+        "--config-file-path",
+        "--config_file_path",
+        type=Path,
+        metavar="FILE",
+        help="a test_config.json",
+    )
 
 
-def _find(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
-    """Return the evalset that is named by a path or by its id.
+def _add_how_it_runs(add: Add) -> None:
+    add("--num-runs", "--num_runs", type=int, default=1, metavar="N", help="repetitions of every case")
+    add("--parallelism", type=int, default=launch.DEFAULT_PARALLELISM, metavar="N", help="attempts at once")
+    add(
+        "--limit",
+        type=_limit,
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="stop at seconds=, tokens=, cost=; end an attempt at attempt_seconds= (repeatable)",
+    )
+    add("--resume", metavar="RUN", help="go on with a run that was cut short: its id, or last")
+    add("--retry", metavar="RUN", help="try again what failed or erred in a run: its id, or last")
+
+
+def _add_what_comes_of_it(add: Add) -> None:
+    add("--baseline", metavar="RUN", help="compare with a run: its id, baseline (the marked one) or previous")
+    add(
+        "--fail-on",
+        "--fail_on",
+        choices=("regression", "any"),
+        help="exit 1 only for regressions, or also for all that is not sound (default: what did not pass)",
+    )
+    for name in FILES:
+        add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {name.upper()}")
+
+
+def _ordered(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalRun]:
+    """Return the runs to carry out: new ones, or one that is taken up again.
 
     Raises:
-        NotFound: there is none; those of the agent are named.
+        BadInput: both are asked for, or neither.
     """
-    beside = library.files_beside(agents.folder_of(app_name))
-    path = Path(name)
-    if not path.is_file():
-        if name not in beside:
-            known = (
-                f"Evalsets of {app_name}: {', '.join(beside)}." if beside else f"{app_name} has no evalsets."
-            )
-            raise NotFound(f"There is no evalset {name!r}: neither a file nor an id.", hint=known)
-        path = beside[name]
-    return library.adopt(agents, app_name, path)
+    again = options["resume"] or options["retry"]
+    if bool(again) == bool(options["evalsets"]) or (options["resume"] and options["retry"]):
+        raise BadInput(
+            "Name evalsets to run, or one run to go on with.",
+            hint="run_evals AGENT_DIR EVALSET…, or run_evals AGENT_DIR --resume RUN.",
+        )
+    if again:
+        return [_taken_up(agents, app_name, again, retry=bool(options["retry"]))]
+    return [ordering.order(agents, app_name, _wish(wanted, options)) for wanted in options["evalsets"]]
 
 
-async def _execute(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, console: Console) -> None:
-    _load_engine()
-    from evals_app.engine.execute import execute_run
-    from evals_app.engine.source import FolderAgent
-
-    source = FolderAgent(agents, app_name)
-    async with _process(app_name, source.code_version) as runtime_id:
-        await db.write(writes.assign, [run.pk for run in runs], runtime_id)
-        for run in runs:
-            console.begin(run)
-            await execute_run(
-                run.id, source, asyncio.Event(), runtime_id=runtime_id, progress=console.attempt
-            )
-            console.end(await db.read(EvalRun.objects.get, pk=run.pk))
+def _wish(wanted: Wanted, options: dict[str, Any]) -> Wish:
+    return Wish(
+        wanted.name,
+        wanted.cases,
+        metrics=options["metrics"],
+        criteria=dict(options["criteria"]),
+        config=options["config"],
+        num_runs=options["num_runs"],
+        parallelism=options["parallelism"],
+        limits=Limits.of(dict(options["limit"])),
+    )
 
 
-def _load_engine() -> None:
-    """Import ADK with the garbage collector at rest: what is imported stays, so it would look in vain."""
-    gc.disable()
-    try:
-        from evals_app.engine.attempt import warm_up
+def _taken_up(agents: AgentsFolder, app_name: str, name: str, *, retry: bool) -> EvalRun:
+    from evals_app import again, writes
+    from sessions_app.runs import rows
 
-        warm_up(())
-    finally:
-        gc.freeze()
-        gc.enable()
+    rows.crash_orphans()  # a process that was killed said nothing
+    writes.crash_orphans()
+    run = _named(app_name, name)
+    return again.retry(run, agents=agents) if retry else again.resume(run, agents)
 
 
-@contextlib.asynccontextmanager
-async def _process(app_name: str, code_version: str) -> AsyncIterator[str]:
-    """Keep a row of this process while it runs evals: if it dies, others can tell that its runs crashed."""
-    runtime_id = uuid.uuid4().hex
-    await db.write(processes.register, runtime_id, app_name, os.getpid(), code_version)
-    beating = asyncio.create_task(_beat(runtime_id))
-    try:
-        yield runtime_id
-    finally:
-        beating.cancel()
-        await db.write(processes.stop, runtime_id)
+def _named(app_name: str, name: str) -> EvalRun:
+    """Return a run of an agent by its id, the beginning of it, or as the last one.
+
+    Raises:
+        NotFound: there is none.
+        BadInput: several begin so.
+    """
+    runs = EvalRun.objects.select_related("evalset", "version").filter(app_name=app_name)
+    if name != "last":
+        runs = runs.filter(pk__startswith=name)
+    found = list(runs.order_by("-created_at")[:2])
+    if not found:
+        raise NotFound(f"{app_name} has no eval run {name!r}.", hint="run_evals says the id of each run.")
+    if name != "last" and len(found) > 1:
+        raise BadInput(f"Several eval runs begin with {name!r}.", hint="Give more of the id.")
+    return found[0]
 
 
-async def _beat(runtime_id: str) -> None:
-    while True:
-        await asyncio.sleep(processes.HEARTBEAT_S)
-        await db.write(processes.beat, runtime_id)
+def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
+    """Return what tells whether the build fails, refusing a baseline that is not there before anything runs."""
+    gate = Gate(options["baseline"] or "", options["fail_on"] or "")
+    for wanted in options["evalsets"]:
+        if gate != PLAIN:
+            gate.check(ordering.find(agents, app_name, wanted.name))
+    return gate
+
+
+def _code_of(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
+    """Return the exit code of runs that have ended; what a comparison says is written to the terminal."""
+    if any(run.status == EvalRun.Status.FAILED for run in runs):
+        return COULD_NOT_RUN
+    if gate == PLAIN:
+        return NOT_ALL_PASSED if any(run.passed < run.total for run in runs) else 0
+    held = [gate.hold(run) for run in runs]
+    for one in held:
+        console.held(one)
+    return NOT_ALL_PASSED if any(one.fails for one in held) else 0
 
 
 def _write(path: Path, text: str) -> None:
@@ -258,19 +278,8 @@ def _criterion(text: str) -> tuple[str, float]:
         raise ArgumentTypeError(f"{text!r} is no NAME=THRESHOLD, such as response_match_score=0.7") from None
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave the terminal to the results: what a person must know of the agent's log stands in them."""
-    adk, root = logging.getLogger("google_adk"), logging.getLogger()
-    before = adk.propagate, [handler.level for handler in root.handlers]
-    adk.propagate = False
-    for handler in root.handlers:
-        handler.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]")
-            yield
-    finally:
-        adk.propagate = before[0]
-        for handler, level in zip(root.handlers, before[1], strict=False):
-            handler.setLevel(level)
+def _limit(text: str) -> tuple[str, str]:
+    name, equals, number = text.partition("=")
+    if not equals:
+        raise ArgumentTypeError(f"{text!r} is no NAME=NUMBER, such as seconds=600")
+    return name.strip().replace("-", "_"), number.strip()

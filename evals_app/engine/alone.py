@@ -1,0 +1,108 @@
+"""Runs that this process carries out by itself, without a server: for the command line and for test suites."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import uuid
+import warnings
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Protocol
+
+from evals_app import writes
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.writes import Outcome
+from sessions_app import db
+from sessions_app.agents import AgentsFolder
+from sessions_app.runs import processes
+
+
+class Listener(Protocol):
+    """Is told how runs go on."""
+
+    def begin(self, run: EvalRun) -> None:
+        """A run is about to be carried out."""
+
+    def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
+        """An attempt has started (no outcome yet) or ended."""
+
+    def end(self, run: EvalRun) -> None:
+        """A run has ended."""
+
+
+async def carry_out(
+    runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: Listener
+) -> list[EvalRun]:
+    """Carry out pending runs of an agent one after the other; return them as they ended."""
+    _load_engine()
+    from evals_app.engine.execute import execute_run
+    from evals_app.engine.source import FolderAgent
+
+    source = FolderAgent(agents, app_name)
+    ended = []
+    async with _process(app_name, source.code_version) as runtime_id:
+        await db.write(writes.assign, [run.pk for run in runs], runtime_id)
+        for run in runs:
+            listener.begin(run)
+            await execute_run(
+                run.id, source, asyncio.Event(), runtime_id=runtime_id, progress=listener.attempt
+            )
+            ended.append(await db.read(_fresh, run.pk))
+            listener.end(ended[-1])
+    return ended
+
+
+def _fresh(run_id: str) -> EvalRun:
+    return EvalRun.objects.select_related("evalset", "version").get(pk=run_id)
+
+
+def _load_engine() -> None:
+    """Import ADK with the garbage collector at rest: what is imported stays, so it would look in vain."""
+    gc.disable()
+    try:
+        from evals_app.engine.attempt import warm_up
+
+        warm_up(())
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@contextlib.asynccontextmanager
+async def _process(app_name: str, code_version: str) -> AsyncIterator[str]:
+    """Keep a row of this process while it runs evals: if it dies, others can tell that its runs crashed."""
+    runtime_id = uuid.uuid4().hex
+    await db.write(processes.register, runtime_id, app_name, os.getpid(), code_version)
+    beating = asyncio.create_task(_beat(runtime_id))
+    try:
+        yield runtime_id
+    finally:
+        beating.cancel()
+        await db.write(processes.stop, runtime_id)
+
+
+async def _beat(runtime_id: str) -> None:
+    while True:
+        await asyncio.sleep(processes.HEARTBEAT_S)
+        await db.write(processes.beat, runtime_id)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Leave the terminal to the results: what a person must know of the agent's log stands in them."""
+    adk, root = logging.getLogger("google_adk"), logging.getLogger()
+    before = adk.propagate, [handler.level for handler in root.handlers]
+    adk.propagate = False
+    for handler in root.handlers:
+        handler.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]")
+            yield
+    finally:
+        adk.propagate = before[0]
+        for handler, level in zip(root.handlers, before[1], strict=False):
+            handler.setLevel(level)

@@ -1,0 +1,152 @@
+"""A run under way: its attempts are with an executor, and this looks after them until the run ends or shall stop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Sum
+
+from evals_app import writes
+from evals_app.engine.executor import Executor
+from evals_app.limits import Limits
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.writes import Failure
+from sessions_app import db
+from sessions_app.models import AgentSession
+
+GLANCE = 1.0
+"""Seconds between two looks at what people asked of a run, and at its limits."""
+
+Status = EvalAttempt.Status
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ends, and the limit that ended it."""
+
+    status: str = EvalRun.Status.DONE
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the attempts of a run spent since it was started or taken up again. A cost of None is unknown."""
+
+    tokens: int = 0
+    cost: float | None = 0.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the rows say of a run under way. `running`: the attempts in flight."""
+
+    stop: bool
+    parallelism: int
+    running: Sequence[EvalAttempt]
+    spent: Spent
+
+
+class Course:
+    """A run under way. It knows of its attempts by their rows alone, wherever the executor carries them out."""
+
+    def __init__(self, run: EvalRun, executor: Executor, cancelled: asyncio.Event) -> None:
+        self._run = run
+        self._executor = executor
+        self._cancelled = cancelled
+        self._limits = Limits.read(run.limits)
+        self._began = time.time()
+        self._news = asyncio.Event()
+
+    def note_end(self) -> None:
+        """Hear that an attempt has ended, so that a limit is kept as soon as it is reached."""
+        if self._limits.tokens is not None or self._limits.cost is not None:
+            self._news.set()
+
+    async def follow(self) -> Ending:
+        """See all pending attempts to their end and return how the run ends.
+
+        Raises:
+            Exception: what carrying attempts out raised, such as a store that is gone.
+        """
+        for attempt_pk in await db.read(_pending, self._run.id):
+            self._executor.enqueue(attempt_pk)
+        everything = asyncio.ensure_future(self._executor.join())
+        called_off = asyncio.ensure_future(self._cancelled.wait())
+        try:
+            while not everything.done():
+                await self._wait(everything, called_off)
+                if (ending := await self._look()) is not None:
+                    return ending
+            everything.result()
+            return Ending()
+        finally:
+            everything.cancel()
+            called_off.cancel()
+            await self._executor.stop()
+            await asyncio.gather(everything, called_off, return_exceptions=True)
+
+    async def _wait(self, *events: asyncio.Future[Any]) -> None:
+        """Return when something happened, and after a second at the latest."""
+        news = asyncio.ensure_future(self._news.wait())
+        await asyncio.wait({news, *events}, timeout=GLANCE, return_when=asyncio.FIRST_COMPLETED)
+        news.cancel()
+        self._news.clear()
+
+    async def _look(self) -> Ending | None:
+        """Do what was asked of the run meanwhile; return its ending when it shall stop."""
+        look = await db.read(_look_at, self._run.id, self._began, self._limits)
+        if self._cancelled.is_set() or look.stop:
+            return Ending(EvalRun.Status.CANCELLED)
+        self._executor.resize(look.parallelism)
+        now = time.time()
+        for attempt in look.running:
+            if attempt.cancel_requested_at is not None:
+                self._executor.cancel(attempt.pk)
+                await db.write(writes.cancel_attempt, attempt.pk, writes.BY_HAND)
+            elif self._is_late(attempt, now):
+                self._executor.cancel(attempt.pk)
+                await self._end_late(attempt)
+        because = self._limits.reached(now - self._began, look.spent.tokens, look.spent.cost)
+        return Ending(EvalRun.Status.STOPPED, because) if because else None
+
+    def _is_late(self, attempt: EvalAttempt, now: float) -> bool:
+        longest = self._limits.attempt_seconds
+        return longest is not None and attempt.started_at is not None and now - attempt.started_at > longest
+
+    async def _end_late(self, attempt: EvalAttempt) -> None:
+        from evals_app.engine.attempt import cut_short
+
+        failure = Failure(
+            "AttemptTooLong",
+            f"It did not come to an end within {self._limits.attempt_seconds:g} seconds, the limit of an attempt.",
+        )
+        await db.write(writes.finish_attempt, attempt.pk, await cut_short(attempt, failure))
+
+
+def _pending(run_id: str) -> list[int]:
+    rows = EvalAttempt.objects.filter(run_id=run_id, status=Status.PENDING)
+    return list(rows.order_by("case_index", "repetition").values_list("pk", flat=True))
+
+
+def _look_at(run_id: str, since: float, limits: Limits) -> Look:
+    run = EvalRun.objects.only("status", "cancel_requested_at", "parallelism").filter(pk=run_id).first()
+    if run is None or run.status != EvalRun.Status.RUNNING or run.cancel_requested_at is not None:
+        return Look(True, 1, (), Spent())
+    running = run.attempts.filter(status=Status.RUNNING).only("realm", "started_at", "cancel_requested_at")
+    return Look(False, run.parallelism, list(running), _spent(run, list(running), since, limits))
+
+
+def _spent(run: EvalRun, running: Sequence[EvalAttempt], since: float, limits: Limits) -> Spent:
+    """Return what was spent since a time; asked only where a limit depends on it."""
+    if limits.tokens is None and limits.cost is None:
+        return Spent()
+    ended = run.attempts.filter(started_at__gte=since).exclude(status=Status.RUNNING)
+    sums = ended.aggregate(tokens=Sum("total_tokens"), cost=Sum("cost"))
+    in_flight = AgentSession.objects.filter(realm__in=[attempt.realm for attempt in running])
+    tokens = (sums["tokens"] or 0) + (in_flight.aggregate(all=Sum("total_tokens"))["all"] or 0)
+    unknown = ended.filter(cost=None, total_tokens__gt=0).exists()
+    return Spent(tokens, None if unknown else sums["cost"] or 0.0)

@@ -1,0 +1,96 @@
+"""Limits of a run: how long it and each attempt may take, and what all attempts may spend. Pure.
+
+They hold for one go: a run that is taken up again begins to count anew, else it would stop where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from sessions_app.errors import BadInput
+
+MAX_PARALLELISM = 64
+"""Attempts at once that a run may be told."""
+
+ATTEMPT_SECONDS = 1800.0
+"""How long an attempt may take unless told otherwise: an agent that hangs shall not keep its run for ever."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """None: as much as it takes.
+
+    Attributes:
+        seconds: of the run.
+        tokens: of all attempts together, those that run included.
+        cost: of all attempts together, in the currency of the price table.
+        attempt_seconds: of one attempt.
+    """
+
+    seconds: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    attempt_seconds: float | None = ATTEMPT_SECONDS
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Return the limits that a run's row holds."""
+        stored = json.loads(text)
+        return cls(**{one.name: stored.get(one.name) for one in fields(cls)})
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """Return limits by name, as people gave them: numbers or their text; "" and None: no limit.
+
+        Raises:
+            BadInput: one is no positive number, or has an unknown name.
+        """
+        known = {one.name for one in fields(cls)}
+        if unknown := sorted(given.keys() - known):
+            raise BadInput(f"There is no limit {unknown[0]!r}.", hint=f"Limits: {', '.join(sorted(known))}.")
+        return cls(**{name: _number(name, value) for name, value in given.items()})
+
+    def as_json(self) -> dict[str, float | int]:
+        """Return the limits that are set, by name."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def reached(self, seconds: float, tokens: int, cost: float | None) -> str:
+        """Return which limit a run has reached, in words; "" for none. A cost of None is unknown."""
+        if self.seconds is not None and seconds >= self.seconds:
+            return f"The limit of {self.seconds:g} seconds was reached."
+        if self.tokens is not None and tokens >= self.tokens:
+            return f"The limit of {self.tokens:,} tokens was reached: {tokens:,} were spent."
+        if self.cost is None:
+            return ""
+        if cost is None:
+            return f"The limit of {self.cost:g} cannot be kept: what a model costs is unknown."
+        if cost >= self.cost:
+            return f"The limit of {self.cost:g} was reached: the attempts cost {cost:.4g}."
+        return ""
+
+
+def _number(name: str, given: Any) -> Any:
+    """Return a limit as a number.
+
+    Raises:
+        BadInput: it is no positive number of its kind.
+    """
+    if given is None or (isinstance(given, str) and not given.strip()):
+        return None
+    try:
+        number = float(given)
+    except (TypeError, ValueError, OverflowError):
+        number = 0.0
+    whole = name == "tokens"
+    if number <= 0 or not math.isfinite(number) or (whole and not number.is_integer()):
+        called = "whole number" if whole else "number"
+        raise BadInput(
+            f"The limit of {name.replace('_', ' ')} must be a positive {called}, not {given!r}.",
+            hint="Leave it out for no limit.",
+        )
+    return int(number) if whole else number

@@ -1,0 +1,19 @@
+"""Why a run cannot be changed as asked."""
+
+from __future__ import annotations
+
+from sessions_app.errors import DevUIError
+
+
+class EvalRunActive(DevUIError):
+    """The eval run has not ended."""
+
+    status = 409
+    code = "eval_run_active"
+
+
+class HasChanged(DevUIError):
+    """What ran before is not what would go on."""
+
+    status = 409
+    code = "eval_run_changed"

@@ -1,0 +1,18 @@
+"""Which attempts of a run came to no end, and which came to a bad one: conditions on their rows."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from evals_app.models import EvalAttempt
+
+Status = EvalAttempt.Status
+
+GONE = "RuntimeGone"
+"""Error type of a run whose process has ended, and of the attempts that were in flight then."""
+
+UNFINISHED = Q(status=Status.CANCELLED, cancel_requested_at=None) | Q(status=Status.ERROR, error_type=GONE)
+"""Attempts that waited or were in flight when their run ended. Those that a person cancelled are none of them."""
+
+NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q(error_type=GONE)
+"""Attempts that came to an end and failed, erred or could not be judged."""
