@@ -26,7 +26,7 @@ from benchmarks.stores import FOLDER, FULL, USER, ours
 
 APP = "watched"
 ARRIVING = 500
-TIMED = 500 if FULL else 100
+TIMED = 500 if FULL else 300
 PAUSE = 0.05
 """Seconds between timed events: a page shows each by itself."""
 

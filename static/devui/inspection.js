@@ -17,8 +17,9 @@ let shown = "";
 export const inspect = oneAtATime(async (url, { isOther = false } = {}) => {
   if (isOther) place.setAttribute("aria-busy", "true");
   const html = await fetchPart(url, "inspection");
+  if (html === null) return; // what is on the page is about another event still
   place.removeAttribute("aria-busy");
-  if (html === null || html === shown) return;
+  if (html === shown) return;
   shown = html;
   place.innerHTML = html;
   window.htmx.process(place);

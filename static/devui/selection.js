@@ -107,8 +107,11 @@ function turnTo(seq) {
 
 /** Something has changed: load the inspector and the board anew. */
 export async function refresh() {
-  await Promise.all([board.renew({ live: true }), isPassing ? null : inspect(location.href)]);
+  await Promise.all([board.renew({ live: true }), refreshInspection()]);
 }
+
+/** Load the inspector anew. */
+export const refreshInspection = () => (isPassing ? null : inspect(location.href));
 
 /** The server answers again: load what it could not be asked for. */
 export function catchUp() {

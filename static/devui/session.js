@@ -145,9 +145,12 @@ function takeEvents({ cursor, last, count, html, pending }) {
 
 const refreshBoard = atMostEvery(400, () => {
   if (document.querySelector(".board")?.dataset.mark === wantedBoard) return;
-  if (selection.selectedSeq()) selection.refreshBoard();
-  else selection.refresh();
+  selection.refreshBoard();
+  refreshOverview();
 });
+
+/** With no event open, what stands above the board tells of the whole session, little of which is new. */
+const refreshOverview = atMostEvery(3000, () => selection.selectedSeq() || selection.refreshInspection());
 
 const refreshSiblings = atMostEvery(2000, async () => {
   const query = new URLSearchParams(new FormData(search));
