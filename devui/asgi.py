@@ -17,6 +17,7 @@ from django.conf import settings  # noqa: E402 - after Django is set up
 from django.urls import path, re_path  # noqa: E402 - after Django is set up
 
 from devui.limits import BodyLimit  # noqa: E402 - after Django is set up
+from devui.login.guard import LoginSockets  # noqa: E402 - after Django is set up
 from devui.origins import SameOriginSockets  # noqa: E402 - after Django is set up
 from evals_app.live import websocket_urlpatterns as eval_sockets  # noqa: E402 - after Django is set up
 from sessions_app.api.live import run_live  # noqa: E402 - after Django is set up
@@ -32,7 +33,11 @@ application = RawPathSegments(
         {
             "http": BodyLimit(django_application, settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
             "websocket": SameOriginSockets(
-                URLRouter([path(f"{prefix}/", sockets), path("", sockets), re_path("", WebsocketDenier())]),
+                LoginSockets(
+                    URLRouter(
+                        [path(f"{prefix}/", sockets), path("", sockets), re_path("", WebsocketDenier())]
+                    )
+                ),
                 for_programs={"/run_live", f"/{prefix}/run_live"},
             ),
         }

@@ -42,6 +42,7 @@ PLACES = (
                 "saved-views",
             ),
             *("key-edit", "key-remove", "session-drift", "session-hints", "session-message", "session-call"),
+            "session-live",
             *("message-edit", "run-resume"),
         ),
     ),
@@ -104,6 +105,11 @@ class Shell:
         folder = overview.folder()
         known = folder is not None and self.app in folder.names()
         return evalsets_of(folder, self.app)[self.app] if known else []
+
+    @property
+    def has_login(self) -> bool:
+        """Tell whether whoever looks has logged in, and so can log out."""
+        return getattr(self._request, "devui_login", None) is not None
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:

@@ -8,16 +8,20 @@
 
     urlpatterns += [path("devui/", include("devui.urls"))]
 
-The middleware acts below that path only. The project's own ALLOWED_HOSTS, database and static files are used.
+The middleware acts below that path only. The project's own ALLOWED_HOSTS, database and static files are used, and who
+may come in is the project's to say: DevUI's own login stays out.
 """
 
 from __future__ import annotations
 
 APPS = ["django_htmx", "template_partials", "channels", "ninja", "sessions_app", "evals_app", "devui"]
 
-GUARDS = ["devui.middleware.ContentSecurity", "devui.middleware.KnownHost"]
-ANSWERS = [
+GUARDS = [
+    "devui.middleware.ContentSecurity",
+    "devui.middleware.KnownHost",
     "devui.middleware.SameOriginWrites",
+]
+ANSWERS = [
     "django_htmx.middleware.HtmxMiddleware",
     "devui.middleware.VaryOnHtmx",
     "devui.middleware.Errors",

@@ -119,6 +119,14 @@ def answer(request: HttpRequest, problem: Problem) -> HttpResponse:
     return render(request, PAGE_TEMPLATE + part, {"problem": problem}, status=problem.status)
 
 
+def answer_bare(request: HttpRequest, problem: Problem) -> HttpResponse:
+    """Answer a problem to somebody who may see no page, not even its frame: JSON or text."""
+    if is_api(request) or request.headers.get("HX-Request"):
+        return JsonResponse(problem.body(), status=problem.status)
+    text = f"{problem.detail}\n{problem.hint}\n"
+    return HttpResponse(text, status=problem.status, content_type="text/plain; charset=utf-8")
+
+
 def is_api(request: HttpRequest) -> bool:
     """Tell whether a program called: by the address, or because it does not accept HTML."""
     return path_below_mount(request).split("/", 1)[0] in API_ROOTS or not request.accepts("text/html")

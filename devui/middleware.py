@@ -101,9 +101,9 @@ class KnownHost(Middleware):
 class SameOriginWrites(Middleware):
     """Refuses what other sites' pages send, and answers the origins of DEVUI_ALLOW_ORIGINS by CORS.
 
-    An API without cookies gets no CSRF check from Django, so the browser's own words decide: a foreign Origin
-    is refused whatever the method, as ADK's server does, and so is an unsafe method that `Sec-Fetch-Site`
-    calls cross-site. Programs send neither header.
+    Forms carry no token of Django's, so the browser's own words decide: a foreign Origin is refused whatever the
+    method, as ADK's server does, and so is an unsafe method that `Sec-Fetch-Site` calls cross-site. Programs
+    send neither header.
     """
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
@@ -242,10 +242,7 @@ class Errors(Middleware):
 
 def _forbid(request: HttpRequest, reason: str, code: str, hint: str) -> HttpResponse:
     """Answer 403 in ADK's words. Text, not a page: a page would be built for the very host that is refused."""
-    problem = errors.Problem(403, f"Forbidden: {reason}", code, hint)
-    if errors.is_api(request):
-        return errors.answer(request, problem)
-    return HttpResponse(f"{problem.detail}\n{hint}\n", status=403, content_type="text/plain; charset=utf-8")
+    return errors.answer_bare(request, errors.Problem(403, f"Forbidden: {reason}", code, hint))
 
 
 def _is_preflight(request: HttpRequest) -> bool:

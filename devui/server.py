@@ -27,16 +27,17 @@ GRACE_S = 3
 """Seconds that open pages have to close their sockets when the server ends."""
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket.
+def listen(host: str, port: int, *, has_login: bool = False) -> socket.socket:
+    """Return a listening socket. `has_login`: who comes in by it is asked for one.
 
     Raises:
-        BadInput: the host is not this machine's own, or the port cannot be had.
+        BadInput: the host is not this machine's own and nobody is asked who they are, or the port cannot be had.
     """
-    if not is_loopback(host):
+    if not has_login and not is_loopback(host):
         raise BadInput(
             f"--host {host} would let anybody on the network run your agents: DevUI asks nobody who they are.",
-            hint=f"Serve on 127.0.0.1 and reach it through a tunnel: ssh -L {port}:127.0.0.1:{port} HOST.",
+            hint="Set a login up for `manage.py web`: python manage.py login. Or serve on 127.0.0.1 and reach it"
+            f" through a tunnel: ssh -L {port}:127.0.0.1:{port} HOST.",
         )
     if not 0 <= port <= MAX_PORT:
         raise BadInput(

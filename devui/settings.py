@@ -23,7 +23,13 @@ FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
 
 INSTALLED_APPS = ["django.contrib.staticfiles", *embed.APPS]
 
-MIDDLEWARE = [*embed.GUARDS, "devui.middleware.StaticFiles", *embed.ANSWERS]
+MIDDLEWARE = [
+    *embed.GUARDS,
+    "devui.login.guard.LoginRequired",
+    "devui.middleware.StaticFiles",
+    *embed.ANSWERS,
+]
+DEVUI_LOGIN_REQUIRED = False  # whether nobody is answered without a login: set by a server that the network reaches
 APPEND_SLASH = False
 
 ROOT_URLCONF = "devui.urls"

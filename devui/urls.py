@@ -3,10 +3,13 @@
 from django.urls import include, path
 
 from devui import api, views
+from devui.login import views as login
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("go/", views.go, name="go"),
+    path("login/", login.log_in, name="devui-login"),
+    path("logout/", login.log_out, name="devui-logout"),
     path("", include("devui.front_end")),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),

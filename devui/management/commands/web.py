@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from devui import flags
+from devui.login import kept
 from sessions_app import keeping
 from sessions_app.errors import DevUIError
 from sessions_app.importers.databases import without_password
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names that a browser cannot ask for
+
 
 class Command(BaseCommand):
-    """Bring the store up to date and serve a folder of agents, on this machine only."""
+    """Bring the store up to date and serve a folder of agents: to this machine, or to who has the login."""
 
     help = "Serve DevUI for a folder of agents. The flags are those of `adk web`."
     requires_system_checks = ()
@@ -47,7 +50,11 @@ class Command(BaseCommand):
             default=settings.DEVUI_AGENTS_DIR,
             help="Folder whose subfolders are agents, or the folder of one agent.",
         )
-        parser.add_argument("--host", default="127.0.0.1", help="Loopback address to serve on.")
+        parser.add_argument(
+            "--host",
+            default="127.0.0.1",
+            help="Address to serve on. Any but a loopback one needs a login: manage.py login.",
+        )
         parser.add_argument("--port", type=int, default=8000, help="Port to serve on; 0 takes a free one.")
         parser.add_argument(
             "--demo", metavar="FILE", help="Create the sessions of FILE when the store is empty."
@@ -71,7 +78,10 @@ class Command(BaseCommand):
             options["agents_dir"], flags.runtime_options(options), limits=Limits.from_environment()
         )
         sessions = demo.read(options["demo"]) if options["demo"] else []
-        listener = server.listen(options["host"], options["port"])
+        has_login = kept.current() is not None
+        listener = server.listen(options["host"], options["port"], has_login=has_login)
+        if not server.is_loopback(options["host"]):
+            self._open_to_network(options["host"])
         server.prepare_store()
         settings.DEVUI_AGENTS_DIR = str(supervisor.folder.given)
         settings.DEVUI_SESSION_SERVICE = without_password(flags.session_service_uri(options))
@@ -89,6 +99,17 @@ class Command(BaseCommand):
             supervisor,
             access_log=options["verbose"],
             first=partial(_begin, sessions, supervisor),
+        )
+
+    def _open_to_network(self, host: str) -> None:
+        """Answer nobody without the login from here on, and say what that does not do."""
+        settings.DEVUI_LOGIN_REQUIRED = True
+        if host not in EVERY_ADDRESS:
+            settings.ALLOWED_HOSTS.append(f"[{host}]" if ":" in host else host)
+        self.stderr.write(
+            f"--host {host}: the password and all else travel as plain HTTP: put a proxy with TLS in front, or be in a"
+            f" network you trust. The server answers to {', '.join(settings.ALLOWED_HOSTS)}; DEVUI_ALLOWED_HOSTS"
+            " names more."
         )
 
     def _say_where(self, host: str, port: int, supervisor: Any) -> None:

@@ -1,0 +1,82 @@
+"""Who is let in: a browser with a cookie that a login gave it, a program with the token.
+
+The cookie holds a number of the login, signed with the time; nothing can be read out of it or made up. A login ends
+after `AGE_S`, with the password, or when its browser logs out: then its number is remembered until it would have
+ended by itself, so that a copy of the cookie is worth nothing either.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from threading import Lock
+
+from django.core.signing import BadSignature, TimestampSigner
+
+from devui.login import kept
+from devui.login.kept import Login
+
+AGE_S = 14 * 24 * 3600
+"""Seconds after which a browser is asked for the password again."""
+
+SALT = "devui.login"
+BEARER = "bearer "
+
+
+def is_let_in(login: Login, cookies: Mapping[str, str], authorization: str) -> bool:
+    """Tell whether a request has what it takes.
+
+    Args:
+        cookies: those that came with it.
+        authorization: its header of that name; empty: it has none.
+
+    Raises:
+        LoginUnreadable: it is not known which logins were ended.
+    """
+    if authorization[: len(BEARER)].lower() == BEARER and login.has_token(
+        authorization[len(BEARER) :].strip()
+    ):
+        return True
+    return bool(number_of(login, cookies))
+
+
+def number_of(login: Login, cookies: Mapping[str, str]) -> str:
+    """Return the number of the login that a browser's cookie tells; empty: of none that still holds."""
+    try:
+        number = _signer(login).unsign(cookies.get(login.cookie, ""), max_age=AGE_S)
+    except (BadSignature, ValueError):
+        return ""
+    return "" if number in _ended() else number
+
+
+def new_cookie(login: Login) -> str:
+    """Return the value of the cookie of a browser that has just given the password."""
+    return _signer(login).sign(secrets.token_urlsafe(16))
+
+
+def end(number: str) -> None:
+    """End a login for good, by its number."""
+    global _logged_out
+    now = time.time()
+    with _lock:
+        ended = {name: until for name, until in kept.read_logged_out().items() if until > now}
+        ended[number] = now + AGE_S
+        kept.write_logged_out(ended)
+        _logged_out = str(kept.file()), frozenset(ended)
+
+
+_lock = Lock()
+_logged_out: tuple[str, frozenset[str]] | None = None
+"""The numbers of ended logins, beside the file of the login they are of. Only this process ends any."""
+
+
+def _ended() -> frozenset[str]:
+    global _logged_out
+    if _logged_out is None or _logged_out[0] != str(kept.file()):
+        _logged_out = str(kept.file()), frozenset(kept.read_logged_out())
+    return _logged_out[1]
+
+
+def _signer(login: Login) -> TimestampSigner:
+    return TimestampSigner(key=login.key, salt=SALT, fallback_keys=[])

@@ -1,0 +1,53 @@
+"""A server with a login."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from devui.login import kept, views
+from devui.login.attempts import Attempts
+from devui.login.kept import Login
+from tests.pages.conftest import agents_dir
+from tests.web import over
+
+__all__ = ["agents_dir"]
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def data(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder of the test's own, hashing that takes no time, and nobody who has tried a password yet."""
+    settings.DATA_DIR = tmp_path / "data"
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    monkeypatch.setattr(views, "attempts", Attempts())
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def login(data: Path) -> Login:
+    """A login whose password is `PASSWORD`."""
+    kept.set_password(PASSWORD)
+    found = kept.current()
+    assert found
+    return found
+
+
+@pytest_asyncio.fixture
+async def web() -> AsyncIterator[httpx.AsyncClient]:
+    """A client of DevUI that asks for nothing that is in the store."""
+    from devui.asgi import application
+
+    async with over(application) as client:
+        yield client
+
+
+async def log_in(web: httpx.AsyncClient, password: str = PASSWORD, **data: str) -> httpx.Response:
+    """Send the form, as a browser does."""
+    headers = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
+    return await web.post("/login/", data={"password": password, **data}, headers=headers)

@@ -1,0 +1,111 @@
+"""Sockets need the login like everything else, and end with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from asgiref.testing import ApplicationCommunicator
+
+from devui.asgi import application
+from devui.login import kept, visits
+from devui.login.guard import LoginSockets
+
+pytestmark = pytest.mark.django_db  # what Channels denies looks at the connections that its thread has open
+
+OWN = [(b"host", b"127.0.0.1:8000"), (b"origin", b"http://127.0.0.1:8000")]
+
+
+async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """A socket that says again what it hears."""
+    while (message := await receive())["type"] != "websocket.disconnect":
+        if message["type"] == "websocket.connect":
+            await send({"type": "websocket.accept"})
+        else:
+            await send({"type": "websocket.send", "text": message["text"]})
+            await send({"type": "websocket.send", "text": "again"})
+
+
+def opening(
+    headers: list[tuple[bytes, bytes]], app: Any = None, path: str = "/run_live"
+) -> ApplicationCommunicator:
+    scope = {
+        "type": "websocket",
+        "scheme": "ws",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [*OWN, *headers],
+    }
+    return ApplicationCommunicator(app or LoginSockets(echo), scope)
+
+
+async def answer_to(socket: ApplicationCommunicator, message: dict[str, Any]) -> Any:
+    await socket.send_input(message)
+    return await socket.receive_output(5)
+
+
+CONNECT = {"type": "websocket.connect"}
+
+
+def cookie(login: kept.Login) -> list[tuple[bytes, bytes]]:
+    return [(b"cookie", f"other=1; {login.cookie}={visits.new_cookie(login)}".encode())]
+
+
+async def test_without_a_login_sockets_are_open(data):
+    assert (await answer_to(opening([]), CONNECT))["type"] == "websocket.accept"
+
+
+async def test_a_browser_opens_one_by_its_cookie_and_a_program_by_the_token(login):
+    assert (await answer_to(opening(cookie(login)), CONNECT))["type"] == "websocket.accept"
+    token = f"Bearer {kept.new_token()}".encode()
+    assert (await answer_to(opening([(b"authorization", token)]), CONNECT))["type"] == "websocket.accept"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[], [(b"cookie", b"devui-login-=x")], [(b"cookie", b"\xff")], [(b"authorization", b"Bearer \xff")]],
+    ids=["nothing", "made up", "bytes", "bytes as token"],
+)
+@pytest.mark.parametrize("path", ["/ws/sessions/1/", "/ws/evals/runs/r1/", "/run_live"])
+async def test_nobody_else_opens_any_of_the_servers(login, headers, path):
+    assert (await answer_to(opening(headers, application, path), CONNECT))["type"] != "websocket.accept"
+
+
+async def test_a_server_on_the_network_without_its_login_opens_none(data, settings):
+    settings.DEVUI_LOGIN_REQUIRED = True
+    assert (await answer_to(opening([]), CONNECT))["type"] != "websocket.accept"
+
+
+@pytest.mark.parametrize("end", ["password", "logout", "unreadable"])
+async def test_an_open_socket_hears_and_tells_nothing_once_its_login_has_ended(login, end):
+    headers = cookie(login)
+    socket = opening(headers)
+    await answer_to(socket, CONNECT)
+    assert (await answer_to(socket, {"type": "websocket.receive", "text": "hi"}))["text"] == "hi"
+    assert (await socket.receive_output(5))["text"] == "again"
+    if end == "password":
+        kept.set_password("another long password")
+    elif end == "logout":
+        value = headers[0][1].decode().partition(f"{login.cookie}=")[2]
+        visits.end(visits.number_of(login, {login.cookie: value}))
+    else:
+        kept.file().write_text("")
+    closed = await answer_to(socket, {"type": "websocket.receive", "text": "still there?"})
+    assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
+    await socket.wait(5)
+
+
+async def test_a_socket_that_only_tells_is_closed_at_its_next_word(login):
+    async def teller(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        kept.set_password("another long password")
+        for word in ("secret", "secret too"):
+            await send({"type": "websocket.send", "text": word})
+
+    socket = opening(cookie(login), LoginSockets(teller))
+    await answer_to(socket, CONNECT)
+    assert (await socket.receive_output(5))["type"] == "websocket.close"
+    await socket.wait(5)
+    assert await socket.receive_nothing()
