@@ -13,14 +13,19 @@ from evals_app import writes
 from evals_app.evalsets import BadFile, EvalSetContent, Problem, parse, read_text
 from evals_app.evalsets.reading import YAML_SUFFIXES
 from evals_app.evalsets.schema import EvalCase
+from evals_app.evalsets.writing import digest_of
 from evals_app.models import EvalSet, EvalSetVersion
 from sessions_app import overview, state
 from sessions_app.agents import AgentsFolder
 from sessions_app.errors import NotFound
 
 EVALSET_SUFFIXES = (".evalset.json", ".evalset.yaml", ".evalset.yml")
-TEST_SUFFIX = ".test.json"
+TEST_MARK = ".test"
+TEST_SUFFIX = f"{TEST_MARK}.json"
 SAYS_LENGTH = 200
+
+DISK = "disk"
+"""Origin of a version that was found in its file."""
 
 
 def files_beside(folder: Path) -> dict[str, Path]:
@@ -42,13 +47,21 @@ def files_beside(folder: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def refresh(agents: AgentsFolder, app_name: str) -> None:
-    """Bring the rows of an app's evalsets up to its files."""
+def id_of_file(name: str) -> str:
+    """Return the id of an evalset by its file's name, when no other file has it; "" of a name that is none's."""
+    suffix = next((end for end in EVALSET_SUFFIXES if name.endswith(end)), "")
+    if suffix:
+        return name.removesuffix(suffix)
+    return name.removesuffix(".json") if name.endswith(TEST_SUFFIX) else ""
+
+
+def refresh(agents: AgentsFolder, app_name: str, origin: str = DISK) -> None:
+    """Bring the rows of an app's evalsets up to its files; `origin` says who made what is new in them."""
     known = {row.evalset_id: row for row in EvalSet.objects.filter(app_name=app_name)}
     files = files_beside(agents.folder_of(app_name))
     for evalset_id, path in files.items():
         with contextlib.suppress(FileNotFoundError, NotFound):  # removed meanwhile
-            _mirror(agents, app_name, evalset_id, path, known.get(evalset_id))
+            _mirror(agents, app_name, evalset_id, path, known.get(evalset_id), origin)
     left = [row for name, row in known.items() if name not in files and not row.gone]
     if gone := [row.pk for row in left if not _exists(agents, row)]:
         writes.mark_gone(gone)
@@ -79,6 +92,16 @@ def adopt(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
     known = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
     evalset = _mirror(agents, app_name, evalset_id, path, known)
     check_usable(evalset)
+    return evalset
+
+
+def look_again(agents: AgentsFolder, evalset: EvalSet, origin: str = DISK) -> EvalSet:
+    """Return an evalset's row as its file is now; a file that is gone is marked so."""
+    path = path_of(agents, evalset)
+    with contextlib.suppress(FileNotFoundError, NotFound):
+        return _mirror(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin)
+    writes.mark_gone([evalset.pk])
+    evalset.gone = True
     return evalset
 
 
@@ -135,7 +158,12 @@ def current_version(evalset: EvalSet) -> EvalSetVersion:
 
 
 def _mirror(
-    agents: AgentsFolder, app_name: str, evalset_id: str, path: Path, known: EvalSet | None
+    agents: AgentsFolder,
+    app_name: str,
+    evalset_id: str,
+    path: Path,
+    known: EvalSet | None,
+    origin: str = DISK,
 ) -> EvalSet:
     stamp = _stamp(path)
     if known is not None and known.stamp == stamp and not known.gone:
@@ -144,11 +172,11 @@ def _mirror(
     seen: dict[str, Any] = {"path": shown, "stamp": stamp}
     try:
         text = read_text(path, shown)
-        seen["digest"] = sha256(text.encode()).hexdigest()
+        seen["digest"] = digest_of(text)
         content = parse(text, path.name, shown)
     except BadFile as error:
         return writes.mirror(app_name, evalset_id, {**seen, "problems": state.dumps(error.as_json())}, None)
-    return writes.mirror(app_name, evalset_id, {**seen, **_summary(content)}, content.as_adk())
+    return writes.mirror(app_name, evalset_id, {**seen, **_summary(content)}, content.as_adk(), origin)
 
 
 def _summary(content: EvalSetContent) -> Mapping[str, Any]:

@@ -1,10 +1,12 @@
-"""The socket of a run's page: rows that changed, and the summary, as JSON envelopes of HTML."""
+"""Sockets of pages of evals: what happens to a run, as JSON envelopes of HTML, and to an evalset's file."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -12,9 +14,9 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path
 
-from evals_app import report
-from evals_app.models import EvalRun
-from sessions_app import db
+from evals_app import library, report
+from evals_app.models import EvalRun, EvalSet
+from sessions_app import db, overview
 from sessions_app.live import page
 from sessions_app.live.bell import listen
 
@@ -24,13 +26,16 @@ PAUSE_S = 0.15
 BEAT_S = 15.0
 """Longest silence: a page takes a longer one for a dead line."""
 
+LOOK_S = 0.7
+"""How often an evalset's file is looked at while a page shows it: any program may write it."""
+
 TRY_AGAIN = 1011
 
 log = logging.getLogger(__name__)
 
 
-class RunSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
-    """Sends what happens to a run after `?after=<revision>`; hears nothing."""
+class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]
+    """A socket that tells and hears nothing; it closes when nothing follows."""
 
     channel_layer_alias = None
     task: asyncio.Task[None] | None = None
@@ -39,9 +44,8 @@ class RunSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
         """Accept, and start following."""
         await self.accept()
         query = parse_qs(self.scope["query_string"].decode("latin-1"))
-        after = query.get("after", ["0"])[0]
-        run_id = self.scope["url_route"]["kwargs"]["run_id"]
-        self.task = asyncio.create_task(self._follow(run_id, int(after) if after.isdecimal() else 0))
+        named = {name: values[0] for name, values in query.items()}
+        self.task = asyncio.create_task(self._follow(self.scope["url_route"]["kwargs"], named))
 
     async def disconnect(self, code: int) -> None:
         """Stop following."""
@@ -52,19 +56,28 @@ class RunSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Ignore what a page says: it acts by ordinary requests."""
 
-    async def _follow(self, run_id: str, cursor: int) -> None:
+    async def _follow(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
         try:
-            await self._tell(run_id, cursor)
+            await self._tell(named, query)
         except page.PageGone:
             return
         except Exception:
-            log.exception("The socket of eval run %s failed.", run_id)
+            log.exception("The socket of %s failed.", dict(named))
             await self.close(code=TRY_AGAIN)
         else:
             await self.close()
 
-    async def _tell(self, run_id: str, cursor: int) -> None:
-        """Send what is newer than the cursor until the run has ended."""
+    async def _tell(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
+        """Send what happens until nothing follows. `named` stands in the address, `query` behind it."""
+        raise NotImplementedError
+
+
+class RunSocket(_Telling):
+    """Sends what happens to a run after `?after=<revision>`."""
+
+    async def _tell(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
+        run_id, after = named["run_id"], query.get("after", "")
+        cursor = int(after) if after.isdecimal() else 0
         said_at = time.monotonic()
         async with listen() as ring:
             while True:
@@ -80,6 +93,49 @@ class RunSocket(AsyncWebsocketConsumer):  # type: ignore[misc]
                     await page.send(self, {"type": "beat"})
                     said_at = time.monotonic()
                 await ring.wait()
+
+
+class EvalsetSocket(_Telling):
+    """Tells when an evalset's file says something else than `?digest=`, whoever changed it."""
+
+    async def _tell(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
+        path, known = await db.read(_file_of, named["pk"]), query.get("digest", "")
+        stamp: tuple[int, int] | None = (-1, -1)
+        said_at = time.monotonic()
+        while path is not None:
+            now = await asyncio.to_thread(_stamp, path)
+            if now != stamp:
+                stamp = now
+                found = await db.write(_look_again, named["pk"])
+                if found["digest"] != known or found["gone"]:
+                    known = found["digest"]
+                    await page.send(self, {"type": "file", **found})
+                    said_at = time.monotonic()
+            if time.monotonic() - said_at > BEAT_S:
+                await page.send(self, {"type": "beat"})
+                said_at = time.monotonic()
+            await asyncio.sleep(LOOK_S)
+
+
+def _file_of(pk: int) -> Path | None:
+    evalset, folder = EvalSet.objects.filter(pk=pk).first(), overview.folder()
+    return library.path_of(folder, evalset) if evalset and folder else None
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file does; None when it is gone."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _look_again(pk: int) -> dict[str, Any]:
+    evalset, folder = EvalSet.objects.get(pk=pk), overview.folder()
+    if folder is not None:
+        evalset = library.look_again(folder, evalset)
+    return {"digest": evalset.digest, "gone": evalset.gone}
 
 
 def changes(run_id: str, cursor: int) -> dict[str, Any] | None:
@@ -110,4 +166,5 @@ def _row(run: EvalRun, row: report.CaseRow) -> str:
 
 websocket_urlpatterns: list[URLPattern] = [
     path("ws/evals/runs/<str:run_id>/", RunSocket.as_asgi(), name="eval-run-socket"),
+    path("ws/evals/evalsets/<int:pk>/", EvalsetSocket.as_asgi(), name="evalset-socket"),
 ]

@@ -131,8 +131,7 @@ def _rows_at(owners: Owners, scope: Scope) -> list[StateChange]:
     if scope not in owners.ids:
         return []
     newest = newest_writes(scope, owners.ids[scope], owners.positions[scope])
-    rows = StateChange.objects.filter(pk__in=newest, removed=False).defer("private")
-    return sorted(rows, key=lambda row: row.key)
+    return sorted(_kept(newest, StateChange.objects.defer("private")), key=lambda row: row.key)
 
 
 def newest_writes(scope: Scope, owner_id: int, position: int) -> list[int]:
@@ -143,10 +142,14 @@ def newest_writes(scope: Scope, owner_id: int, position: int) -> list[int]:
 
 
 def kept_at(scope: Scope, owner_id: int, position: int) -> Iterator[StateChange]:
-    """Yield the rows that last wrote each key up to a position, removed keys left out, credentials with them."""
-    pks = newest_writes(scope, owner_id, position)
+    """Return the rows that last wrote each key up to a position, removed keys left out, credentials with them."""
+    return _kept(newest_writes(scope, owner_id, position), StateChange.objects.all())
+
+
+def _kept(pks: list[int], rows: QuerySet[StateChange]) -> Iterator[StateChange]:
+    """Yield the rows of these keys, removals left out. A statement that named very many would be refused by SQLite."""
     for start in range(0, len(pks), CHUNK):
-        yield from StateChange.objects.filter(pk__in=pks[start : start + CHUNK], removed=False)
+        yield from rows.filter(pk__in=pks[start : start + CHUNK], removed=False)
 
 
 def history_of_key(scope: Scope, owner_id: int, key: str) -> QuerySet[StateChange]:
@@ -201,10 +204,23 @@ def state_at_start(session: AgentSession) -> StateAt:
 def owners_at_start(session: AgentSession) -> Owners:
     """Return the owners of a session's scopes and the positions its first event found; now, when it has none."""
     first = Event.objects.filter(session=session, seq=1).defer("data", "private", "summary").first()
-    owners = owners_at(session, first)
-    positions = {**owners.positions, Scope.SESSION: 0}
     if first is not None:
-        own = StateChange.objects.filter(session=session, seq=1).exclude(scope=Scope.SESSION)
-        for scope in own.order_by().values_list("scope", flat=True).distinct():
-            positions[Scope(scope)] -= 1
+        return owners_before(session, first)
+    owners = owners_at(session)
+    return Owners(owners.ids, {**owners.positions, Scope.SESSION: 0})
+
+
+def state_before(session: AgentSession, event: Event) -> StateAt:
+    """Return the state that an event found, in every scope: what it wrote itself is left out."""
+    owners = owners_before(session, event)
+    return StateAt(*(_rows_at(owners, scope) for scope in (Scope.SESSION, Scope.USER, Scope.APP)))
+
+
+def owners_before(session: AgentSession, event: Event) -> Owners:
+    """Return the owners of a session's scopes and the positions that an event found."""
+    owners = owners_at(session, event)
+    positions = {**owners.positions, Scope.SESSION: event.seq - 1}
+    own = StateChange.objects.filter(session=session, seq=event.seq).exclude(scope=Scope.SESSION)
+    for scope in own.order_by().values_list("scope", flat=True).distinct():
+        positions[Scope(scope)] -= 1
     return Owners(owners.ids, positions)

@@ -1,13 +1,11 @@
-"""Where in a file's text a value stands. JSON is read as the YAML it nearly is; its nodes know their place."""
+"""Where in a file's text a value stands, in lines and columns as editors count them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import yaml
-
-Key = str | int
+from evals_app.evalsets.nodes import Key, Node, tree
 
 
 class Position(NamedTuple):
@@ -17,31 +15,27 @@ class Position(NamedTuple):
     column: int
 
 
-def locate(text: str, path: Sequence[Key]) -> Position | None:
-    """Return where the value at `path` stands, or the nearest value around it that exists.
+class Places:
+    """Looks up where values stand in one text of JSON or YAML."""
 
-    None when the text cannot be read as YAML (some JSON cannot).
-    """
-    try:
-        node = yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return None
-    mark = getattr(node, "start_mark", None)
-    for key in path:
-        found = _child(node, key)
-        if found is None:
-            break
-        node, mark = found
-    return Position(mark.line + 1, mark.column + 1) if mark is not None else None
+    def __init__(self, text: str, kind: str) -> None:
+        self._text = text
+        try:
+            self._root: Node | None = tree(text, kind)
+        except ValueError:
+            self._root = None
 
+    def of(self, path: Sequence[Key]) -> Position | None:
+        """Return where the value at `path` stands, or the nearest value around it that exists.
 
-def _child(node: yaml.Node | None, key: Key) -> tuple[yaml.Node, yaml.Mark] | None:
-    """Return the child and where to point at: a list's item itself, a mapping's entry at its key."""
-    if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
-        item = node.value[key]
-        return item, item.start_mark
-    if isinstance(node, yaml.MappingNode):
-        for name, value in node.value:
-            if name.value == str(key):
-                return value, name.start_mark
-    return None
+        A list's item is pointed at itself, an object's entry at its key. None when the text has no tree.
+        """
+        if self._root is None:
+            return None
+        node, at = self._root, self._root.start
+        for key in path:
+            child = node.child(key)
+            if child is None:
+                break
+            node, at = child.node, child.start
+        return Position(self._text.count("\n", 0, at) + 1, at - self._text.rfind("\n", 0, at))

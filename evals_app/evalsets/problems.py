@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from pydantic_core import ErrorDetails
 
-from evals_app.evalsets.positions import Key, locate
+from evals_app.evalsets.nodes import Key
+from evals_app.evalsets.positions import Places
 from evals_app.evalsets.schema import UNION_TAGS
 from sessions_app.errors import BadInput
 
@@ -55,14 +56,17 @@ class BadFile(BadInput):
         return [problem.as_json() for problem in self.problems]
 
 
-def from_pydantic(file: str, text: str, document: Any, errors: Iterable[ErrorDetails]) -> list[Problem]:
-    """Turn pydantic's errors into problems that point into the file's text."""
-    return [_problem(file, text, document, error) for error in errors]
+def from_pydantic(
+    file: str, text: str, document: Any, errors: Iterable[ErrorDetails], kind: str = "json"
+) -> list[Problem]:
+    """Turn pydantic's errors into problems that point into the file's text, which is JSON or YAML by `kind`."""
+    places = Places(text, kind)
+    return [_problem(file, places, document, error) for error in errors]
 
 
-def _problem(file: str, text: str, document: Any, error: ErrorDetails) -> Problem:
+def _problem(file: str, places: Places, document: Any, error: ErrorDetails) -> Problem:
     path, missing = _path_in(document, error["loc"])
-    position = locate(text, path)
+    position = places.of(path)
     case, within = _case_of(document, path)
     return Problem(
         file=file,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,8 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from evals_app.evalsets import legacy, schema
+from evals_app.evalsets.content import TURN_STATES
+from evals_app.evalsets.plain_yaml import PlainLoader
 from evals_app.evalsets.problems import BadFile, Problem, from_pydantic
 from sessions_app.errors import NotFound
 
@@ -69,7 +70,7 @@ def read_text(path: Path, shown_as: str = "") -> str:
     """
     name = shown_as or str(path)
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()  # ends of lines as they are: the file is written back
     except FileNotFoundError:
         raise NotFound(f"{name}: there is no such file.", hint="Check the path.") from None
     except UnicodeDecodeError as error:
@@ -88,12 +89,25 @@ def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
     try:
         content = _read(document, as_json, kind, Path(file_name).name.split(".")[0])
     except ValidationError as error:
-        raise BadFile(from_pydantic(shown_as, text, document, error.errors())) from error
+        raise BadFile(from_pydantic(shown_as, text, document, error.errors(), kind)) from error
     if content is None:
         what = f"must be an evalset (an object with eval_set_id and eval_cases), not {_kind_of(document)}"
         raise BadFile([Problem(shown_as, what, line=1, column=1)])
     content.warnings.extend(_warnings(content))
     return content
+
+
+def only_case(text: str) -> schema.EvalCase:
+    """Read a single case from its JSON.
+
+    Raises:
+        BadFile: with line, column and field of everything that is wrong; its file is called `case`.
+    """
+    document, as_json, kind = load_document(text, "case.json", "case")
+    try:
+        return schema.EvalCase.model_validate_json(as_json)
+    except ValidationError as error:
+        raise BadFile(from_pydantic("case", text, document, error.errors(), kind)) from error
 
 
 def load_document(text: str, file_name: str, shown_as: str) -> tuple[Any, str, str]:
@@ -105,7 +119,7 @@ def load_document(text: str, file_name: str, shown_as: str) -> tuple[Any, str, s
     is_yaml = file_name.lower().endswith(YAML_SUFFIXES)
     try:
         if is_yaml:
-            document = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 - a SafeLoader with fewer types
+            document = yaml.load(text, Loader=PlainLoader)  # noqa: S506 - a SafeLoader with fewer types
             return document, json.dumps(document), "yaml"
         return json.loads(text), text, "json"
     except json.JSONDecodeError as error:
@@ -118,19 +132,6 @@ def load_document(text: str, file_name: str, shown_as: str) -> tuple[Any, str, s
         problem = Problem(shown_as, f"cannot be read: {str(error).splitlines()[0]}")
     raise BadFile([problem])
 
-
-class _PlainLoader(yaml.SafeLoader):
-    """YAML with JSON's types: a date stays text, and `no` is a word."""
-
-
-_KEPT_TYPES = {"null", "int", "float"}
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in _KEPT_TYPES]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_PlainLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
 
 _old_cases = TypeAdapter(list[legacy.OldCase])
 _old_turns = TypeAdapter(list[legacy.OldTurn])
@@ -161,5 +162,5 @@ def _warnings(content: EvalSetContent) -> Iterator[str]:
     times = Counter(case.eval_id for case in content.cases)
     yield from (f"The case id {name!r} is given {count} times." for name, count in times.items() if count > 1)
     for case in content.cases:
-        for name in case.model_extra or {}:
+        for name in set(case.model_extra or {}) - {TURN_STATES}:
             yield f"Case {case.eval_id!r}: ADK does not use the field {name!r}."

@@ -1,101 +1,93 @@
-"""Evalset files changed: one case at a time, everything else as it stands there.
-
-Only ADK's present form in JSON is written. What YAML says in comments, and the older forms, are left to people.
-"""
+"""Evalset files put in place: whole or not at all, and never over what somebody else has written meanwhile."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import fcntl
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
-from evals_app.evalsets.reading import load_document, parse, read_text
-from sessions_app.errors import BadInput
-
-Json = dict[str, Any]
-Edit = Callable[[list[Json]], None]
-"""Changes a list of cases, each as the file spells it."""
+from evals_app.evalsets.reading import read_text
+from sessions_app.errors import DevUIError
 
 _one_at_a_time = threading.Lock()
 
 
-def create(path: Path, eval_set_id: str, cases: list[Json], created_at: float) -> None:
-    """Write a new evalset file.
+class FileChanged(DevUIError):
+    """A file is not what it was when somebody looked at it; nothing was written."""
+
+    status: ClassVar[int] = 409
+    code: ClassVar[str] = "file_changed"
+
+    def __init__(self, shown_as: str) -> None:
+        super().__init__(
+            f"{shown_as} was changed by somebody else meanwhile; nothing was written.",
+            hint="Look at what it says now, and make the change again.",
+        )
+
+
+def digest_of(text: str) -> str:
+    """Return what tells one text of a file from another: the SHA-256 of its bytes."""
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def create(path: Path, text: str) -> None:
+    """Write a new file.
 
     Raises:
         FileExistsError: it is there already.
-        BadFile: a case cannot be used.
-        OSError: the file cannot be written.
+        OSError: it cannot be written.
     """
-    document = {
-        "eval_set_id": eval_set_id,
-        "name": eval_set_id,
-        "eval_cases": cases,
-        "creation_timestamp": created_at,
-    }
-    with _one_at_a_time:
-        if path.exists():
-            raise FileExistsError(path)
-        _write(path, document, path.name)
+    with _one_at_a_time, _beside(path, text) as name:
+        os.chmod(name, 0o644)
+        os.link(name, path)  # fails when somebody was quicker
 
 
-def change(path: Path, shown_as: str, edit: Edit) -> None:
-    """Change the cases of an evalset file.
+def replace(path: Path, shown_as: str, before: str, text: str) -> None:
+    """Write a file's new text, if it still says `before`.
+
+    Other DevUI processes wait; another editor that saves in the same instant is the one that wins or loses.
 
     Raises:
         NotFound: the file is gone.
-        BadFile: it cannot be used as it is, or could not after the change.
-        BadInput: its format is not one that is written, or whatever `edit` raises.
-        OSError: the file cannot be written.
+        FileChanged: it says something else.
+        OSError: it cannot be written.
     """
-    with _one_at_a_time:
-        document, _, kind = load_document(read_text(path, shown_as), path.name, shown_as)
-        if kind != "json" or not isinstance(document, dict) or not _is_list(document.get("eval_cases")):
-            raise BadInput(
-                f"{shown_as} is changed by hand only: it is not in ADK's present form in JSON.",
-                hint="Edit the file, or save its cases as NAME.evalset.json.",
-            )
-        edit(document["eval_cases"])
-        _write(path, document, shown_as)
-
-
-def id_of(case: Mapping[str, Any]) -> str:
-    """Return the id of a case, however the file spells the field."""
-    return str(case.get("eval_id", case.get("evalId", "")))
-
-
-def _is_list(cases: Any) -> bool:
-    return isinstance(cases, list) and all(isinstance(case, dict) for case in cases)
-
-
-def _write(path: Path, document: Json, shown_as: str) -> None:
-    """Write a document that can be read again, whole or not at all."""
-    try:
-        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        text.encode()
-    except ValueError as error:
-        raise BadInput(f"{shown_as}: {error}.", hint="Send JSON in UTF-8.") from error
-    parse(text, path.name, shown_as)
-    _replace(path, text)
-
-
-def _replace(path: Path, text: str) -> None:
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
-        if path.exists():
+    with _one_at_a_time, _held(path):
+        if read_text(path, shown_as) != before:
+            raise FileChanged(shown_as)
+        with _beside(path, text) as name:
             shutil.copymode(path, name)
-        else:
-            os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
+            os.replace(name, path)
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Keep other DevUI processes from writing files of the same folder."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def _beside(path: Path, text: str) -> Iterator[str]:
+    """Write a text to a file beside `path`, which is gone afterwards unless it was moved."""
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        yield name
+    finally:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
-        raise

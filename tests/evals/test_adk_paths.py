@@ -160,19 +160,40 @@ async def test_a_case_is_deleted_and_the_others_stay_as_they_were(web, smoke):
     assert json.loads(smoke.read_text())["eval_cases"] == others
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("set.evalset.yaml", "eval_set_id: set # ours\neval_cases:\n- eval_id: one\n  conversation: []\n"),
-        ("set.evalset.json", '[{"name": "one", "data": []}]'),
-    ],
-)
-async def test_a_file_of_another_form_is_read_and_left_to_people(web, folder, name, text):
-    path = builders.write(folder.given, name, text)
-    assert await asked(web, "get", "/eval_sets/set/evals") == ["one"]
-    refused = await asked(web, "delete", "/eval_sets/set/evals/one", status=400)
-    assert "by hand only" in refused["detail"]
-    assert path.read_text() == text
+OURS = """\
+eval_set_id: set # ours
+eval_cases:
+- eval_id: one  # the first
+  conversation: []
+- eval_id: two
+  conversation:
+  - user_content: {role: user, parts: [{text: hi}]}  # greets
+"""
+
+
+async def test_a_yaml_file_is_changed_in_place_with_its_comments(web, folder):
+    path = builders.write(folder.given, "set.evalset.yaml", OURS)
+    assert await asked(web, "get", "/eval_sets/set/evals") == ["one", "two"]
+    shown = await asked(web, "get", "/eval_sets/set/evals/two")
+    shown["conversation"][0]["finalResponse"] = builders.text("hello", "model")
+    await asked(web, "put", "/eval_sets/set/evals/two", shown)
+    assert path.read_text() == OURS + (
+        "    final_response:\n      parts:\n      - text: hello\n      role: model\n"
+    )
+    await asked(web, "delete", "/eval_sets/set/evals/two")
+    assert path.read_text() == OURS.partition("- eval_id: two")[0]
+
+
+async def test_a_file_of_an_older_form_is_changed_in_that_form(web, folder):
+    text = '[{"name": "one", "data": [{"query": "hi", "ours": 1}]}]'
+    path = builders.write(folder.given, "set.evalset.json", text)
+    sent = {"conversation": [builders.turn("hi", "hello")]}
+    await asked(web, "put", "/eval_sets/set/evals/one", sent)
+    assert path.read_text() == '[{"name": "one", "data": [{"query": "hi", "ours": 1, "reference": "hello"}]}]'
+    rubric = {"rubric_id": "r", "rubric_content": {"text_property": "polite"}}
+    refused = await asked(web, "put", "/eval_sets/set/evals/one", {**sent, "rubrics": [rubric]}, 400)
+    assert "older form" in refused["detail"]
+    assert "hello" in path.read_text()
 
 
 async def test_a_run_is_answered_when_it_has_ended_and_kept_as_a_result(web, process, smoke):

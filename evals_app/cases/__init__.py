@@ -1,0 +1,1 @@
+"""Cases as people write them: forms, recordings of sessions, uploads, versions."""

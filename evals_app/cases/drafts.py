@@ -1,0 +1,338 @@
+"""A case as a form: what its fields show, and the case that they make of the one they were opened on.
+
+A form shows what people write. All else of a case, its unknown fields with it, is taken from the case that the form
+was opened on: each row says which one of it it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evals_app.cases import messages, steps
+from evals_app.cases.fields import Field, Nested, rows, text, word, writable
+from evals_app.evalsets.content import FINAL_STATE, TURN_STATES
+from evals_app.evalsets.scenario import Plan
+
+Json = dict[str, Any]
+
+PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
+OWN_PERSONA = "own"
+DEFAULT_USER = "test_user_id"
+"""The user of ADK's evaluations, where a case names none."""
+
+SHORT_JSON = 60
+
+
+def form_of(case: Json) -> Nested:
+    """Return what the form of a case holds."""
+    scenario = case.get("conversation_scenario") or {}
+    plan = Plan.parse(scenario.get("conversation_plan") or "")
+    persona = scenario.get("user_persona")
+    start = case.get("session_input") or {}
+    states = case.get(TURN_STATES)
+    turn_states = states if isinstance(states, list) else []
+    return {
+        "case_id": case.get("eval_id") or "",
+        "kind": "scenario" if case.get("conversation_scenario") else "conversation",
+        "turns": [
+            _turn_form(turn, at, turn_states[at] if at < len(turn_states) else None)
+            for at, turn in enumerate(case.get("conversation") or [])
+        ],
+        "starting_prompt": scenario.get("starting_prompt") or "",
+        "goal": plan.goal,
+        "style": plan.style,
+        "plan": plan.steps,
+        "persona": persona if isinstance(persona, str) else OWN_PERSONA if persona else "",
+        "persona_json": json_text(persona) if isinstance(persona, dict) else "",
+        "rubrics": [_rubric_form(rubric, at) for at, rubric in enumerate(case.get("rubrics") or [])],
+        "app_name": start.get("app_name") or "",
+        "user_id": start.get("user_id") or "",
+        "session_id": start.get("session_id") or "",
+        "state": json_text(start.get("state")),
+        "final_state": json_text(case.get(FINAL_STATE)),
+    }
+
+
+def json_text(value: Any) -> str:
+    """Return JSON for a text area; "" of nothing."""
+    if not value:
+        return ""
+    short = json.dumps(value, ensure_ascii=False)
+    return short if len(short) <= SHORT_JSON else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _turn_form(turn: Json, at: int, state: Any) -> Nested:
+    data = turn.get("intermediate_data")
+    return {
+        "origin": str(at),
+        "user": messages.text_of(turn.get("user_content")),
+        "answer": messages.text_of(turn.get("final_response")),
+        "calls": [
+            {"origin": str(call.origin), "name": call.name, "args": json_text(call.args)}
+            for call in steps.calls_of(data)
+        ],
+        "said": [
+            {"origin": str(one.origin), "author": one.author, "text": one.text} for one in steps.said_of(data)
+        ],
+        "rubrics": [_rubric_form(rubric, place) for place, rubric in enumerate(turn.get("rubrics") or [])],
+        "state": json_text(state),
+    }
+
+
+def _rubric_form(rubric: Json, at: int) -> Nested:
+    return {
+        "origin": str(at),
+        "id": rubric.get("rubric_id") or "",
+        "property": (rubric.get("rubric_content") or {}).get("text_property") or "",
+        "description": rubric.get("description") or "",
+        "type": rubric.get("type") or "",
+    }
+
+
+class Applied:
+    """A case made of a form and of the case that it was opened on.
+
+    Attributes:
+        case: ADK's present form, snake case.
+        errors: what cannot be meant, by the name of the field.
+    """
+
+    def __init__(self, data: Nested, kept: Json, app_name: str) -> None:
+        self.errors: dict[str, str] = {}
+        self._data = data
+        self._app_name = app_name
+        self.case = self._case(kept)
+
+    def _case(self, kept: Json) -> Json:
+        case = {**kept, "eval_id": word(self._data, "case_id", kept.get("eval_id"))}
+        if not case["eval_id"]:
+            self.errors["case_id"] = "A case needs an id."
+        is_scenario = text(self._data, "kind") == "scenario"
+        states: list[Json | None] | None = None
+        if is_scenario:
+            case.pop("conversation", None)
+            case["conversation_scenario"] = self._scenario(kept.get("conversation_scenario") or {})
+        else:
+            case.pop("conversation_scenario", None)
+            turns = kept.get("conversation") or []
+            forms = rows(self._data, "turns")
+            case["conversation"] = [self._turn(at, form, turns) for at, form in enumerate(forms)]
+            states = [self._json(form, "state", f"turns.{at}.state") for at, form in enumerate(forms)]
+        _set(case, "session_input", self._session(kept.get("session_input")))
+        _set(case, "rubrics", self._rubrics(self._data, "rubrics", kept.get("rubrics")))
+        _set(case, FINAL_STATE, self._state("final_state", kept.get(FINAL_STATE)))
+        _set(case, TURN_STATES, _states(kept.get(TURN_STATES), states))
+        return case
+
+    def _turn(self, at: int, form: Nested, turns: list[Json]) -> Json:
+        origin = _origin(form, turns)
+        kept: Json = turns[origin] if origin is not None else {}
+        said = messages.with_text(kept.get("user_content"), text(form, "user"), "user")
+        if said is None or not (said.get("parts") or []):
+            self.errors[f"turns.{at}.user"] = "What does the user say?"
+        turn = {**kept, "user_content": said or {"role": "user", "parts": []}}
+        answer = messages.with_text(kept.get("final_response"), text(form, "answer"), "model")
+        _set(turn, "final_response", answer)
+        old = kept.get("intermediate_data")
+        data = steps.with_steps(old, self._calls(at, form, old), self._said(at, form, old), self._app_name)
+        _set(turn, "intermediate_data", data)
+        _set(turn, "rubrics", self._rubrics(form, "rubrics", kept.get("rubrics"), f"turns.{at}."))
+        return turn
+
+    def _calls(self, at: int, form: Nested, kept: Json | None) -> list[steps.Call]:
+        old = steps.calls_of(kept)
+        found = []
+        for place, row in enumerate(rows(form, "calls")):
+            where = f"turns.{at}.calls.{place}"
+            args = self._json(row, "args", f"{where}.args")
+            origin = _origin(row, old)
+            name = word(row, "name", old[origin].name if origin is not None else "")
+            if not name:
+                self.errors[f"{where}.name"] = "Which tool is called?"
+            found.append(steps.Call(name, args or {}, origin))
+        return found
+
+    def _said(self, at: int, form: Nested, kept: Json | None) -> list[steps.Said]:
+        listed = steps.said_of(kept)
+        found = []
+        for place, row in enumerate(rows(form, "said")):
+            origin = _origin(row, listed)
+            old = listed[origin] if origin is not None else steps.Said("", "")
+            author = word(row, "author", old.author)
+            if not author:
+                self.errors[f"turns.{at}.said.{place}.author"] = "Which agent says it?"
+            found.append(steps.Said(author, text(row, "text", old.text), origin))
+        return found
+
+    def _rubrics(self, form: Nested, name: str, kept: Any, where: str = "") -> list[Json] | None:
+        listed = kept or []
+        found = []
+        for place, row in enumerate(rows(form, name)):
+            origin = _origin(row, listed)
+            old: Json = listed[origin] if origin is not None else {}
+            content = old.get("rubric_content") or {}
+            says = text(row, "property", content.get("text_property"))
+            rubric = {**old, "rubric_id": word(row, "id", old.get("rubric_id"))}
+            rubric["rubric_content"] = {**content, "text_property": says}
+            for field in ("description", "type"):
+                _set(rubric, field, word(row, field, old.get(field)) or None)
+            for field, key in (("id", "rubric_id"), ("property", "")):
+                if not (rubric[key] if key else text(row, field).strip()):
+                    self.errors[f"{where}{name}.{place}.{field}"] = "This is what a judge looks for."
+            found.append(rubric)
+        return found or (kept if kept == [] else None)
+
+    def _scenario(self, kept: Json) -> Json:
+        goal, style = (" ".join(text(self._data, name).split()) for name in ("goal", "style"))
+        plan = Plan(goal, style, text(self._data, "plan"))
+        found = {
+            **kept,
+            "starting_prompt": text(self._data, "starting_prompt", kept.get("starting_prompt")),
+            "conversation_plan": _plan(str(plan), kept.get("conversation_plan")),
+        }
+        for name, said in (("starting_prompt", found["starting_prompt"]), ("plan", str(plan))):
+            if not said.strip():
+                self.errors[name] = "A simulated user needs it."
+        persona = text(self._data, "persona")
+        own = self._json(self._data, "persona_json", "persona_json") if persona == OWN_PERSONA else None
+        if persona == OWN_PERSONA and own is None and "persona_json" not in self.errors:
+            self.errors["persona_json"] = "Describe the persona as JSON, or choose one of ADK's."
+        _set(found, "user_persona", own or persona or None)
+        return found
+
+    def _session(self, kept: Any) -> Json | None:
+        old = kept or {}
+        given = {
+            name: word(self._data, name, old.get(name)) for name in ("app_name", "user_id", "session_id")
+        }
+        state = self._json(self._data, "state", "state")
+        if not any(given.values()) and not state:
+            rest = set(kept or {}) - {*given, "state"}
+            if not rest:
+                return None
+        found = dict(kept or {})
+        found["app_name"] = given["app_name"] or self._app_name
+        found["user_id"] = given["user_id"] or DEFAULT_USER
+        _set(found, "session_id", given["session_id"] or None)
+        if state or "state" in found:
+            found["state"] = state or {}
+        return found
+
+    def _state(self, name: str, kept: Any) -> Any:
+        found = self._json(self._data, name, name)
+        return found or (kept if kept is not None and not kept else None)
+
+    def _json(self, form: Nested, name: str, where: str) -> Json | None:
+        """Return the object that a field holds; None when it is empty, or no object, which is told."""
+        said = text(form, name)
+        if not said.strip():
+            return None
+        try:
+            found = json.loads(said, parse_constant=_refuse)
+        except json.JSONDecodeError as error:
+            self.errors[where] = f"No JSON: {error.msg} (line {error.lineno}, column {error.colno})."
+        except (ValueError, RecursionError) as error:
+            self.errors[where] = f"No JSON: {error}."
+        else:
+            if isinstance(found, dict):
+                return found
+            self.errors[where] = 'An object is needed, such as {"key": "value"}.'
+        return None
+
+
+def _plan(new: str, old: Any) -> str:
+    """Return a plan; one that only a browser has touched stays as it was."""
+    return old if isinstance(old, str) and writable(old) == writable(new) else new
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _states(kept: Any, states: list[Json | None] | None) -> Any:
+    """Return the states after turns as a case keeps them; None when there are none."""
+    if states is None or not any(states):
+        return kept if isinstance(kept, list) and not any(kept) and len(kept) == len(states or []) else None
+    return states
+
+
+def _set(found: Json, name: str, value: Any) -> None:
+    """Set a field; None takes it out, unless it was null before."""
+    if value is not None:
+        found[name] = value
+    elif found.get(name) is not None:
+        del found[name]
+
+
+def _number(row: Nested) -> int | None:
+    origin = text(row, "origin")
+    return int(origin) if origin.isdecimal() and len(origin) < 8 else None
+
+
+def _origin(row: Nested, listed: list[Any]) -> int | None:
+    number = _number(row)
+    return number if number is not None and number < len(listed) else None
+
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A case's form as a template shows it. Rows are dictionaries of fields by their short names."""
+
+    fields: Fields
+    turns: list[Fields]
+    rubrics: list[Fields]
+    kind: str
+    persona: str
+    faults: int
+
+    @classmethod
+    def of(cls, data: Nested, kept: Json, errors: Mapping[str, str]) -> Draft:
+        """Return the form of what it holds; `kept` is the case that it was opened on."""
+
+        def field(name: str, value: str) -> Field:
+            return Field(name, value, errors.get(name, ""))
+
+        return cls(
+            {name: field(name, text(data, name)) for name in PLAIN},
+            [_turn(field, at, row, kept) for at, row in enumerate(rows(data, "turns"))],
+            _rows(field, data, "rubrics", "", RUBRIC),
+            "scenario" if text(data, "kind") == "scenario" else "conversation",
+            text(data, "persona"),
+            len(errors),
+        )
+
+
+PLAIN = (
+    *("case_id", "starting_prompt", "goal", "style", "plan", "persona_json"),
+    *("app_name", "user_id", "session_id", "state", "final_state"),
+)
+RUBRIC = ("origin", "id", "property", "description", "type")
+MakeField = Callable[[str, str], Field]
+
+
+def _turn(field: MakeField, at: int, row: Nested, kept: Json) -> Fields:
+    where = f"turns.{at}."
+    turns = kept.get("conversation") or []
+    origin = _origin(row, turns)
+    old = turns[origin] if origin is not None else {}
+    return {
+        **{name: field(where + name, text(row, name)) for name in ("origin", "user", "answer", "state")},
+        "user_rest": messages.rest_of(old.get("user_content")),
+        "answer_rest": messages.rest_of(old.get("final_response")),
+        "calls": _rows(field, row, "calls", where, ("origin", "name", "args")),
+        "said": _rows(field, row, "said", where, ("origin", "author", "text")),
+        "rubrics": _rows(field, row, "rubrics", where, RUBRIC),
+    }
+
+
+def _rows(field: MakeField, data: Nested, name: str, where: str, names: tuple[str, ...]) -> list[Fields]:
+    return [
+        {one: field(f"{where}{name}.{at}.{one}", text(row, one)) for one in names}
+        for at, row in enumerate(rows(data, name))
+    ]

@@ -1,0 +1,137 @@
+"""Forms whose fields are nested: `turns.0.calls.1.name`. Read, and rows of them added, moved and taken out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Nested = dict[str, Any]
+
+MOST_DEEP = 8
+"""Parts of a field's name that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a form, to be shown."""
+
+    name: str
+    value: str = ""
+    error: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The text as a page can hold it."""
+        return writable(self.value)
+
+    @property
+    def id(self) -> str:
+        """What the element is called in the page."""
+        return f"field-{self.name.replace('.', '-')}"
+
+    @property
+    def rows(self) -> int:
+        """How many lines a text area has for it."""
+        return min(max(self.value.count("\n") + 1 + len(self.value) // 90, 2), 16)
+
+
+def nested(items: Iterable[tuple[str, str]]) -> Nested:
+    """Return what a form sent, by the parts of its fields' names; parts that are numbers make lists, in order."""
+    root: Nested = {}
+    for name, value in items:
+        parts = name.split(".")
+        if len(parts) > MOST_DEEP:
+            continue
+        inner = root
+        for part in parts[:-1]:
+            found = inner.setdefault(part, {})
+            if not isinstance(found, dict):
+                break
+            inner = found
+        else:
+            inner.setdefault(parts[-1], value)
+    listed = _listed(root)
+    return listed if isinstance(listed, dict) else {}
+
+
+def _listed(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    inner = {name: _listed(one) for name, one in value.items()}
+    if inner and all(name.isdecimal() and len(name) < 8 for name in inner):
+        return [inner[name] for name in sorted(inner, key=int)]
+    return inner
+
+
+def text(data: Any, name: str, old: Any = "") -> str:
+    """Return a field's text; "" when it was not sent.
+
+    A browser cannot send everything back as it was: what it would have made of `old` is `old`.
+    """
+    found = data.get(name) if isinstance(data, dict) else None
+    said = found.replace("\r\n", "\n") if isinstance(found, str) else ""
+    return old if isinstance(old, str) and old and writable(old) == writable(said) else said
+
+
+def word(data: Any, name: str, old: Any = "") -> str:
+    """Return the text of a field of one line, without white space around it unless `old` had it, as `text` does."""
+    said = text(data, name)
+    is_old = isinstance(old, str) and _one_line(old) == _one_line(said)
+    return old if is_old else said.strip()
+
+
+def writable(value: str) -> str:
+    """Return a text as a page can hold it and a browser sends it back."""
+    lines = value.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return lines.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _one_line(value: str) -> str:
+    return writable(value).replace("\n", "").strip()
+
+
+def rows(data: Any, name: str) -> list[Nested]:
+    """Return the rows of a list of fields; what is none is left out."""
+    found = data.get(name) if isinstance(data, dict) else None
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def rearranged(data: Nested, act: str) -> Nested:
+    """Return a form's data with one row added, taken out or moved: `add:turns`, `drop:turns.1`, `up:turns.1`, `down:…`.
+
+    What cannot be meant changes nothing.
+    """
+    verb, _, path = act.partition(":")
+    parts = path.split(".")
+    at = int(parts[-1]) if parts[-1].isdecimal() and len(parts[-1]) < 8 else -1
+    moves = {"drop": None, "up": at - 1, "down": at + 1}
+    if verb == "add":
+        changed = _with_rows(data, parts, lambda listed: [*listed, {}])
+    elif verb in moves and at >= 0 and len(parts) > 1:
+        changed = _with_rows(data, parts[:-1], lambda listed: _moved(listed, at, moves[verb]))
+    else:
+        changed = data
+    return changed if isinstance(changed, dict) else data
+
+
+def _moved(listed: list[Any], at: int, to: int | None) -> list[Any]:
+    if at >= len(listed) or (to is not None and not 0 <= to < len(listed)):
+        return listed
+    rest = [*listed[:at], *listed[at + 1 :]]
+    return rest if to is None else [*rest[:to], listed[at], *rest[to:]]
+
+
+def _with_rows(data: Any, parts: Sequence[str], change: Any) -> Any:
+    head, *rest = parts
+    if isinstance(data, list):
+        return [
+            _with_rows(row, rest, change) if rest and head == str(place) else row
+            for place, row in enumerate(data)
+        ]
+    if not isinstance(data, dict):
+        return data
+    if not rest:
+        listed = data.get(head)
+        return {**data, head: change(listed if isinstance(listed, list) else [])}
+    return {**data, head: _with_rows(data.get(head), rest, change)} if head in data else data

@@ -1,0 +1,56 @@
+"""Messages of a case as one text: what a form shows of them, and the message with another text. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evals_app.cases.fields import writable
+
+Json = dict[str, Any]
+
+
+def text_of(content: Json | None) -> str:
+    """Return a message's text, its parts one a line; thoughts are none."""
+    return "\n".join(part["text"] for part in (content or {}).get("parts") or [] if _is_text(part))
+
+
+def rest_of(content: Json | None) -> list[str]:
+    """Return what a message holds beside its text, each named: files, thoughts, answers to calls."""
+    return [_name(part) for part in (content or {}).get("parts") or [] if not _is_text(part) and part]
+
+
+def with_text(content: Json | None, text: str, role: str) -> Json | None:
+    """Return a message with another text; several parts of text become one, all other parts stay.
+
+    None when nothing is left of it.
+    """
+    if writable(text) == writable(text_of(content)):
+        return content
+    parts = [*((content or {}).get("parts") or [])]
+    first = next((at for at, part in enumerate(parts) if _is_text(part)), None)
+    rest = [part for part in parts if not _is_text(part) and part]
+    if text:
+        old = parts[first] if first is not None else {}
+        at = sum(1 for part in parts[:first] if not _is_text(part) and part) if first is not None else 0
+        rest.insert(at, {**old, "text": text})
+    if not rest:
+        return None
+    return {**(content or {"role": role}), "parts": rest}
+
+
+def _is_text(part: Json) -> bool:
+    return bool(part.get("text")) and not part.get("thought")
+
+
+def _name(part: Json) -> str:
+    if part.get("thought"):
+        return "a thought"
+    for kind in ("inline_data", "file_data"):
+        if blob := part.get(kind):
+            return f"a file ({blob.get('display_name') or blob.get('mime_type') or 'of unknown type'})"
+    for kind, name in (("function_response", "the result of"), ("function_call", "a call of")):
+        if called := part.get(kind):
+            return f"{name} {called.get('name') or 'a tool'}"
+    return next(
+        (kind.replace("_", " ") for kind, value in part.items() if value is not None), "an empty part"
+    )

@@ -1,0 +1,230 @@
+"""Cases made of sessions: what was said in a session or a part of it, and the state that it began and ended with.
+
+The turns come from ADK's own conversion, in the agent's process. What the state was at a moment comes from the
+history, so a case made of turns 3 to 5 starts with what turn 3 found, though the session has long gone on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Max, Min
+
+from evals_app.evalsets.content import FINAL_STATE, TURN_STATES
+from sessions_app import history, state
+from sessions_app.errors import BadInput, InvocationMissing
+from sessions_app.models import AgentSession, Event, Scope, StateChange
+from sessions_app.runs.client import provider
+from sessions_app.timeline.marks import marks_from
+
+Json = dict[str, Any]
+
+MOST_TURNS = 1_000
+"""Turns of a session that are offered."""
+
+SAYS_LENGTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one message of a user led to. Rewound turns are none."""
+
+    number: int
+    invocation_id: str
+    first: int
+    last: int
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key that a part of a session wrote, with its value at the end of it; JSON null says that it was removed."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a case is to expect. `keys`: of the state at the end; None: all that were written."""
+
+    answers: bool = True
+    steps: bool = True
+    keys: frozenset[str] | None = frozenset()
+    turn_states: bool = False
+
+
+def turns_of(session: AgentSession) -> list[Turn]:
+    """Return the turns of a session that count: begun by a message of the user, and not taken back."""
+    spans = (
+        Event.objects.filter(session=session)
+        .exclude(invocation_id="")
+        .order_by()
+        .values("invocation_id")
+        .annotate(first=Min("seq"), last=Max("seq"))
+        .order_by("first")[:MOST_TURNS]
+    )
+    begins = {span["first"]: span for span in spans}
+    marks = marks_from(session, 1)
+    found: list[Turn] = []
+    heads = Event.objects.filter(session=session, seq__in=list(begins), author="user").order_by("seq")
+    for event in heads.defer("data", "private"):
+        if marks.rewound_by(event):
+            continue
+        summary = json.loads(event.summary)
+        if not (summary.get("text") or summary.get("media")):
+            continue  # an edit, or an answer to a question: ADK makes no turn of it
+        span = begins[event.seq]
+        says = str(summary.get("text") or "")[:SAYS_LENGTH]
+        found.append(Turn(len(found) + 1, event.invocation_id, event.seq, span["last"], says))
+    return found
+
+
+def part(turns: Sequence[Turn], first: str, last: str) -> list[Turn]:
+    """Return the turns from one invocation to another; an empty id stands for the session's own begin or end.
+
+    Raises:
+        InvocationMissing: there is no such turn.
+        BadInput: the end comes before the beginning, or there are no turns.
+    """
+    names = [turn.invocation_id for turn in turns]
+    for wanted in filter(None, (first, last)):
+        if wanted not in names:
+            raise InvocationMissing(
+                f"The session has no turn {wanted!r}.", hint="Rewound turns, and edits, are none."
+            )
+    start, end = names.index(first) if first else 0, names.index(last) if last else len(names) - 1
+    if start > end:
+        raise BadInput(
+            "The part ends before it begins." if turns else "Nothing was said in this session yet.",
+            hint="Choose a last turn that comes after the first." if turns else "Talk to the agent first.",
+        )
+    return list(turns[start : end + 1])
+
+
+def keys_written(session: AgentSession, turns: Sequence[Turn]) -> list[Key]:
+    """Return the keys that some turns wrote, in any scope, with their values when the last of them had ended.
+
+    Credentials are left out: a file is no place for them.
+    """
+    return _keys(session, turns[0].first, turns[-1].last) if turns else []
+
+
+def state_found(session: AgentSession, turn: Turn) -> Json:
+    """Return the state with which an agent began a turn, prefixes and all, credentials left out.
+
+    What was sent along with the message is part of it: a case has no other place for that.
+    """
+    event = Event.objects.filter(session=session, seq=turn.first).defer("data", "private").get()
+    found = history.state_at(session, event)
+    hidden = _hidden(row.pk for _, rows in found.scopes() for row in rows)
+    return {
+        state.PREFIX[scope] + row.key: json.loads(row.value or "null")
+        for scope, rows in found.scopes()
+        for row in rows
+        if row.pk not in hidden
+    }
+
+
+async def conversation_of(session: AgentSession) -> list[Json]:
+    """Return ADK's turns of a session, from the process of its agent.
+
+    Raises:
+        RuntimeUnavailable: the agent cannot be loaded.
+    """
+    client = await provider().client(session.app_name)
+    whose = {"user_id": session.user_id, "session_id": session.session_id, "realm": session.realm}
+    found: list[Json] = await client.call("POST", "/devui/evals/conversation", whose)
+    return found
+
+
+def case_of(
+    session: AgentSession,
+    turns: Sequence[Turn],
+    conversation: Iterable[Json],
+    case_id: str,
+    options: Options,
+    created_at: float,
+) -> Json:
+    """Return the case that some turns of a session make.
+
+    Args:
+        session: whose they are.
+        turns: one after the other.
+        conversation: all of ADK's turns of the session.
+        case_id: the id of the case.
+        options: what it is to expect.
+        created_at: seconds since the epoch.
+    """
+    said = {turn.get("invocation_id"): turn for turn in conversation}
+    kept = [turn for turn in turns if turn.invocation_id in said]
+    if not kept:
+        raise BadInput("Nothing of this part makes a turn of a case.", hint="Choose other turns.")
+    case: Json = {
+        "eval_id": case_id,
+        "conversation": [_expected(said[turn.invocation_id], options) for turn in kept],
+        "session_input": {
+            "app_name": session.app_name,
+            "user_id": session.user_id,
+            "state": state_found(session, kept[0]),
+        },
+        "creation_timestamp": created_at,
+    }
+    written = keys_written(session, kept)
+    final = {
+        key.name: json.loads(key.value) for key in written if options.keys is None or key.name in options.keys
+    }
+    if final:
+        case[FINAL_STATE] = final
+    if options.turn_states:
+        states = [_values(_keys(session, turn.first, turn.last)) for turn in kept]
+        if any(states):
+            case[TURN_STATES] = states
+    return case
+
+
+def suggested_id(session: AgentSession, turns: Sequence[Turn]) -> str:
+    """Return an id for a case of a session: what it is called, or what was said first, as far as an id goes."""
+    words = "".join(
+        letter if letter.isalnum() else " "
+        for letter in (session.title or (turns[0].says if turns else "") or session.session_id)
+    ).split()
+    return "-".join(words)[:48].strip("-").lower() or "case"
+
+
+def _expected(turn: Mapping[str, Any], options: Options) -> Json:
+    left_out = {
+        *(() if options.answers else ("final_response",)),
+        *(() if options.steps else ("intermediate_data",)),
+    }
+    return {name: value for name, value in turn.items() if name not in left_out}
+
+
+def _values(keys: Iterable[Key]) -> Json | None:
+    return {key.name: json.loads(key.value) for key in keys} or None
+
+
+def _keys(session: AgentSession, first: int, last: int) -> list[Key]:
+    written = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last).defer("private")
+    newest: dict[tuple[str, str], StateChange] = {}
+    for row in written.order_by("seq", "pk"):
+        newest[(row.scope, row.key)] = row
+    hidden = _hidden(row.pk for row in newest.values())
+    return [
+        Key(state.PREFIX[Scope(scope)] + key, "null" if row.removed else row.value or "null")
+        for (scope, key), row in sorted(newest.items())
+        if row.pk not in hidden
+    ]
+
+
+def _hidden(pks: Iterable[int]) -> set[int]:
+    """Return which rows of the ledger hold what is not shown."""
+    found: set[int] = set()
+    every = list(pks)
+    for start in range(0, len(every), history.CHUNK):
+        rows = StateChange.objects.filter(pk__in=every[start : start + history.CHUNK], private__isnull=False)
+        found |= set(rows.values_list("pk", flat=True))
+    return found

@@ -1,0 +1,148 @@
+"""What a turn expects on the way to its answer: tool calls and what agents say, in both of ADK's forms.
+
+`IntermediateData` lists calls and texts apart; `InvocationEvents` has them as parts of events. Pure.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An expected tool call. `origin` is its place among those the turn had; None: it is new."""
+
+    name: str
+    args: Json
+    origin: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an agent is expected to say on the way. `origin` as of a call."""
+
+    author: str
+    text: str
+    origin: int | None = None
+
+
+def calls_of(data: Json | None) -> list[Call]:
+    """Return the expected tool calls, in order."""
+    found = (data or {}).get("tool_uses") or [
+        part["function_call"] for _, part in _parts(data, "function_call")
+    ]
+    return [Call(call.get("name") or "", call.get("args") or {}, at) for at, call in enumerate(found)]
+
+
+def said_of(data: Json | None) -> list[Said]:
+    """Return what agents are expected to say on the way, in order."""
+    listed = (data or {}).get("intermediate_responses") or []
+    said = [(author, _text(parts)) for author, parts in listed]
+    said += [(event.get("author") or "", part["text"]) for event, part in _parts(data, "text")]
+    return [Said(author, text, at) for at, (author, text) in enumerate(said)]
+
+
+def with_steps(data: Json | None, calls: Sequence[Call], said: Sequence[Said], author: str) -> Json | None:
+    """Return a turn's intermediate data with other calls and texts; what else it holds stays.
+
+    Args:
+        data: as it was; None: the turn had none.
+        calls, said: as they are to be.
+        author: who makes a call that is new to a list of events.
+    """
+    if list(calls) == calls_of(data) and list(said) == said_of(data):
+        return data
+    if data is not None and "invocation_events" in data:
+        return _events(data, calls, said, author)
+    return _listed(data or {}, calls, said)
+
+
+def _listed(data: Json, calls: Sequence[Call], said: Sequence[Said]) -> Json | None:
+    old_calls, old_said = data.get("tool_uses") or [], data.get("intermediate_responses") or []
+    found = dict(data)
+    if calls or old_calls:
+        found["tool_uses"] = [_call(_at(old_calls, call.origin), call) for call in calls]
+    if said or old_said:
+        found["intermediate_responses"] = [_said(_at(old_said, one.origin), one) for one in said]
+    return found if any(found.values()) or data else None
+
+
+def _call(old: Any, new: Call) -> Json:
+    found = {**(old or {}), "name": new.name, "args": new.args}
+    if not new.args and old is not None and not old.get("args"):
+        found = {**old, "name": new.name}
+    return found
+
+
+def _said(old: Any, new: Said) -> list[Any]:
+    if old is None:
+        return [new.author, [{"text": new.text}]]
+    parts = old[1]
+    return [new.author, parts if _text(parts) == new.text else [{"text": new.text}]]
+
+
+def _events(data: Json, calls: Sequence[Call], said: Sequence[Said], author: str) -> Json:
+    """Change the parts of events where they are; what is new comes at the end."""
+    found = copy.deepcopy(data)
+    slots = [part for _, part in _parts(found, "function_call")]
+    old = [copy.deepcopy(part["function_call"]) for part in slots]
+    kept = [call for call in calls if call.origin is not None and call.origin < len(old)]
+    places = sorted({call.origin for call in kept if call.origin is not None})
+    for place, call in zip(places, kept, strict=False):
+        slots[place]["function_call"] = _call(old[call.origin or 0], call)
+    gone = [slot for place, slot in enumerate(slots) if place not in places]
+    answers = {slot["function_call"].get("id") for slot in gone} - {None, ""}
+    texts = [(event, part) for event, part in _parts(found, "text")]
+    still = {one.origin: one for one in said if one.origin is not None}
+    for place, (event, part) in enumerate(texts):
+        if place in still:
+            part["text"], event["author"] = still[place].text, still[place].author
+        else:
+            gone.append(part)
+    _take_out(found, gone, answers)
+    new: list[tuple[str, Json]] = [
+        (author, {"function_call": _call(None, call)}) for call in calls if call not in kept
+    ]
+    new += [(one.author, {"text": one.text}) for one in said if one.origin is None]
+    found["invocation_events"] += [
+        {"author": by, "content": {"role": "model", "parts": [part]}} for by, part in new
+    ]
+    return found
+
+
+def _take_out(data: Json, gone: Sequence[Json], answers: set[Any]) -> None:
+    """Take parts out of the events, with the results of calls that go, and events that have nothing left."""
+    if not gone:
+        return
+    events = []
+    for event in data["invocation_events"]:
+        parts = (event.get("content") or {}).get("parts")
+        if parts:
+            left = [part for part in parts if not any(part is one for one in gone)]
+            left = [part for part in left if (part.get("function_response") or {}).get("id") not in answers]
+            if not left:
+                continue
+            event["content"]["parts"] = left
+        events.append(event)
+    data["invocation_events"] = events
+
+
+def _parts(data: Json | None, what: str) -> Iterator[tuple[Json, Json]]:
+    """Yield (event, part) of the parts of a kind; thoughts are no text."""
+    for event in (data or {}).get("invocation_events") or []:
+        for part in (event.get("content") or {}).get("parts") or []:
+            if part.get(what) and not (what == "text" and part.get("thought")):
+                yield event, part
+
+
+def _text(parts: Any) -> str:
+    return "\n".join(part["text"] for part in parts or [] if part.get("text") and not part.get("thought"))
+
+
+def _at(listed: Sequence[Any], place: int | None) -> Any:
+    return listed[place] if place is not None and place < len(listed) else None

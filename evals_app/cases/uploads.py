@@ -1,0 +1,152 @@
+"""Files that people upload: evalsets in every form, lists of scenarios, and `test_config.json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from evals_app import configs, editing, library
+from evals_app.editing.files import AlreadyTaken, cannot_write
+from evals_app.evalsets import BadFile, Problem, parse, writing
+from evals_app.evalsets.changing import case_json
+from evals_app.evalsets.problems import from_pydantic
+from evals_app.evalsets.reading import YAML_SUFFIXES, load_document
+from evals_app.evalsets.schema import ConversationScenario, SessionInput, Strict
+from evals_app.models import EvalSet
+from sessions_app.errors import BadInput
+
+Json = dict[str, Any]
+
+MOST_BYTES = 16 * 1024 * 1024
+CONFIG_NAME = "test_config.json"
+
+
+class Scenarios(Strict):
+    """ADK's `ConversationScenarios`, which `adk eval_set add_eval_case` reads."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scenarios: list[ConversationScenario]
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """What was made of a file. `evalset` None: it was a configuration."""
+
+    file_name: str
+    evalset: EvalSet | None
+
+
+def text_of(name: str, content: bytes) -> str:
+    """Return an uploaded file's text.
+
+    Raises:
+        BadFile: it is too large, or no text in UTF-8.
+    """
+    if len(content) > MOST_BYTES:
+        raise BadFile(
+            [Problem(name, f"has {len(content) / 1e6:.1f} MB; {MOST_BYTES / 1e6:.0f} MB is the most")]
+        )
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise BadFile([Problem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]) from error
+
+
+def put(app_name: str, name: str, content: bytes) -> Uploaded:
+    """Put an uploaded file beside an agent, as what it is.
+
+    Evalsets are kept as they are; scenarios become an evalset; `test_config.json` is put there when none is.
+
+    Raises:
+        NotFound: no such app.
+        BadFile: the file cannot be used.
+        BadInput: its name cannot be one or is taken, or it cannot be written.
+    """
+    base = base_name(name)
+    text = text_of(base, content)
+    if base == CONFIG_NAME:
+        _put_config(app_name, text)
+        return Uploaded(base, None)
+    if (scenarios := scenarios_of(text, base)) is not None:
+        evalset_id = _stem(base)
+        return Uploaded(base, editing.create(app_name, evalset_id, scenarios))
+    parse(text, base, base)
+    return Uploaded(base, editing.put(app_name, _file_name(base), text))
+
+
+def cases_of(name: str, text: str) -> list[Json]:
+    """Return the cases of an uploaded file, in ADK's present form.
+
+    Raises:
+        BadFile: it cannot be used.
+    """
+    found = scenarios_of(text, name)
+    return found if found is not None else [case_json(case) for case in parse(text, name, name).cases]
+
+
+def scenarios_of(text: str, name: str, start: SessionInput | None = None) -> list[Json] | None:
+    """Return a file's scenarios as cases; None when it is no list of scenarios.
+
+    Raises:
+        BadFile: a scenario cannot be used.
+    """
+    document, as_json, kind = load_document(text, name, name)
+    if not isinstance(document, dict) or "scenarios" not in document or "eval_cases" in document:
+        return None
+    try:
+        found = TypeAdapter(Scenarios).validate_json(as_json).scenarios
+    except ValidationError as error:
+        raise BadFile(from_pydantic(name, text, document, error.errors(), kind)) from error
+    given = {"session_input": start.model_dump(mode="json", exclude_unset=True)} if start else {}
+    return [
+        {
+            "eval_id": f"scenario-{number}",
+            "conversation_scenario": scenario.model_dump(mode="json", exclude_unset=True),
+            **given,
+        }
+        for number, scenario in enumerate(found, 1)
+    ]
+
+
+def base_name(name: str) -> str:
+    """Return a file's name without the folders that some browsers send.
+
+    Raises:
+        BadInput: nothing is left of it.
+    """
+    base = PurePosixPath(name.replace("\\", "/")).name
+    if not base or base.startswith("."):
+        raise BadInput("The file has no name that it could keep.", hint="Name it NAME.evalset.json.")
+    return base
+
+
+def _file_name(base: str) -> str:
+    """Return the name under which an evalset is found beside its agent."""
+    if library.id_of_file(base):
+        return base
+    suffix = ".yaml" if base.lower().endswith(YAML_SUFFIXES) else ".json"
+    return f"{_stem(base)}.evalset{suffix}"
+
+
+def _stem(base: str) -> str:
+    for suffix in (*library.EVALSET_SUFFIXES, ".json", *YAML_SUFFIXES):
+        if base.lower().endswith(suffix):
+            return base[: -len(suffix)]
+    return base
+
+
+def _put_config(app_name: str, text: str) -> None:
+    configs.parse(text, CONFIG_NAME, CONFIG_NAME)
+    path = editing.agents_folder().folder_of(app_name) / CONFIG_NAME
+    try:
+        writing.create(path, text)
+    except FileExistsError as error:
+        raise AlreadyTaken(
+            f"Agent {app_name!r} has a {CONFIG_NAME} already.", hint="Change that one, or remove it first."
+        ) from error
+    except OSError as error:
+        raise cannot_write(path, error) from error

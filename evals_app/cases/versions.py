@@ -1,0 +1,154 @@
+"""What an evalset said over time, and how two of its versions differ, case by case."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count
+
+from evals_app.evalsets.pairing import paired, same
+from evals_app.models import EvalSet, EvalSetVersion
+from sessions_app import state
+from sessions_app.errors import NotFound
+from sessions_app.presentation import valuediff
+
+Json = dict[str, Any]
+
+SHOWN = 30
+"""Versions that a page lists, the newest ones."""
+
+ABOUT = ("name", "description")
+
+
+@dataclass(frozen=True)
+class CaseDiff:
+    """A case in two versions. `kind` is added, removed, changed, renamed or moved."""
+
+    case_id: str
+    kind: str
+    was: str
+    lines: list[valuediff.Line]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A version, what it changed of the one before it, and how many runs used it."""
+
+    version: EvalSetVersion
+    before: EvalSetVersion | None
+    changes: list[CaseDiff]
+    cases: int
+    runs: int
+    is_current: bool
+
+    def count(self, kind: str) -> int:
+        """Return how many cases changed in a way."""
+        return sum(change.kind == kind for change in self.changes)
+
+    @property
+    def tally(self) -> list[tuple[str, int]]:
+        """Return (kind, how many) of the kinds of changes there are."""
+        kinds = ("added", "removed", "renamed", "changed", "moved")
+        return [(kind, found) for kind in kinds if (found := self.count(kind))]
+
+
+def listed(evalset: EvalSet, case_id: str = "") -> list[Row]:
+    """Return the versions of an evalset, newest first; with a case, only those that changed it."""
+    rows = list(
+        evalset.versions.annotate(run_count=Count("runs")).order_by("-created_at", "-pk")[: SHOWN + 1]
+    )
+    contents = [json.loads(row.content) for row in rows]
+    found = []
+    for at, row in enumerate(rows[:SHOWN]):
+        before = rows[at + 1] if at + 1 < len(rows) else None
+        older = contents[at + 1]["eval_cases"] if before else []
+        changes = differences(older, contents[at]["eval_cases"], with_lines=False)
+        if case_id and not any(case_id in (one.case_id, one.was) and one.kind != "moved" for one in changes):
+            continue
+        found.append(
+            Row(
+                row,
+                before,
+                changes,
+                len(contents[at]["eval_cases"]),
+                row.run_count,
+                row.digest == evalset.digest,
+            )
+        )
+    return found
+
+
+def find(evalset: EvalSet, pk: int) -> EvalSetVersion:
+    """Return a version of an evalset.
+
+    Raises:
+        NotFound: it has no such version.
+    """
+    found = evalset.versions.filter(pk=pk).first()
+    if found is None:
+        raise NotFound(
+            f"Evalset {evalset.evalset_id!r} has no version {pk}.", hint="The list of versions has them all."
+        )
+    return found
+
+
+def compared(older: EvalSetVersion, newer: EvalSetVersion, case_id: str = "") -> list[CaseDiff]:
+    """Return how two versions differ: the evalset's own fields as a case "" first, then case by case."""
+    left, right = json.loads(older.content), json.loads(newer.content)
+    found = differences(left["eval_cases"], right["eval_cases"])
+    about = [{name: one[name] for name in ABOUT if one.get(name)} for one in (left, right)]
+    if not same(*about):
+        found.insert(0, CaseDiff("", "changed", "", _lines(*about)))
+    return [one for one in found if not case_id or case_id in (one.case_id, one.was)]
+
+
+def differences(older: Sequence[Json], newer: Sequence[Json], *, with_lines: bool = True) -> list[CaseDiff]:
+    """Return the cases that differ, in the order of the newer list, then those that are gone."""
+    places = paired_cases(older, newer)
+    kept = [place for place in places if place is not None]
+    found = []
+    for place, case in zip(places, newer, strict=True):
+        before = None if place is None else older[place]
+        kind = _kind(before, case, place, kept)
+        if kind:
+            lines = _lines(before, case) if with_lines and kind != "moved" else []
+            was = str(before["eval_id"]) if before and kind == "renamed" else ""
+            found.append(CaseDiff(str(case.get("eval_id")), kind, was, lines))
+    for at, case in enumerate(older):
+        if at not in kept:
+            lines = _lines(case, None) if with_lines else []
+            found.append(CaseDiff(str(case.get("eval_id")), "removed", "", lines))
+    return found
+
+
+def paired_cases(older: Sequence[Json], newer: Sequence[Json]) -> list[int | None]:
+    """Return which case was which; cases of other ids only when they say the same."""
+    places = paired(older, newer)
+    return [
+        None if place is not None and not _is_one(older[place], case) else place
+        for place, case in zip(places, newer, strict=True)
+    ]
+
+
+def _is_one(old: Json, new: Json) -> bool:
+    return old.get("eval_id") == new.get("eval_id") or same({**old, "eval_id": ""}, {**new, "eval_id": ""})
+
+
+def _kind(before: Json | None, case: Json, place: int | None, kept: list[int]) -> str:
+    if before is None:
+        return "added"
+    if before.get("eval_id") != case.get("eval_id"):
+        return "renamed"
+    if not same(before, case):
+        return "changed"
+    return (
+        "moved" if kept != sorted(kept) and kept.index(place or 0) != sorted(kept).index(place or 0) else ""
+    )
+
+
+def _lines(old: Any, new: Any) -> list[valuediff.Line]:
+    texts = [None if value is None else state.dumps(value) for value in (old, new)]
+    return valuediff.lines(*texts)

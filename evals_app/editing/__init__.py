@@ -1,0 +1,39 @@
+"""Evalset files changed by people, by programs and by ADK's front end, in their own words and never unseen."""
+
+from evals_app.editing.adk import add_case, case, place_of, remove_case, replace_case
+from evals_app.editing.files import (
+    ID,
+    Change,
+    agents_folder,
+    cases,
+    change,
+    content_of,
+    create,
+    evalset_of,
+    put,
+    remove,
+    save,
+    text_of,
+    worked_out,
+)
+
+__all__ = [
+    "ID",
+    "Change",
+    "add_case",
+    "agents_folder",
+    "case",
+    "cases",
+    "change",
+    "content_of",
+    "create",
+    "evalset_of",
+    "place_of",
+    "put",
+    "remove",
+    "remove_case",
+    "replace_case",
+    "save",
+    "text_of",
+    "worked_out",
+]
