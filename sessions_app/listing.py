@@ -11,13 +11,11 @@ from django.db.models import (
     Exists,
     F,
     OuterRef,
-    Prefetch,
     Q,
     QuerySet,
     Subquery,
     Value,
     When,
-    prefetch_related_objects,
 )
 
 from sessions_app import expiry, finding, keyset, realms
@@ -27,6 +25,9 @@ from sessions_app.query import Query
 NEWEST_PER_APP = 3
 MOST_PINNED = 20
 """Pinned sessions that stand above the others; what is pinned beyond that stands among them."""
+
+_TAGS = "_tag_names"
+"""Attribute of sessions whose tags were read."""
 
 MOST_ARRIVED = 99
 """Sessions counted as new; there may be more."""
@@ -118,8 +119,21 @@ def page(wanted: Wanted, before: str = "") -> Page:
 
 
 def read_tags(rows: Iterable[AgentSession]) -> None:
-    """Read the tags of sessions, sorted, into `session.tags.all()`. One query."""
-    prefetch_related_objects(list(rows), Prefetch("tags", SessionTag.objects.order_by("name")))
+    """Read the tags of sessions for `tag_names`. One query."""
+    by_pk = {row.pk: row for row in rows}
+    for row in by_pk.values():
+        setattr(row, _TAGS, [])
+    tags = SessionTag.objects.filter(session__in=by_pk).order_by("name")
+    for pk, name in tags.values_list("session_id", "name"):
+        getattr(by_pk[pk], _TAGS).append(name)
+
+
+def tag_names(session: AgentSession) -> list[str]:
+    """Return the tags of a session, sorted. One query, where `read_tags` has not read them."""
+    if not hasattr(session, _TAGS):
+        read_tags([session])
+    found: list[str] = getattr(session, _TAGS)
+    return found
 
 
 def shown_again(pks: Collection[int]) -> list[AgentSession]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from sessions_app import keeping
+from sessions_app import keeping, listing
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
 
@@ -63,7 +63,7 @@ class SessionOut(Schema):
             id=row.session_id,
             realm=row.realm,
             title=row.title,
-            tags=sorted(tag.name for tag in row.tags.all()),
+            tags=listing.tag_names(row),
             pinned=row.pinned_at is not None,
             first_text=row.first_text,
             last_text=row.last_text,

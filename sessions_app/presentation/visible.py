@@ -10,11 +10,11 @@ Pure. Templates use it by the filters `name`, `shown` and `plain` (see `template
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Callable
 
-from django.utils.html import escape
 from django.utils.safestring import SafeString
 
 _UNSEEN = (
@@ -81,11 +81,16 @@ def text_html(text: str) -> SafeString:
     return _html(text, _IN_TEXT, _keeping(_marked)) if _hides(text) else escape(text)
 
 
-def in_html(html: str) -> str:
+def escape(text: str) -> SafeString:
+    """Return text as HTML, as Django's `escape` does in a third of its time: it takes no lazy texts."""
+    return SafeString(html.escape(text))
+
+
+def in_html(markup: str) -> str:
     """Return HTML whose unseen characters are marked escapes in text, and plain ones in attributes."""
-    if not _hides(html):
-        return html
-    pieces = _TAGS.split(html)
+    if not _hides(markup):
+        return markup
+    pieces = _TAGS.split(markup)
     pieces[::2] = [_IN_TEXT.sub(_keeping(_marked), piece) for piece in pieces[::2]]
     pieces[1::2] = [text(piece) for piece in pieces[1::2]]
     return "".join(pieces)

@@ -1,20 +1,21 @@
 """What a row of the session list shows: `{% load session_list %}`.
 
-A row is made in one go: fifty rows of a page, each of thirty tags and filters, would take most of its time.
+The template of a row is rendered once, with the places of its fields in it, and filled for each session: fifty rows of
+thirty tags and filters each would take most of a page's time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypedDict
 from urllib.parse import quote_plus, urlencode
 
 from django import template
-from django.urls import reverse
-from django.utils.html import escape, format_html
+from django.template.loader import render_to_string
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from sessions_app import expiry, paths
+from sessions_app import expiry, listing, paths
 from sessions_app.finding import Hit
 from sessions_app.models import AgentSession, Run
 from sessions_app.presentation import visible
@@ -30,11 +31,25 @@ UNREMARKABLE = {Run.Status.DONE, Run.Status.CANCELLED}
 
 NOTHING = SafeString("")
 
+FORM = "devui/sessions/row_form.html"
+"""The template of a row, written for one session whose fields are places."""
 
-class Row(TypedDict):
+PLACE = "\0"
+"""Stands around the name of a field where it goes: a character that no template holds."""
+
+
+class _Pin(TypedDict):
+    """What a row shows of whether its session is pinned."""
+
+    pin_mark: SafeString
+    pin_act: str
+    is_pinned: str
+
+
+class Row(_Pin):
     """A session as its row shows it; everything is fit for HTML."""
 
-    pk: int
+    pk: str
     url: str
     title: SafeString
     label: SafeString
@@ -53,34 +68,61 @@ class Row(TypedDict):
     tokens: SafeString
     errors: SafeString
     updated: SafeString
-    is_pinned: bool
 
 
 @register.simple_tag
-def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Row:
-    """`{% session_row session hits as row %}`: what a row shows of a session that `listing` has read.
+def session_rows(
+    sessions: Iterable[AgentSession],
+    hits: Mapping[int, Hit] | str = "",
+    in_place: bool | str = "",
+) -> SafeString:
+    """`{% session_rows page.rows hits %}`: the rows of sessions that `listing` has read.
 
-    `hits` are those of `finding`, where a query has any.
+    `hits` are those of `finding`, where a query has any; rows `in_place` take the place of those on the screen.
     """
+    places = {name: SafeString(f"{PLACE}{name}{PLACE}") for name in Row.__annotations__}
+    form = render_to_string(FORM, {"row": places, "in_place": in_place}).split(PLACE)
+    return SafeString("".join(_filled(form, session_row(session, hits)) for session in sessions))
+
+
+@register.simple_tag(name="session_row")
+def row_of(
+    session: AgentSession,
+    hits: Mapping[int, Hit] | str = "",
+    in_place: bool | str = "",
+) -> SafeString:
+    """`{% session_row session hits %}`: the row of one session."""
+    return session_rows([session], hits, in_place)
+
+
+def _filled(form: list[str], row: Row) -> str:
+    """Return the form of a row with what stands between its places, and the fields in them."""
+    filled = form.copy()
+    filled[1::2] = [row[name] for name in form[1::2]]  # type: ignore[literal-required]
+    return "".join(filled)
+
+
+def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Row:
+    """Return what a row shows of a session."""
     title = (session.title or session.first_text or session.session_id)[:TITLE_SHOWN]
     app, user, state = session.app_name, session.user_id, paths.fixed("state")
-    url = escape(paths.session_url(session))
+    url = visible.escape(paths.session_url(session))
     hit = hits.get(session.pk) if isinstance(hits, Mapping) else None
     return {
-        "pk": session.pk,
+        "pk": str(session.pk),
         "url": url,
         "title": visible.text_html(title),
-        "label": escape(visible.name(title)),
+        "label": visible.escape(visible.name(title)),
         "marks": _marks(session),
         "tags": _tags(session),
-        "last": _hit(hit, url) if hit else format_html("<bdi>{}</bdi>", visible.text_html(session.last_text)),
+        "last": _hit(hit, url) if hit else SafeString(f"<bdi>{visible.text_html(session.last_text)}</bdi>"),
         "id": visible.name_html(session.session_id),
-        "id_plain": escape(visible.name(session.session_id)),
+        "id_plain": visible.escape(visible.name(session.session_id)),
         "app": visible.name_html(app),
         "app_url": SafeString(f"{state}?app={quote_plus(app)}"),
         "user": visible.name_html(user),
         "user_url": SafeString(f"{state}?app={quote_plus(app)}&amp;user={quote_plus(user)}"),
-        "rename_url": SafeString(reverse("session-rename", kwargs={"pk": session.pk})),
+        "rename_url": SafeString(paths.by_key("session-rename", session.pk)),
         "events": f"{session.last_seq:,}",
         "duration": devui.duration(duration)
         if (duration := session.updated_at - session.created_at) > 0
@@ -88,8 +130,15 @@ def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Ro
         "tokens": _tokens(session.total_tokens),
         "errors": _errors(session.error_count),
         "updated": devui.moment(session.updated_at),
-        "is_pinned": session.pinned_at is not None,
+        **_pin(is_pinned=session.pinned_at is not None),
     }
+
+
+def _pin(*, is_pinned: bool) -> _Pin:
+    if not is_pinned:
+        return {"pin_mark": NOTHING, "pin_act": "pin", "is_pinned": "false"}
+    mark = format_html('<span class="pin-mark">{}</span>', devui.icon("pin", "pinned", css="icon-small"))
+    return {"pin_mark": mark, "pin_act": "unpin", "is_pinned": "true"}
 
 
 def _marks(session: AgentSession) -> SafeString:
@@ -111,7 +160,7 @@ def _hit(hit: Hit, url: str) -> SafeString:
 
 
 def _tags(session: AgentSession) -> SafeString:
-    names = [tag.name for tag in session.tags.all()]
+    names = listing.tag_names(session)
     if not names:
         return NOTHING
     chips = [_tag(name) for name in names[:TAGS_SHOWN]]

@@ -162,7 +162,7 @@ def changes(request: HttpRequest) -> HttpResponse:
 
 def _mark(session: AgentSession) -> str:
     status = getattr(session, "run_status", None)
-    tags = [tag.name for tag in session.tags.all()]
+    tags = listing.tag_names(session)
     is_pinned = session.pinned_at is not None
     return watching.mark_of(session.revision, session.title, status, expiry.age_of(session), is_pinned, *tags)
 
