@@ -48,6 +48,7 @@ class WhichSession(BaseModel):
 
     user_id: str
     session_id: str
+    realm: str = ""
 
 
 def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
@@ -99,7 +100,7 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
 
     @router.post("/evals/conversation")
     async def conversation(body: WhichSession) -> Any:
-        return await host.evals.conversation(host.runs.service, body.user_id, body.session_id)
+        return await host.evals.conversation(host.runs.service_of(body.realm), body.user_id, body.session_id)
 
     @router.post("/evals/{eval_run_id}/cancel", status_code=202)
     async def cancel_eval_run(eval_run_id: str) -> dict[str, str]:
