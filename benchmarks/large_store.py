@@ -23,7 +23,7 @@ from django.db import connection, transaction
 
 from benchmarks.stores import ON_POSTGRES
 from sessions_app import event_index, jsonsql, search
-from sessions_app.models import AgentSession, EventWords, UserScope
+from sessions_app.models import AgentSession, EventWords, SessionWords, UserScope
 
 EVENTS = 20
 """Of each session."""
@@ -103,6 +103,8 @@ def _put() -> None:
             _insert(cursor, rows, _waiting.pop(rows, []))
         if ON_POSTGRES:
             _copy(cursor, Rows(EventWords._meta.db_table, "id, words"), [_vector(each) for each in _words])
+            sets = [(place, search.tsset(words)) for place, words in event_index.sums(_words)]
+            _copy(cursor, Rows(SessionWords._meta.db_table, "id, words"), sets)
         else:
             event_index.put(_words)
     _words.clear()
@@ -130,7 +132,7 @@ def _vector(entry: event_index.EventEntry) -> tuple[int, str]:
 @contextmanager
 def _without_indexes() -> Iterator[None]:
     """Take the indexes that hold no rule from the tables, and make them again at the end: that is far faster."""
-    tables = [EventWords._meta.db_table, *(rows.table for rows in BULK)]
+    tables = [EventWords._meta.db_table, SessionWords._meta.db_table, *(rows.table for rows in BULK)]
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(%s)"
@@ -157,7 +159,7 @@ def _fill_users() -> None:
         cursor.executemany(USER_STATE, tiers)
         cursor.executemany(
             "INSERT INTO sessions_app_statevalue (scope, key_id, mark, owner_id) VALUES ('user', 'tier', %s, %s)",
-            [(jsonsql.mark(value), pk) for pk, _, _, value in tiers],
+            [(mark, pk) for pk, _, _, value in tiers for mark in (jsonsql.ANY, jsonsql.mark(value))],
         )
 
 
@@ -183,8 +185,8 @@ def _session(number: int, sessions: int, moment: float) -> None:
                 *("session", number, key, key, position, value, "", False, "append", moment, number, user),
                 *(f"s{number}", position, "e", "i", "agent", "tool", "look", "", True),
             )
-        for value in dict.fromkeys(values):
-            _add(VALUE, "session", key, jsonsql.mark(value), number)
+        for mark in dict.fromkeys([jsonsql.ANY, *map(jsonsql.mark, values)]):
+            _add(VALUE, "session", key, mark, number)
 
 
 def _event(number: int, seq: int, moment: float, text: str, odd: str) -> None:

@@ -21,7 +21,7 @@ from django.db.models.lookups import (
 )
 
 from sessions_app import jsonsql, state
-from sessions_app.jsonsql import OTHER, START, STRING, At, Number, Start
+from sessions_app.jsonsql import ANY, OTHER, START, STRING, At, Number, Start
 from sessions_app.query import StateTerm
 
 EXACT_INTEGER = 2**53
@@ -52,22 +52,28 @@ def compared(column: str, term: StateTerm) -> Q:
 
 
 def marked(term: StateTerm) -> Q:
-    """Return the condition on the marks of all values that a term may ask for."""
+    """Return the condition on the marks of all values that a term may ask for; `ANY` where it may be any value."""
     if term.path:
         return _of_kind(OTHER)
+    if not term.op:
+        return Q(mark=ANY)
     if term.op == "=":
         return Q(mark=_mark(term.value))
     if term.op == "!=" and is_told_by_marks(term):
-        return ~Q(mark=_mark(term.value))
+        return _IS_ONE & ~Q(mark=_mark(term.value))
     if term.op in _NUMERIC:
         return _marks_in_order(term.op, _mark(term.value))
     if term.op == "~":
-        return (
+        return _IS_ONE & (
             Q(mark__icontains=term.value)
             | ~Q(mark__startswith=STRING)
             | Q(GreaterThan(Length("mark"), START))
         )
-    return Q()
+    return Q(mark=ANY)
+
+
+_IS_ONE = Q(mark__gt=ANY)
+"""The condition that a mark is one value's."""
 
 
 def is_told_by_marks(term: StateTerm) -> bool:

@@ -9,7 +9,7 @@ entries of a session stand side by side.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from django.db.models.sql.compiler import SQLCompiler
 
 from sessions_app import search
 from sessions_app.fulltext import SQLITE
-from sessions_app.models import AgentSession, EventWords
+from sessions_app.models import AgentSession, EventWords, SessionWords
 from sessions_app.search import Phrase
 
 SEQ_BITS = 26
@@ -36,6 +36,12 @@ FIRST, LARGEST = 500, 32_000
 
 FREQUENT = 100_000
 """Entries with a phrase from which on PostgreSQL walks them from the newest on, and makes no list of them."""
+
+LONGEST_LIST = 160_000
+"""Sessions with a word, by PostgreSQL's own guess, of which it can hold a list in its memory (`work_mem`)."""
+
+SUM_BYTES = 400_000
+"""Most bytes of words that stand in one row for a session, unless an event alone has more. A tsvector holds 1 MB."""
 
 RARE = 1_000
 """Entries with a phrase up to which PostgreSQL may list them for each session that it looks for them in."""
@@ -102,7 +108,22 @@ def named(field: str, text: str) -> Phrase:
     return Phrase((name(field, text),))
 
 
-def put(entries: Iterable[EventEntry]) -> None:
+def sums(entries: Iterable[EventEntry]) -> Iterator[tuple[int, set[str]]]:
+    """Yield the words of sessions, of many events in one row each: its key, that of its first event, and the words."""
+    first, words, size = -1, set[str](), 0
+    for each in entries:
+        if first >> SEQ_BITS != each.place >> SEQ_BITS or size > SUM_BYTES:
+            if words:
+                yield first, words
+            first, words, size = each.place, set(), 0
+        fresh = each.fresh.difference(each.names)
+        words |= fresh
+        size += sum(len(word.encode()) for word in fresh)
+    if words:
+        yield first, words
+
+
+def put(entries: Sequence[EventEntry]) -> None:
     """Index events, in place of what was there."""
     with connection.cursor() as cursor:
         if connection.vendor == SQLITE:
@@ -116,43 +137,55 @@ def put(entries: Iterable[EventEntry]) -> None:
                 " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
                 [(each.place, search.tsvector([*each.words, *each.names], each.fresh)) for each in entries],
             )
+            cursor.executemany(
+                f"INSERT INTO {_SUMS} (id, words) VALUES (%s, %s::tsvector)"
+                " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
+                [(key, search.tsset(words)) for key, words in sums(entries)],
+            )
 
 
 def forget(session_pk: int, limit: int) -> int:
     """Remove at most so many entries of a session; return how many were there."""
     table, key, _ = _names()
+    tables = [table] if connection.vendor == SQLITE else [table, _SUMS]
+    removed = 0
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"DELETE FROM {table} WHERE {key} IN"
-            f" (SELECT {key} FROM {table} WHERE {key} BETWEEN %s AND %s LIMIT %s)",
-            [*_range(session_pk), limit],
-        )
-        removed: int = cursor.rowcount
-        return removed
+        for each in tables:
+            cursor.execute(
+                f"DELETE FROM {each} WHERE {key} IN"
+                f" (SELECT {key} FROM {each} WHERE {key} BETWEEN %s AND %s LIMIT %s)",
+                [*_range(session_pk), limit],
+            )
+            removed = max(removed, cursor.rowcount)
+    return removed
 
 
 def sessions(wanted: Phrase, limit: int) -> Found:
     """Return the sessions with an event that holds a phrase, looking at no more than about `limit` entries."""
     if connection.vendor == SQLITE or is_frequent(wanted):
         return _newest_sessions(wanted, limit if len(wanted.tokens) == 1 else limit // 3)
+    table, expression = (_SUMS, _expression([wanted])) if _is_summed(wanted) else (_TABLE, _fresh(wanted))
     with connection.cursor() as cursor:  # in no order: PostgreSQL would walk very many entries to have one
-        cursor.execute(
-            f"SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery LIMIT %s", [_fresh(wanted), limit + 1]
-        )
+        cursor.execute(f"SELECT id FROM {table} WHERE words @@ %s::tsquery LIMIT %s", [expression, limit + 1])
         keys = [key for (key,) in cursor.fetchall()]
     return Found({key >> SEQ_BITS for key in keys}, is_all=len(keys) <= limit)
 
 
 def is_frequent(wanted: Phrase) -> bool:
-    """Tell whether PostgreSQL expects very many entries with a phrase: it reads each of them to know its labels."""
-    if connection.vendor == SQLITE:
+    """Tell whether PostgreSQL expects very many entries with a phrase: it reads each to know where its words stand."""
+    if connection.vendor == SQLITE or _is_summed(wanted):
         return False
     return _expected([wanted])[0] > FREQUENT
 
 
-def _expected(wanted: Sequence[Phrase]) -> list[int]:
+def _is_summed(wanted: Phrase) -> bool:
+    """Tell whether a phrase is one word of a text: PostgreSQL has the words of many events in one row (see `sums`)."""
+    return len(wanted.tokens) == 1 and not wanted.tokens[0].startswith(_NAMING)
+
+
+def _expected(wanted: Sequence[Phrase], table: str = "") -> list[int]:
     """Return how many entries with each of some phrases PostgreSQL expects."""
-    each = [f"SELECT id FROM {_TABLE} WHERE words @@ %s::tsquery" for _ in wanted]
+    each = [f"SELECT id FROM {table or _TABLE} WHERE words @@ %s::tsquery" for _ in wanted]
     with connection.cursor() as cursor:
         cursor.execute(
             f"EXPLAIN (FORMAT JSON) {' UNION ALL '.join(each)}", [_expression([one]) for one in wanted]
@@ -182,7 +215,7 @@ def _newest_sessions(wanted: Phrase, limit: int) -> Found:
     return Found(found, is_all=False)
 
 
-def sessions_list(wanted: Phrase) -> RawSQL | None:
+def sessions_list(wanted: Phrase) -> tuple[str, tuple[str]] | None:
     """Return the sessions with an event that holds a phrase, as a subquery; None: PostgreSQL had better test each.
 
     The limit tells it, as it may expect more, that the list fits its memory.
@@ -190,14 +223,18 @@ def sessions_list(wanted: Phrase) -> RawSQL | None:
     table, key, match = _names()
     found = f"SELECT {key} >> {SEQ_BITS} FROM {table} WHERE {match}"
     if connection.vendor == SQLITE:
-        return RawSQL(found, [_fresh(wanted)])  # noqa: S611 - names of our own
+        return found, (_fresh(wanted),)
+    if _is_summed(wanted):
+        if _expected([wanted], _SUMS)[0] > LONGEST_LIST:
+            return None
+        return f"SELECT id >> {SEQ_BITS} FROM {_SUMS} WHERE {match}", (_expression([wanted]),)
     if is_frequent(wanted):
         return None
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT count(*) FROM ({found} LIMIT {FREQUENT + 1}) AS found", [_fresh(wanted)])
         if cursor.fetchone()[0] > FREQUENT:
             return None
-    return RawSQL(f"{found} LIMIT {FREQUENT}", [_fresh(wanted)])  # noqa: S611 - names of our own
+    return f"{found} LIMIT {FREQUENT}", (_fresh(wanted),)
 
 
 class Holds(Func):
@@ -222,6 +259,8 @@ class Holds(Func):
     ) -> tuple[str, tuple[str | int, ...]]:
         """Write a seek of the session's entries."""
         table, key, _ = _names()
+        if connection.vendor != SQLITE and self.wanted and _is_summed(self.wanted):
+            table = _SUMS
         match = _match_in_session(is_rare=False)
         pk, params = compiler.compile(self.source_expressions[0])
         sql = f"EXISTS (SELECT 1 FROM {table} WHERE {match} AND {key} BETWEEN ({pk} << {SEQ_BITS}) AND {_last(pk)})"
@@ -264,6 +303,7 @@ def newest(session_pks: Collection[int], wanted: Sequence[Phrase], *, every: boo
 
 
 _TABLE = EventWords._meta.db_table
+_SUMS = SessionWords._meta.db_table
 _SESSIONS = AgentSession._meta.db_table
 
 

@@ -60,6 +60,21 @@ class WordIndex(models.Index):
         return super().remove_sql(model, schema_editor, **kwargs)
 
 
+class WordSetIndex(models.Index):
+    """An index over a `WordsField` that has rows on PostgreSQL alone."""
+
+    def create_sql(
+        self,
+        model: type[models.Model],
+        schema_editor: BaseDatabaseSchemaEditor,
+        using: str = "",
+        **kwargs: Any,
+    ) -> Statement:
+        """Return the statement that makes the index."""
+        kind = "" if schema_editor.connection.vendor == SQLITE else " USING gin"
+        return super().create_sql(model, schema_editor, using=kind, **kwargs)
+
+
 class Entry(NamedTuple):
     """A row to be found: its pk, who may find it, and its text."""
 

@@ -7,7 +7,7 @@ have no holes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -83,10 +83,15 @@ def forget_session(session_pk: int) -> None:
 def reset() -> None:
     """Forget everything that was indexed, so that it is indexed anew."""
     for pk in AgentSession.objects.filter(indexed_seq__gte=0).order_by("pk").values_list("pk", flat=True):
-        forget_session(pk)
-        with transaction.atomic():
-            SessionTrait.objects.filter(session=pk).delete()
-            AgentSession.objects.filter(pk=pk).update(indexed_seq=-1)
+        reset_session(pk)
+
+
+def reset_session(session_pk: int) -> None:
+    """Forget what was indexed of a session, so that it is indexed anew."""
+    forget_session(session_pk)
+    with transaction.atomic():
+        SessionTrait.objects.filter(session=session_pk).delete()
+        AgentSession.objects.filter(pk=session_pk).update(indexed_seq=-1)
 
 
 def forget_owner(scope: Scope, owner_id: int) -> None:
@@ -96,7 +101,7 @@ def forget_owner(scope: Scope, owner_id: int) -> None:
 
 def put_values(changes: Iterable[StateChange]) -> None:
     """Let owners be found by values that were written without an event, as an import does."""
-    values = (value for change in changes if (value := _value(change)))
+    values = (value for change in changes for value in _values(change))
     while some := list(islice(values, CHUNK)):
         StateValue.objects.bulk_create(some, ignore_conflicts=True)
 
@@ -120,15 +125,18 @@ def _piece(pk: int, start: int, last: int, room: int) -> Piece:
         piece.traits.update(dict.fromkeys(traits, event.seq))
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=piece.end, removed=False)
     wanted = changes.only("scope", "key_id", "owner_id", "value")
-    piece.values = [value for change in wanted.iterator() if (value := _value(change))]
+    values = (value for change in wanted.iterator() for value in _values(change))
+    piece.values = list(
+        {(value.scope, value.key_id, value.mark, value.owner_id): value for value in values}.values()
+    )
     return piece
 
 
-def _value(change: StateChange) -> StateValue | None:
-    if change.value is None:
-        return None
-    mark = jsonsql.mark(change.value)
-    return StateValue(scope=change.scope, key_id=change.key_id, mark=mark, owner_id=change.owner_id)
+def _values(change: StateChange) -> Iterator[StateValue]:
+    """Yield what finds the owner of a change by the value that it wrote, and by any value."""
+    if change.value is not None:
+        for mark in (jsonsql.ANY, jsonsql.mark(change.value)):
+            yield StateValue(scope=change.scope, key_id=change.key_id, mark=mark, owner_id=change.owner_id)
 
 
 def _store(piece: Piece) -> None:

@@ -21,6 +21,9 @@ START = 64
 NUMBER, STRING, OTHER = "n", "s", "j"
 """How marks of numbers, strings and all else begin."""
 
+ANY = ""
+"""The mark of any value: one more for each key of an owner that ever had one, before the marks of its values."""
+
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 """Stands in marks for NUL, which PostgreSQL's texts cannot hold."""
 

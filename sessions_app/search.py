@@ -146,6 +146,11 @@ def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
     return " ".join(f"'{word}':{position}{marks.get(word, '')}" for position, word in enumerate(words, 1))
 
 
+def tsset(words: Iterable[str]) -> str:
+    """Return PostgreSQL's tsvector of tokens without their places."""
+    return " ".join(f"'{word}'" for word in words)
+
+
 def _ts_phrase(wanted: Phrase, label: str) -> str:
     mark = f":{'*' if wanted.prefix else ''}{label}" if wanted.prefix or label else ""
     return " <-> ".join(f"'{token}'" for token in wanted.tokens) + mark

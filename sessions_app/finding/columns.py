@@ -8,7 +8,8 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import Exists, F, OuterRef, Q
-from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual
+from django.db.models.functions import Collate
+from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, IContains, LessThan, LessThanOrEqual
 
 from sessions_app import expiry, realms
 from sessions_app.finding.answers import FEW_SHARED, Answer, Many, pointed_at
@@ -31,6 +32,16 @@ def id_begins(text: str) -> Q:
     if connection.vendor == "sqlite":
         return Q(session_id__gte=text, session_id__lt=text + chr(sys.maxunicode))
     return Q(session_id__startswith=text)
+
+
+def contains(column: str, text: str) -> Q:
+    """Return the condition that a column holds a text in any case.
+
+    Of a text in ASCII only letters in ASCII differ by case: PostgreSQL folds them ten times as fast as those of all
+    languages.
+    """
+    is_plain = connection.vendor == "postgresql" and text.isascii()
+    return Q(IContains(Collate(F(column), "C") if is_plain else F(column), text))
 
 
 _COMPARE: dict[str, Any] = {
@@ -69,7 +80,7 @@ _COLUMNS: dict[str, Callable[[Field], Q]] = {
     "app": lambda term: Q(app_name=term.value),
     "user": lambda term: Q(user_id=term.value),
     "session": lambda term: id_begins(term.value),
-    "title": lambda term: Q(title__icontains=term.value) | Q(title="", first_text__icontains=term.value),
+    "title": lambda term: contains("title", term.value) | Q(title="") & contains("first_text", term.value),
     "origin": lambda term: _of_origin(term.value),
     "events": _measured("last_seq"),
     "tokens": _measured("total_tokens"),

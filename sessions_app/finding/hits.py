@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
-from django.db.models import Max, Q
+from django.db.models import Max
 
 from sessions_app import event_index, event_text, search, state
 from sessions_app.comparing import compared
@@ -36,14 +34,26 @@ def of(wanted: Query, sessions: Sequence[AgentSession], tail: Tail) -> dict[int,
     places = _places(wanted, [session.pk for session in sessions], tail)
     if not places:
         return {}
-    pairs = reduce(operator.or_, (Q(session=pk, seq=seq) for pk, seq in places.items()))
-    events = Event.objects.filter(pairs).defer("private")
     words = [word.text for word in wanted.words if not word.negated]
     words += [term.value for term in wanted.fields if term.name in traits.NAMES and not term.negated]
     return {
         event.session_id: Hit(event.seq, event.kind, event.author, snippet(_shown(event), words))
-        for event in events
+        for event in _at(places)
     }
+
+
+def _at(places: Mapping[int, int]) -> Iterable[Event]:
+    """Return the events of sessions at these seqs, one of each: of a list of pairs every database seeks them."""
+    pairs = ", ".join(["(%s, %s)"] * len(places))
+    given = [number for place in places.items() for number in place]
+    return Event.objects.raw(_AT.format(pairs=pairs), given)
+
+
+_AT = """
+WITH place(session_id, seq) AS (VALUES {pairs})
+SELECT e.id, e.session_id, e.seq, e.kind, e.author, e.summary, e.data
+FROM place CROSS JOIN sessions_app_event e WHERE e.session_id = place.session_id AND e.seq = place.seq
+"""
 
 
 def _places(wanted: Query, pks: list[int], tail: Tail) -> dict[int, int]:

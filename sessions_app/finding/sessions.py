@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import and_
 
 from django.db.models import Q, QuerySet
 
 from sessions_app.finding import hits, ids, stated, traits
-from sessions_app.finding.answers import SAMPLE, Answer, Many, among, is_common
+from sessions_app.finding.answers import SAMPLE, Answer, Many, among, is_common, turned
 from sessions_app.finding.columns import with_column
 from sessions_app.finding.tail import Tail
 from sessions_app.finding.words import with_word
@@ -30,15 +28,14 @@ class Search:
     def narrowed(self, rows: Rows) -> Rows:
         """Return those of the sessions that are asked for. It asks the indexes at once, the rest when it is read."""
         keys: set[int] | None = None
-        many: list[tuple[Term, Many]] = []
+        many: list[Many] = []
         for term in self.wanted.terms:
             answer = _answer(term, self._tail)
+            answer = turned(answer) if term.negated else answer
             if isinstance(answer, Many):
-                many.append((term, answer))
-            elif not term.negated:
+                many.append(answer)
+            else:
                 keys = answer if keys is None else keys & answer
-            elif answer:
-                rows = rows.exclude(among(answer))
         if keys is not None:
             rows = rows.filter(among(keys))
         return rows.filter(*_conditions(many, keys))
@@ -48,22 +45,28 @@ class Search:
         return hits.of(self.wanted, sessions, self._tail)
 
 
-def _conditions(many: list[tuple[Term, Many]], keys: set[int] | None) -> list[Q]:
+def _conditions(many: list[Many], keys: set[int] | None) -> list[Q]:
     """Return what is tested on each session, or asked of lists where the sessions wanted are far between.
 
-    A list is made at once, which takes as long as a few hundred tests for a word, and some ten thousand for others.
+    A list is made at once, which takes as long as a few hundred tests for a word, and some ten thousand for others. So
+    those are tested that most of the sessions on the lists of the others pass.
     """
-    tests = [_turned(term, answer.test) for term, answer in many]
-    if all(answer.listed is None for _, answer in many):
+    tests = [each.test for each in many]
+    if all(each.listed is None for each in many):
         return tests
-    is_scattered = len(keys) > SAMPLE if keys is not None else not is_common(reduce(and_, tests))
-    if not is_scattered:
+    if len(keys) <= SAMPLE if keys is not None else is_common(*tests):
         return tests
-    return [_turned(term, answer.test if answer.listed is None else answer.listed()) for term, answer in many]
+    rare = [] if len(many) == 1 else [each for each in many if each.listed and not is_common(each.test)]
+    rest = [each for each in many if each not in rare]
+    found = [_listed(each) for each in rare]
+    others = [each.test for each in rest]
+    if others and (not found or not is_common(*others, of=found)):
+        others = [_listed(each) for each in rest]
+    return [*found, *others]
 
 
-def _turned(term: Term, condition: Q) -> Q:
-    return ~condition if term.negated else condition
+def _listed(answer: Many) -> Q:
+    return answer.test if answer.listed is None else answer.listed()
 
 
 def _answer(term: Term, tail: Tail) -> Answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -18,6 +19,9 @@ from sessions_app.finding.answers import (
     among,
     list_of,
     listed_or_tested,
+    sorted_by,
+    turned,
+    unlisted_or,
 )
 from sessions_app.finding.owners import (
     STATE_ROWS,
@@ -45,41 +49,37 @@ def with_state(term: StateTerm, tail: Tail) -> Answer:
 
     Missing and never are what is not, now or ever.
     """
-    if term.when is When.MISSING and term.negated:
-        return _not(_being(replace(term, when=When.NOW), tail))
-    if term.when is When.MISSING:
-        return Many(_without(term, ~_is_now(term)))
-    if term.when is When.NOW:
-        return _being(term, tail)
-    if term.op or term.path:
-        return _ever(term, tail) if term.when is When.EVER else _not(_ever(term, tail))
-    if term.when is When.EVER and not term.negated:
-        return _ever(term, tail)
-    # What is there spares a look at the ledger.
-    never = _without(term, ~_is_now(term) & ~_is_in_ledger(term))
-    return Many(never if term.when is When.NEVER else ~never)
+    is_turned = term.when in (When.MISSING, When.NEVER)
+    is_now = term.when in (When.NOW, When.MISSING)
+    if term.scope is not Scope.SESSION and is_turned != term.negated and not _is_of_value(term):
+        test = _is_now(term) if is_now else _is_in_ledger(term)
+        answer: Answer = Many(test, None, lambda: _without(term, ~test))
+    else:
+        answer = _being(replace(term, when=When.NOW), tail) if is_now else _ever(term, tail)
+    return turned(answer) if is_turned else answer
 
 
-def _not(answer: Answer) -> Many:
-    """Return the other sessions."""
-    if isinstance(answer, set):
-        return Many(~among(answer))
-    listed = answer.listed
-    return Many(~answer.test, None if listed is None else lambda: ~listed())
+def _is_of_value(term: StateTerm) -> bool:
+    """Tell whether a term is about a key's value, and not about the key alone."""
+    return bool(term.op or term.path)
 
 
 def _is_now(term: StateTerm) -> Q:
     """Return the condition that the value which the session reads now is as the term says."""
-    rows = STATE_ROWS[term.scope].filter(key_id=state.key_id(term.key)).filter(compared("value", term))
+    rows = _now(term)
     if term.scope is Scope.SESSION:
         return Q(Exists(rows.filter(owner=OuterRef("pk"))))
     return Q(Exists(of_the_row(term.scope).filter(Exists(rows.filter(owner=OuterRef("pk"))))))
 
 
+def _now(term: StateTerm) -> QuerySet[Any]:
+    """Return the rows of the state that are as a term says; of a whole key no value is read."""
+    rows = STATE_ROWS[term.scope].filter(key_id=state.key_id(term.key))
+    return rows.filter(compared("value", term)) if _is_of_value(term) else rows
+
+
 def _without(term: StateTerm, condition: Q) -> Q:
     """Test a condition on one session of each user or app, where real life has few of them, not on every session."""
-    if term.scope is Scope.SESSION:
-        return condition
     each = one_of_each(term.scope)
     if len(each) > FEW_SHARED:
         return condition
@@ -93,19 +93,40 @@ def _being(term: StateTerm, tail: Tail) -> Answer:
     is_now = _is_now(term)
     had = _owners_ever(term, tail)
     if had is None:
-        return Many(is_now, _by_values(term, tail, is_now))
-    rows = STATE_ROWS[term.scope].filter(key_id=state.key_id(term.key), owner__in=list_of(had))
-    return _reading(term.scope, set(rows.filter(compared("value", term)).values_list("owner", flat=True)))
+        listed = _by_values(term, tail, is_now)
+        return Many(is_now, listed, _others(term, _now(term), "owner", set(), ~is_now, listed))
+    owners = set(_now(term).filter(owner__in=list_of(had)).values_list("owner", flat=True))
+    return _reading(term, owners, is_now)
 
 
 def _ever(term: StateTerm, tail: Tail) -> Answer:
     """Return the sessions that ever read such a value."""
     is_in_ledger = _is_in_ledger(term)
     had = _owners_ever(term, tail)
-    if had is None:
-        is_told = is_told_by_marks(term)
-        return Many(is_in_ledger, _by_values(term, tail, Q() if is_told else is_in_ledger))
-    return _reading(term.scope, had)
+    if had is not None:
+        return _reading(term, had, is_in_ledger)
+    if not tail.has_all:
+        return Many(is_in_ledger)
+    listed = _by_values(term, tail, Q() if is_told_by_marks(term) else is_in_ledger)
+    others = _others(term, _values(term), "owner_id", tail.owners(term), ~is_in_ledger, listed)
+    return Many(is_in_ledger, listed, others)
+
+
+def _others(
+    term: StateTerm, rows: QuerySet[Any], owner: str, late: set[int], test: Q, listed: Callable[[], Q] | None
+) -> Callable[[], Q] | None:
+    """Return what lists the sessions that lack a key, of which sessions have rows; None for other terms.
+
+    Args:
+        rows: of the state or of its values.
+        owner: their column of a session's primary key; an index has them sorted by it.
+        late: sessions that have the key besides.
+        test: the condition that a session lacks it.
+        listed: lists those that have it.
+    """
+    if term.scope is not Scope.SESSION or _is_of_value(term):
+        return None
+    return lambda: unlisted_or(sorted_by(rows, owner), late, lambda: ~listed() if listed else test)
 
 
 def _by_values(term: StateTerm, tail: Tail, besides: Q) -> Callable[[], Q] | None:
@@ -132,7 +153,7 @@ def _is_in_ledger(term: StateTerm) -> Q:
 def _written_values(term: StateTerm) -> QuerySet[StateChange]:
     """Return the rows of the ledger that a term asks for; a key was written when it has any: no row itself is read."""
     rows = StateChange.objects.filter(scope=term.scope, key_id=state.key_id(term.key))
-    return rows.filter(compared("value", term), removed=False) if term.op or term.path else rows
+    return rows.filter(compared("value", term), removed=False) if _is_of_value(term) else rows
 
 
 def _values(term: StateTerm) -> QuerySet[StateValue]:
@@ -158,11 +179,11 @@ def _owners_ever(term: StateTerm, tail: Tail) -> set[int] | None:
     return owners | tail.owners(term)
 
 
-def _reading(scope: Scope, owners: set[int]) -> Answer:
-    """Return the sessions that read the state of these owners."""
-    if scope is Scope.SESSION or not owners:
+def _reading(term: StateTerm, owners: set[int], test: Q) -> Answer:
+    """Return the sessions that read the state of these owners, who are all for whom a test holds."""
+    if term.scope is Scope.SESSION or not owners:
         return owners
-    found = sessions_of(scope, owners)
+    found = sessions_of(term.scope, owners)
     if len(found) <= FEW_SHARED:
         return set(found)
-    return Many(Q(Exists(of_the_row(scope).filter(pk__in=list_of(owners)))))
+    return Many(test, None, lambda: _without(term, ~test))

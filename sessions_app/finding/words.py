@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from django.db.models import F, Q
+from django.db.models.expressions import RawSQL
 
 from sessions_app import event_index, search
 from sessions_app.event_index import Found, Holds
-from sessions_app.finding.answers import ENTRIES, FEW, Answer, Many, is_common, listed_by
-from sessions_app.finding.columns import id_begins
+from sessions_app.finding.answers import (
+    ENTRIES,
+    FEW,
+    Answer,
+    Many,
+    Statement,
+    is_common,
+    listed_by,
+    unlisted_or,
+)
+from sessions_app.finding.columns import contains, id_begins
 from sessions_app.finding.tail import Tail
 from sessions_app.models import AgentSession
 from sessions_app.query import Word
@@ -15,7 +25,7 @@ from sessions_app.query import Word
 
 def with_word(term: Word, tail: Tail) -> Answer:
     """Return the sessions of a word or phrase, without the term's negation."""
-    named = id_begins(term.text) | ~Q(title="") & Q(title__icontains=term.text)
+    named = id_begins(term.text) | ~Q(title="") & contains("title", term.text)
     wanted = search.phrase(term.text)
     if wanted is None:
         return Many(named)
@@ -31,7 +41,11 @@ def with_word(term: Word, tail: Tail) -> Answer:
     test = holds | others
 
     def listed() -> Q:
-        subquery = event_index.sessions_list(wanted)
-        return test if subquery is None else listed_by(subquery) | others
+        found = event_index.sessions_list(wanted)
+        return test if found is None else listed_by(RawSQL(*found)) | others  # noqa: S611 - of our own
 
-    return Many(test, listed)
+    def unlisted() -> Q:
+        found = event_index.sessions_list(wanted)
+        return ~test if found is None else unlisted_or(Statement(*found), pks, lambda: ~listed()) & ~named
+
+    return Many(test, listed, unlisted)

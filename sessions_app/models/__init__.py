@@ -8,7 +8,7 @@ jsonb refuses NUL, lone surrogates and NaN, and reorders keys.
 """
 
 from sessions_app.models.apps import AgentCard, AppSettings
-from sessions_app.models.indexes import EventWords, SessionTrait, StateValue
+from sessions_app.models.indexes import EventWords, SessionTrait, SessionWords, StateValue
 from sessions_app.models.kept import Artifact, MemoryEntry
 from sessions_app.models.runs import Run, RuntimeProcess
 from sessions_app.models.sessions import (
@@ -63,6 +63,7 @@ __all__ = [
     "SessionState",
     "SessionTag",
     "SessionTrait",
+    "SessionWords",
     "Span",
     "StateChange",
     "StateRow",

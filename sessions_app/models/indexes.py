@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from sessions_app.fulltext import WordIndex, WordsField
+from sessions_app.fulltext import WordIndex, WordSetIndex, WordsField
 from sessions_app.jsonsql import MarkField
 from sessions_app.models.sessions import AgentSession
 from sessions_app.models.state import Scope
@@ -18,6 +18,19 @@ class EventWords(models.Model):
 
     class Meta:
         indexes = [WordIndex(fields=["words"], name="event_words")]
+
+
+class SessionWords(models.Model):
+    """Words of a session, of some tens of its events in a row: what finds sessions by one word on PostgreSQL.
+
+    SQLite's index of events has such a column of its own.
+    """
+
+    id = models.BigIntegerField(primary_key=True, help_text="Of session and seq of the first of the events.")
+    words = WordsField(null=True, help_text="The words without their places.")
+
+    class Meta:
+        indexes = [WordSetIndex(fields=["words"], name="session_words")]
 
 
 class SessionTrait(models.Model):
@@ -43,7 +56,10 @@ class SessionTrait(models.Model):
 
 
 class StateValue(models.Model):
-    """A value that a key of an owner has had, once each: what finds a state that ever was. See `indexing`."""
+    """A value that a key of an owner has had, once each: what finds a state that ever was. See `indexing`.
+
+    Beside them stands `jsonsql.ANY`, so that all owners who ever had the key are found in the order of their keys.
+    """
 
     scope = models.CharField(max_length=8, choices=Scope)
     key_id = models.CharField(max_length=255)

@@ -78,6 +78,7 @@ class SessionState(StateRow):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "key_id"], name="session_state_key")]
+        indexes = [models.Index(fields=["key_id", "owner"], name="sessions_with_key")]
 
 
 class UserState(StateRow):

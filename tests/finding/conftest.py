@@ -13,20 +13,34 @@ from sessions_app.query import parse
 
 Find = Callable[[str], list[str]]
 
+MODES = ("not indexed yet", "indexed", "common", "far between")
+"""How the sessions of a term stand in a store; it comes to the same."""
 
-@pytest.fixture(params=["not indexed yet", "indexed", "common", "far between"])
+ALL_TOO_MANY = "far between, and too many either way"
+
+
+@pytest.fixture(params=MODES)
 def find(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPatch) -> Find:
     """Return the ids of the sessions of real life that a query asks for, sorted.
 
-    Where there are too many to name, they are tested one by one or listed by an index: it comes to the same.
+    Where there are too many to name, they are tested one by one or listed by an index.
     """
-    if request.param in ("common", "far between"):
-        for module in (answers, stated, words):
-            monkeypatch.setattr(module, "FEW", 0)
-        monkeypatch.setattr(sessions, "is_common", lambda _: request.param == "common")
+    if request.param in MODES[:2]:
+        return finder(is_indexed=request.param == "indexed")
+    for module in (answers, stated, words):
+        monkeypatch.setattr(module, "FEW", 0)
+    if request.param == ALL_TOO_MANY:
+        for shared in (answers, stated):
+            monkeypatch.setattr(shared, "FEW_SHARED", 0)
+    monkeypatch.setattr(sessions, "is_common", lambda *_, **__: request.param == "common")
+    return finder(is_indexed=True)
+
+
+def finder(*, is_indexed: bool) -> Find:
+    """Return what finds the ids of sessions of real life."""
 
     def found(text: str) -> list[str]:
-        if request.param != "not indexed yet":
+        if is_indexed:
             indexing.index_all()
         rows = finding.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
         return sorted(rows.values_list("session_id", flat=True))
