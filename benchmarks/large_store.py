@@ -68,6 +68,11 @@ USER_SCOPE = (
 USER_STATE = """
 INSERT INTO sessions_app_userstate (owner_id, key, key_id, value, note, position) VALUES (%s, %s, %s, %s, '', 1)
 """
+USER_CHANGE = """
+INSERT INTO sessions_app_statechange (scope, owner_id, key, key_id, position, value, note, removed, cause, timestamp,
+    from_user, from_session, seq, event_id, invocation_id, author, writer, writer_name, call_id, inferred)
+VALUES ('user', %s, 'tier', 'tier', 1, %s, '', false, 'append', 0, %s, '', 0, '', '', '', '', '', '', true)
+"""
 
 
 def fill(sessions: int) -> None:
@@ -157,6 +162,7 @@ def _fill_users() -> None:
         cursor.executemany(USER_SCOPE, owners)
         tiers = [(pk, "tier", "tier", '"gold"' if pk % 50 == 0 else '"basic"') for pk, _, _ in owners]
         cursor.executemany(USER_STATE, tiers)
+        cursor.executemany(USER_CHANGE, [(pk, value, f"user{(pk - 1) % USERS}") for pk, _, _, value in tiers])
         cursor.executemany(
             "INSERT INTO sessions_app_statevalue (scope, key_id, mark, owner_id) VALUES ('user', 'tier', %s, %s)",
             [(mark, pk) for pk, _, _, value in tiers for mark in (jsonsql.ANY, jsonsql.mark(value))],

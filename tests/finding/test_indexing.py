@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
+from importlib import import_module
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import finding, indexing, purge, search, unindexed, writes
+from sessions_app import finding, indexing, jsonsql, purge, search, unindexed, writes
 from sessions_app.event_index import sessions as sessions_with
-from sessions_app.models import AgentSession, EventWords, SessionTrait, StateValue
+from sessions_app.models import AgentSession, EventWords, SessionTrait, SessionWords, StateValue
 from sessions_app.query import parse
 from sessions_app.wire import record
 from tests.timeline.story import Story
@@ -151,6 +152,28 @@ def test_the_command_indexes_what_waits_says_how_much_and_begins_anew_when_told(
     assert index_events("--rebuild") == "2 event(s) indexed.\n"
     assert found("kind:agent") == ["s1"]
     assert story.session.indexed_seq == 2
+
+
+def test_a_store_that_was_indexed_before_lists_the_owners_of_a_key_and_the_sessions_of_a_word():
+    migration = import_module("sessions_app.migrations.0016_sets_of_sessions")
+    story = Story("s1", {"k": 1, "user:u": 2})
+    story.says("sunny weather")
+    story.says("sunny rain")
+    Story("s2", user="ben")
+    indexing.index_all()
+    rows = StateValue.objects.filter(mark=jsonsql.ANY)
+    owners = rows.values_list("scope", "key_id", "owner_id")
+    expected = set(owners)
+    assert ("session", "k", story.pk) in expected
+    rows.delete()
+    SessionWords.objects.all().delete()
+    with connection.cursor() as cursor:
+        cursor.execute(migration.ANY_VALUE)
+        if connection.vendor == "postgresql":
+            cursor.execute(migration.WORDS)
+    assert set(owners.all()) == expected
+    assert found("k ever") == found("user:u ever") == found("rain") == found("sunny") == ["s1"]
+    assert found("-sunny") == found("k never") == ["s2"]
 
 
 def test_with_nothing_to_index_a_worker_asks_one_question(
