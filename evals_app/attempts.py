@@ -1,22 +1,26 @@
-"""One attempt read in full: turn by turn, expected beside actual. Only reads."""
+"""One attempt read in full: turn by turn, expected beside actual, and the moment at which it went wrong. Only reads."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
-from evals_app import invocations, report
+from evals_app import case_content, invocations, prices, repetitions, report, states
 from evals_app.alignment import Pair, Rules, align
+from evals_app.causes import TRAJECTORY
 from evals_app.metrics import label_of
 from evals_app.models import EvalAttempt, MetricResult
-from sessions_app.models import Event, Kind
-from sessions_app.presentation import textdiff
+from evals_app.repetitions import Repetitions
+from evals_app.replayed import Replayed, replayed_of
+from sessions_app import history
+from sessions_app.models import Event, Kind, Trace
+from sessions_app.presentation import textdiff, valuediff
 from sessions_app.presentation.textdiff import Piece
+from sessions_app.presentation.valuediff import Line
 
-TRAJECTORY = "tool_trajectory_avg_score"
 REPORTED_AS = {
     "tool_call_count_v1": "tool calls a turn",
     "inference_call_count_v1": "model calls a turn",
@@ -76,6 +80,8 @@ class Turn:
     steps: list[tuple[str, str]]
     verdicts: list[Verdict]
     seconds: float | None
+    trace: int | None = None
+    """The trace of its invocation: what took how long."""
 
     @property
     def has_answer(self) -> bool:
@@ -89,6 +95,43 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class Check:
+    """One key of the state that was expected. `turn` counts from 1; None: at the end. None for a value: no such key."""
+
+    path: str
+    turn: int | None
+    matches: bool
+    expected: str | None
+    actual: str | None
+
+    @property
+    def lines(self) -> list[Line]:
+        """Both values line by line; empty when they are short enough for one line."""
+        if self.matches or valuediff.is_brief(self.expected, self.actual):
+            return []
+        return valuediff.lines(self.expected, self.actual)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where an attempt first did something else than expected: the event, and the state that it ran on."""
+
+    turn: int
+    pair: Pair
+    seq: int
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Used:
+    """Tokens of one model, and what they cost; None is unknown."""
+
+    model: str
+    tokens: Mapping[str, int]
+    cost: float | None
+
+
+@dataclass(frozen=True)
 class Detail:
     """An attempt in full."""
 
@@ -98,6 +141,24 @@ class Detail:
     reported: list[Verdict]
     turns: list[Turn]
     session_pk: int | None
+    repetitions: Repetitions | None = None
+    checks: list[Check] = field(default_factory=list)
+    moment: Moment | None = None
+    used: list[Used] = field(default_factory=list)
+    judged_by: list[Used] = field(default_factory=list)
+    currency: str = prices.DEFAULT_CURRENCY
+    replayed: Replayed | None = None
+
+    @property
+    def earlier(self) -> list[dict[str, Any]]:
+        """Tries before this one, that were cut short or repeated."""
+        found: list[dict[str, Any]] = json.loads(self.attempt.earlier)
+        return found
+
+    @property
+    def checks_wrong(self) -> int:
+        """How many keys of the state are not as expected."""
+        return sum(not check.matches for check in self.checks)
 
     @property
     def scenario(self) -> Mapping[str, Any] | None:
@@ -106,23 +167,78 @@ class Detail:
         return found
 
 
-def detail(attempt: EvalAttempt) -> Detail:
-    """Return an attempt of a run (whose version and results are read) in full."""
+def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
+    """Return an attempt of a run (whose version and results are read).
+
+    Args:
+        whole: with what lies outside the attempt: its repetitions, the stored history, the state at the divergence.
+    """
     run = attempt.run
     case = case_of(attempt)
     results = [Verdict(result, report.details_of(result)) for result in attempt.results.order_by("position")]
     overall = [verdict for verdict in results if verdict.result.invocation is None]
     criteria = json.loads(run.config).get("criteria") or {}
     session_pk = report.sessions_of([attempt]).get(attempt.pk)
-    turns = _Turns(criteria.get(TRAJECTORY), _event_of_calls(session_pk), results)
+    actual = json.loads(attempt.actual)
+    pairing = _Turns(criteria.get(TRAJECTORY), _event_of_calls(session_pk), results, _traces(session_pk))
+    turns = pairing.pair(case.get("conversation") or [], actual)
+    table = prices.of_json(json.loads(run.prices))
+    at = attempt.started_at or run.created_at
     return Detail(
         attempt=attempt,
         case=case,
         verdicts=[verdict for verdict in overall if not report.reported(verdict.result.metric)],
         reported=[verdict for verdict in overall if report.reported(verdict.result.metric)],
-        turns=turns.pair(case.get("conversation") or [], json.loads(attempt.actual)),
+        turns=turns,
         session_pk=session_pk,
+        repetitions=repetitions.of_case(run, attempt.case_index) if whole else None,
+        checks=[check for verdict in overall for check in _checks(verdict)],
+        moment=_moment(attempt, turns, actual, session_pk) if whole else None,
+        used=_used(attempt.by_model, table, at),
+        judged_by=_used(attempt.judge, table, at),
+        currency=table.currency,
+        replayed=replayed_of(attempt) if whole else None,
     )
+
+
+def _used(by_model: str, table: prices.Prices, at: float) -> list[Used]:
+    return [
+        Used(model, tokens, table.cost({model: tokens}, at)) for model, tokens in json.loads(by_model).items()
+    ]
+
+
+def _checks(verdict: Verdict) -> list[Check]:
+    if verdict.result.metric != states.STATE_MATCH:
+        return []
+    return [
+        Check(
+            path=str(one.get("path", "")),
+            turn=None if one.get("turn") is None else one["turn"] + 1,
+            matches=bool(one.get("matches")),
+            expected=json.dumps(one.get("expected"), ensure_ascii=False),
+            actual=json.dumps(one["actual"], ensure_ascii=False) if "actual" in one else None,
+        )
+        for one in verdict.details.get("state") or []
+    ]
+
+
+def _moment(
+    attempt: EvalAttempt, turns: Sequence[Turn], actual: Sequence[Invocation], session_pk: int | None
+) -> Moment | None:
+    """Return the first divergence with its event: of a call that is missing, the last event of its turn."""
+    found = next(((turn, pair) for turn in turns for pair in turn.calls if pair.first), None)
+    if found is None or session_pk is None:
+        return None
+    turn, pair = found
+    events = Event.objects.filter(session=session_pk)
+    if seq := (pair.actual or {}).get("seq"):
+        events = events.filter(seq=seq)
+    else:
+        events = events.filter(invocation_id=actual[turn.number - 1].get("invocation_id", ""))
+    event = events.select_related("session").defer("data", "private").order_by("-seq").first()
+    if event is None:
+        return None
+    return Moment(turn.number, pair, event.seq, history.state_at(event.session, event).merged())
 
 
 @dataclass(frozen=True)
@@ -154,10 +270,9 @@ def expected_of(case: Mapping[str, Any]) -> Expectation:
     return Expectation(case, turns)
 
 
-def case_of(attempt: EvalAttempt) -> dict[str, Any]:
+def case_of(attempt: EvalAttempt) -> Mapping[str, Any]:
     """Return the case that an attempt repeats, as its evalset said it when the run was made."""
-    cases: list[dict[str, Any]] = json.loads(attempt.run.version.content)["eval_cases"]
-    return cases[attempt.case_index]
+    return case_content.cases_of(attempt.run.version)[attempt.case_index]
 
 
 def _event_of_calls(session_pk: int | None) -> dict[str, int]:
@@ -166,6 +281,13 @@ def _event_of_calls(session_pk: int | None) -> dict[str, int]:
         return {}
     rows = Event.objects.filter(session=session_pk, kind=Kind.TOOL_CALL).values_list("seq", "summary")
     return {call["id"]: seq for seq, summary in rows for call in json.loads(summary).get("calls", [])}
+
+
+def _traces(session_pk: int | None) -> dict[str, int]:
+    """Return the trace of each invocation of a session that has one, by the invocation's id."""
+    if session_pk is None:
+        return {}
+    return dict(Trace.objects.filter(session=session_pk).values_list("invocation_id", "pk"))
 
 
 Invocation = Mapping[str, Any]
@@ -178,6 +300,7 @@ class _Turns:
     criterion: float | Mapping[str, Any] | None
     event_of_calls: Mapping[str, int]
     results: Sequence[Verdict]
+    traces: Mapping[str, int]
 
     def pair(self, expected: Sequence[Invocation], actual: Sequence[Invocation]) -> list[Turn]:
         """Return the turns, as many as there are on either side. Only the first divergence of all is marked."""
@@ -204,6 +327,7 @@ class _Turns:
             steps=invocations.steps(actual or {}),
             verdicts=[verdict for verdict in self.results if verdict.result.invocation == index],
             seconds=(actual or {}).get("duration"),
+            trace=self.traces.get((actual or {}).get("invocation_id") or ""),
         )
 
     def _calls(self, expected: Invocation | None, actual: Invocation) -> list[Pair]:

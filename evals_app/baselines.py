@@ -10,9 +10,9 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
-from evals_app import comparison
+from evals_app import case_content, comparison
 from evals_app.comparison import CaseKey, Comparison, Outcomes, Past, Sameness
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from sessions_app.errors import BadInput, NotFound
@@ -71,20 +71,23 @@ def offered(run: EvalRun) -> list[EvalRun]:
     return list(_others(run).defer("traceback", "config")[:RUNS_OFFERED])
 
 
-def _others(run: EvalRun) -> Any:
+def _others(run: EvalRun) -> QuerySet[EvalRun]:
     ended = EvalRun.objects.select_related("version", "evalset").exclude(status__in=EvalRun.ACTIVE)
     return ended.filter(evalset=run.evalset).exclude(pk=run.pk).order_by("-created_at")
 
 
-def compare_runs(then: EvalRun, now: EvalRun) -> Comparison:
+def compare_runs(then: EvalRun, now: EvalRun, case_ids: Collection[str] | None = None) -> Comparison:
     """Compare a run with another one of its evalset, with the evidence of the stored history.
+
+    Args:
+        case_ids: only the cases of these ids; None: all.
 
     Raises:
         BadInput: they are runs of two evalsets.
     """
     if then.evalset_id != now.evalset_id:
         raise BadInput("These are runs of two evalsets.", hint="Compare runs of one evalset.")
-    left, right = outcomes_of(then), outcomes_of(now)
+    left, right = outcomes_of(then, case_ids), outcomes_of(now, case_ids)
     for side, other in ((left, right), (right, left)):
         for key in [key for key, one in side.items() if not one.ran and not _ran(other.get(key))]:
             del side[key]
@@ -118,10 +121,9 @@ def cases_of(version: EvalSetVersion) -> Sequence[_Case]:
 @lru_cache(maxsize=128)
 def _cases(pk: int, digest: str) -> Sequence[_Case]:
     """Return the cases of a version, which never changes; the digest tells stores apart."""
-    content = EvalSetVersion.objects.values_list("content", flat=True).get(pk=pk, digest=digest)
     seen: Counter[str] = Counter()
     cases = []
-    for case in json.loads(content)["eval_cases"]:
+    for case in case_content.read(pk, digest):
         seen[case["eval_id"]] += 1
         cases.append(_Case(CaseKey(case["eval_id"], seen[case["eval_id"]]), _digest(_meant(case))))
     return cases
@@ -169,9 +171,10 @@ def _judged_by(config: str) -> str:
     return _digest({**told, "criteria": criteria})
 
 
-def outcomes_of(run: EvalRun) -> dict[CaseKey, Outcomes]:
+def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[CaseKey, Outcomes]:
     """Return what each case of a run's version came to; those that it did not run are there without an outcome."""
     rows: dict[int, list[EvalAttempt]] = defaultdict(list)
+    attempts = run.attempts if case_ids is None else run.attempts.filter(case_id__in=case_ids)
     fields = (
         "case_index",
         "status",
@@ -182,11 +185,12 @@ def outcomes_of(run: EvalRun) -> dict[CaseKey, Outcomes]:
         "finished_at",
         "run_id",
     )
-    for attempt in run.attempts.only(*fields).order_by("case_index", "repetition"):
+    for attempt in attempts.only(*fields).order_by("case_index", "repetition"):
         rows[attempt.case_index].append(attempt)
     return {
         case.key: _outcomes(sameness_of(run, case.digest), rows[index])
         for index, case in enumerate(cases_of(run.version))
+        if case_ids is None or case.key.id in case_ids
     }
 
 
@@ -244,3 +248,35 @@ def history(
         key: [Past(counts[True], counts[False]) for counts in groups.values()]
         for key, groups in counted.items()
     }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something in which two runs differ, as people name it."""
+
+    what: str
+    before: str
+    after: str
+
+
+def what_changed(then: EvalRun, now: EvalRun) -> list[Difference]:
+    """Return in what two runs differ besides their outcomes: code, models, data, judges, ADK, repetitions."""
+    facts = zip(_facts(then), _facts(now), strict=True)
+    return [Difference(what, before, after) for (what, before), (_, after) in facts if before != after]
+
+
+def _facts(run: EvalRun) -> list[tuple[str, str]]:
+    models = json.loads(run.agent_models)
+    return [
+        ("code", run.code_version[:10] or "unknown"),
+        ("commit", run.git_revision[:10] or "unknown"),
+        ("models", ", ".join(sorted({str(model) for model in models.values()})) or "unknown"),
+        ("evalset", run.version.digest[:10]),
+        ("judged by", f"{run.config_source} {_judged_by(run.config)[:6]}".strip()),
+        ("google-adk", run.adk_version or "unknown"),
+        ("repetitions", str(run.num_runs)),
+        (
+            "replayed",
+            ", ".join(f"{name}: {how}" for name, how in json.loads(run.policy).items()) or "nothing",
+        ),
+    ]

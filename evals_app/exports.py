@@ -179,7 +179,7 @@ def _section(run: EvalRun) -> dict[str, Any]:
         "summary": report.summary(run),
         "models": json.loads(run.agent_models),
         "warnings": json.loads(run.warnings),
-        "details": [attempts.detail(attempt) for attempt in order],
+        "details": [attempts.detail(attempt, whole=False) for attempt in order],
     }
 
 

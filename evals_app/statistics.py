@@ -49,7 +49,25 @@ class Effect:
     interval: Interval
 
 
-def wilson(passed: int, total: int) -> Interval:
+@dataclass(frozen=True)
+class Rate:
+    """A pass rate: `passed` of `total`; of cases that were repeated, the sum of their rates."""
+
+    passed: float
+    total: int
+
+    @property
+    def value(self) -> float | None:
+        """The share that passed; None when nothing was tried."""
+        return self.passed / self.total if self.total else None
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's interval."""
+        return wilson(self.passed, self.total)
+
+
+def wilson(passed: float, total: int) -> Interval:
     """Return the Wilson score interval of a pass rate; all of 0–1 when nothing was tried.
 
     Unlike the textbook interval it stays inside 0–1 and says something at 0 and at 100 %: 3 of 3 is 0.44–1.
@@ -92,7 +110,8 @@ def fisher_exact(passed: int, failed: int, passed_then: int, failed_then: int) -
     low, high = max(0, passes - theirs), min(ours, passes)
     ways = [math.comb(ours, count) * math.comb(theirs, passes - count) for count in range(low, high + 1)]
     seen = ways[passed - low]
-    return sum(way for way in ways if way <= seen * _TIE) / math.comb(ours + theirs, passes)
+    unlikely: int = sum(way for way in ways if way <= seen * _TIE)
+    return unlikely / math.comb(ours + theirs, passes)
 
 
 def mcnemar_exact(lost: int, won: int) -> float:

@@ -9,6 +9,23 @@ urlpatterns = [
     path("evals/", views.index, name="evals"),
     path("evals/runs/<str:run_id>/", views.run, name="eval-run"),
     path("evals/runs/<str:run_id>/cancel/", views.cancel, name="eval-run-cancel"),
+    path("evals/runs/<str:run_id>/resume/", views.resume, name="eval-run-resume"),
+    path("evals/runs/<str:run_id>/retry/", views.retry, name="eval-run-retry"),
+    path("evals/runs/<str:run_id>/again/", views.repeat, name="eval-run-again"),
+    path("evals/runs/<str:run_id>/parallelism/", views.set_parallelism, name="eval-run-parallelism"),
+    path(
+        "evals/runs/<str:run_id>/attempts/<int:attempt>/cancel/",
+        views.cancel_attempt,
+        name="eval-attempt-cancel",
+    ),
+    path(
+        "evals/runs/<str:run_id>/attempts/<int:attempt>/note/", views.note_attempt, name="eval-attempt-note"
+    ),
+    path("evals/runs/<str:run_id>/note/", views.note_run, name="eval-run-note"),
+    path("evals/runs/<str:run_id>/baseline/", views.mark_baseline, name="eval-run-baseline"),
+    path("evals/runs/<str:run_id>/compare/", views.compare, name="eval-run-compare"),
     path("evals/runs/<str:run_id>/export/<str:kind>/", views.export, name="eval-run-export"),
+    path("evals/prices/", views.prices, name="eval-prices"),
+    path("evals/<seg:app_name>/<seg:evalset_id>/trend/", views.trend, name="eval-trend"),
     path("evals/<seg:app_name>/<seg:evalset_id>/", views.evalset, name="evalset"),
 ]

@@ -8,11 +8,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from devui.http import render_partial, wants_partial
-from evals_app import attempts, exports, report
+from evals_app import attempts, baselines, exports, prices, report
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.errors import NotFound
 
-FILTERS = ("failed", "error", "incomplete", "running", "pending", "cancelled", "passed")
+KEPT = ("status", "cause", "mixed", "order")
+"""Filters of the address that stay when the form of the others is sent."""
 
 
 @require_safe
@@ -23,23 +24,20 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: no such run, or no such attempt in it.
     """
     found = report.find_run(run_id)
-    status = request.GET.get("status", "")
-    order = request.GET.get("order", "file" if found.active else "worst")
-    page = request.GET.get("page", "1")
-    matrix = report.matrix(
-        found,
-        failures_first=order != "file",
-        status=status if status in FILTERS else "",
-        page=int(page) if page.isdecimal() else 1,
-    )
+    filters = report.Filters.read(request.GET, order="file" if found.active else "worst")
+    baseline = None if found.active else baselines.baseline_of(found)
     context = {
         **report.run_context(found),
-        "matrix": matrix,
-        "order": order,
-        "status": status,
-        "filters": report.case_counts(found),
+        "matrix": report.matrix(found, filters),
+        "filters": filters,
+        "kept": [(name, request.GET[name]) for name in KEPT if request.GET.get(name)],
+        "baseline": baseline,
+        "against": baselines.compare_runs(baseline, found) if baseline else None,
         "detail": _detail(found, request.GET.get("attempt", "")),
         "models": json.loads(found.agent_models),
+        "policy": json.loads(found.policy),
+        "limits": json.loads(found.limits),
+        "table": prices.of_json(json.loads(found.prices)),
         "warnings": json.loads(found.warnings),
     }
     partial = "filters" if wants_partial(request, "filters") else "attempt"

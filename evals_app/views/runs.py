@@ -1,13 +1,16 @@
-"""What people do to a run while it runs."""
+"""What people do to runs: call them off, change how many attempts go on at once, and have them go on or run again."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from evals_app import dispatch, report
+from evals_app import again, dispatch, launch, report, writes
+from evals_app.models import EvalRun
 from sessions_app import db
+from sessions_app.errors import BadInput
 
 
 @require_POST
@@ -16,3 +19,57 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     await db.read(report.find_run, run_id)
     await dispatch.cancel(run_id)
     return redirect("eval-run", run_id=run_id)
+
+
+@require_POST
+async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
+    """Ask one attempt to stop; the others go on."""
+    run = await db.read(report.find_run, run_id)
+    found = await db.read(again.find_attempt, run, attempt)
+    await db.write(writes.request_cancel_attempt, found.pk)
+    return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={found.pk}")
+
+
+@require_POST
+async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Change how many attempts of a run go on at once, `at_once`."""
+    run = await db.read(report.find_run, run_id)
+    number = _whole(request.POST.get("at_once", ""))
+    launch.check_parallelism(number)
+    await db.write(writes.set_parallelism, run.id, number)
+    return redirect("eval-run", run_id=run_id)
+
+
+@require_POST
+async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Go on with the attempts that came to no end."""
+    return await _go_on(await db.write(lambda: again.resume(report.find_run(run_id))))
+
+
+@require_POST
+async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Try again what failed or erred, or the attempt `attempt` alone."""
+    chosen = [_whole(key) for key in request.POST.getlist("attempt")]
+    return await _go_on(await db.write(lambda: again.retry(report.find_run(run_id), chosen)))
+
+
+@require_POST
+async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Run the whole again, exactly as it was."""
+    return await _go_on(await db.write(lambda: again.repeat(report.find_run(run_id))))
+
+
+async def _go_on(run: EvalRun) -> HttpResponse:
+    await dispatch.hand_over(run)
+    return redirect("eval-run", run_id=run.id)
+
+
+def _whole(text: str) -> int:
+    """Return a whole number that a form sent.
+
+    Raises:
+        BadInput: it is none.
+    """
+    if not text.strip().isascii() or not text.strip().isdecimal():
+        raise BadInput(f"{text[:40]!r} is no whole number.", hint="Give one.")
+    return int(text)

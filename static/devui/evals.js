@@ -72,12 +72,12 @@ function mark() {
   if (!page.dataset.shown) return;
   for (const link of page.querySelectorAll(`[data-attempt="${CSS.escape(page.dataset.shown)}"]`)) {
     link.setAttribute("aria-current", "true");
-    link.closest("tr").setAttribute("aria-current", "true");
+    link.closest("tr.case")?.setAttribute("aria-current", "true");
   }
 }
 
 function step(by) {
-  const rows = [...page.querySelectorAll("#cases > tr")];
+  const rows = [...page.querySelectorAll("#cases > tr.case")];
   const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
   const row = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by];
   if (!row) return;
@@ -89,7 +89,7 @@ if (page) {
   document.addEventListener("click", (event) => {
     if (!isPlainClick(event)) return;
     const link = event.target.closest("[data-attempt], [data-close-attempt]");
-    const row = event.target.closest("#cases > tr");
+    const row = event.target.closest("#cases > tr.case");
     if (link) {
       event.preventDefault();
       show(link.dataset.attempt ?? "");

@@ -62,7 +62,7 @@ def test_history_that_varies_does_not_outweigh_repetitions_that_separate():
 def test_single_outcomes_of_the_same_code_data_and_models_that_differ_are_flaky():
     found = verdict(of(1), of(0, 1))
     assert found.verdict == Verdict.FLAKY
-    assert "same code, data and models" in found.because
+    assert "same code, data and models came" in found.because
 
 
 def test_a_case_that_changed_or_is_judged_otherwise_is_not_compared():

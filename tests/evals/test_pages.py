@@ -85,23 +85,23 @@ async def test_a_run_started_from_the_page_is_shown_case_by_case(web, process, s
     assert process.asked == [("POST", "/devui/evals")]
     page = await page_of(web, response.url)
     assert page.one("p", css="outcome-count").text.startswith("1 of 3 passed")
-    rows = page.one("tbody", id="cases").all("tr")
+    rows = page.one("tbody", id="cases").all("tr", css="case")
     assert [row.attrs["data-status"] for row in rows] == ["failed", "error", "passed"]
     assert "RuntimeError: <b>on fire</b>" in rows[1].text
     assert "data-live" not in page.one(id="summary").attrs
     file_order = await page_of(web, f"{response.url}?order=file")
-    assert [row.one("th").one("a").text for row in file_order.one(id="cases").all("tr")] == [
+    assert [row.one("th").one("a").text for row in file_order.one(id="cases").all("tr", css="case")] == [
         "good",
         "bad <script>",
         "breaks",
     ]
     failed = await page_of(web, f"{response.url}?status=failed")
-    assert len(failed.one(id="cases").all("tr")) == 1
+    assert len(failed.one(id="cases").all("tr", css="case")) == 1
 
 
 async def test_an_attempt_shows_expected_beside_actual_and_its_session(web, process, smoke):
     response = await start(web)
-    first = (await page_of(web, response.url)).one(id="cases").all("tr")[0].one("th").one("a")
+    first = (await page_of(web, response.url)).one(id="cases").all("tr", css="case")[0].one("th").one("a")
     url = f"{response.url}{first.attrs['href']}"
     part = await page_of(web, url, HX_Request="true", HX_Target="attempt")
     shown = part.one("article")
@@ -122,7 +122,7 @@ async def test_an_attempt_shows_expected_beside_actual_and_its_session(web, proc
 
 async def test_an_attempt_that_raised_shows_its_error_its_traceback_and_what_it_did(web, process, smoke):
     response = await start(web, case=["breaks"])
-    row = (await page_of(web, response.url)).one(id="cases").one("tr")
+    row = (await page_of(web, response.url)).one(id="cases").one("tr", css="case")
     shown = await page_of(web, response.url + row.one("th").one("a").attrs["href"])
     notice = shown.one("article").one("div", css="notice-danger")
     assert "RuntimeError: <b>on fire</b>" in notice.text
@@ -135,10 +135,13 @@ async def test_only_the_chosen_cases_run_and_the_choices_are_kept(web, process, 
         web,
         case=["good"],
         num_runs="3",
-        match_type="IN_ORDER",
-        ignore_args="1",
+        options=["tool_trajectory_avg_score"],
         judge_model="judge-x",
         judge_samples="2",
+        **{
+            "option:tool_trajectory_avg_score:match_type": "IN_ORDER",
+            "option:tool_trajectory_avg_score:ignore_args": "1",
+        },
     )
     run = await db.read(EvalRun.objects.get)
     assert (run.total, json.loads(run.case_ids)) == (3, ["good"])
@@ -223,7 +226,7 @@ async def test_a_run_that_waits_can_be_cancelled(web, smoke):
     response = await start(web, settle=False)
     page = await page_of(web, response.url)
     assert page.one(id="summary").attrs["data-live"].startswith("/ws/evals/runs/")
-    answer = await web.post(page.one("form").attrs["action"])
+    answer = await web.post(page.one(id="summary").all("form")[0].attrs["action"])
     assert answer.status_code == 302
     page = await page_of(web, response.url)
     assert page.one(css="page-head").one(css="badge").text == "cancelled"

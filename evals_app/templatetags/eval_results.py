@@ -1,0 +1,131 @@
+"""Filters of what runs came to: `{% load eval_results %}`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from django import template
+
+from evals_app.comparison import Outcomes, Verdict
+from evals_app.models import EvalRun
+
+register = template.Library()
+
+PIPS = 10
+"""Repetitions that are shown as marks; of more there is only the count."""
+
+VERDICTS = {
+    Verdict.REGRESSED: ("danger", "down"),
+    Verdict.FLAKY: ("warn", "rewind"),
+    Verdict.UNCLEAR: ("warn", "info"),
+    Verdict.NOT_COMPARABLE: ("", "skip"),
+    Verdict.FIXED: ("ok", "up"),
+    Verdict.NEW: ("info", "add"),
+    Verdict.GONE: ("", "delete"),
+    Verdict.UNCHANGED: ("", "dot"),
+}
+"""Verdict -> (badge colour, icon)."""
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    """`{{ 0.8333|percent }}`: 83 %; an en dash for none. Only what is all or nothing is 100 or 0."""
+    if value is None:
+        return "–"
+    rounded = round(100 * value)
+    if rounded in (0, 100) and value not in (0.0, 1.0):
+        return (
+            f"{100 * value:.1f} %" if 0.0005 <= value <= 0.9995 else ("<0.1 %" if value < 0.5 else ">99.9 %")
+        )
+    return f"{rounded} %"
+
+
+@register.filter
+def points(value: float | None) -> str:
+    """`{{ -0.125|points }}`: −12.5 points, a difference of rates."""
+    if value is None:
+        return "–"
+    return f"{100 * value:+.1f} points".replace("-", "−").replace("+0.0", "±0")
+
+
+@register.filter
+def along(value: float | None, length: float = 100) -> str:
+    """`<rect x="{{ 0.25|along:200 }}">`: a share of a length, for attributes of SVG."""
+    return f"{(value or 0.0) * length:.2f}".rstrip("0").rstrip(".")
+
+
+@register.filter
+def minus(value: float, other: float) -> float:
+    """`{{ high|minus:low }}`."""
+    return value - other
+
+
+@register.filter
+def add_one(value: float) -> float:
+    """`{{ difference|add_one|along }}`: −1 … 1 on a line of 0 … 2."""
+    return value + 1
+
+
+@register.filter
+def add_number(value: float, other: float) -> float:
+    """`{{ dot.x|add_number:-6 }}`: as `add`, for fractions."""
+    return round(value + other, 2)
+
+
+@register.filter
+def pips(side: Outcomes) -> list[str]:
+    """`{% for pip in side|pips %}`: a mark for each repetition, at most `PIPS`."""
+    marks = ["passed"] * side.passed + ["failed"] * side.failed + ["incomplete"] * side.unjudged
+    return marks if len(marks) <= PIPS else []
+
+
+@register.filter
+def when(epoch: float) -> str:
+    """`{{ run.created_at|when }}`: a time as text, in UTC, where no element can stand."""
+    return f"{datetime.fromtimestamp(epoch, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+@register.filter
+def money(value: float | None, currency: str = "") -> str:
+    """`{{ 0.00123|money:"USD" }}`: USD 0.00123; unknown for none, which is not 0."""
+    if value is None:
+        return "unknown"
+    amount = (
+        f"{value:,.2f}" if value >= 1 or value == 0 else f"{value:.3g}" if value >= 1e-6 else f"{value:.1e}"
+    )
+    return f"{currency} {amount}".strip()
+
+
+@register.filter
+def change(ratio: float | None) -> str:
+    """`{{ amount.ratio|change }}`: +12 %."""
+    if ratio is None:
+        return ""
+    return f"{100 * (ratio - 1):+.0f} %".replace("-", "−")
+
+
+@register.filter
+def chance(value: float | None) -> str:
+    """`{{ probability|chance }}`: p = 0.031, as few digits as tell it."""
+    if value is None:
+        return ""
+    return "p < 0.0001" if value < 0.0001 else f"p = {value:.2g}"
+
+
+@register.filter
+def verdict_colour(verdict: Verdict) -> str:
+    """`{{ case.verdict|verdict_colour }}`: the class of its badge."""
+    colour = VERDICTS[verdict][0]
+    return f"badge badge-{colour}" if colour else "badge"
+
+
+@register.filter
+def verdict_icon(verdict: Verdict) -> str:
+    """`{% icon case.verdict|verdict_icon %}`."""
+    return VERDICTS[verdict][1]
+
+
+@register.filter
+def revision_of(run: EvalRun) -> str:
+    """`{{ run|revision_of }}`: what names the code that ran, short."""
+    return (run.git_revision or run.code_version)[:7] or "unknown"

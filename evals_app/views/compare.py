@@ -1,0 +1,68 @@
+"""Two runs of an evalset beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from devui.http import render_partial
+from evals_app import baselines, report
+from evals_app.comparison import CaseChange, Comparison, Outcomes, Verdict
+from evals_app.models import EvalRun
+from evals_app.statistics import Rate
+
+PAGE = 100
+
+
+@require_safe
+def compare(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Compare a run with `?with=`: a run's id, `baseline` or `previous`; else with the baseline, or the run before.
+
+    Raises:
+        NotFound: no such run.
+    """
+    now = report.find_run(run_id)
+    wanted = request.GET.get("with", "")
+    then = (
+        baselines.find_baseline(now, wanted)
+        if wanted
+        else baselines.baseline_of(now) or baselines.before(now)
+    )
+    context: dict[str, object] = {"run": now, "then": then, "offered": baselines.offered(now)}
+    if then is not None:
+        context |= _compared(request, then, now)
+    return render_partial(request, "devui/evals/compare.html", context, partial="cases")
+
+
+def _compared(request: HttpRequest, then: EvalRun, now: EvalRun) -> dict[str, object]:
+    found = baselines.compare_runs(then, now)
+    verdict, text = request.GET.get("verdict", ""), request.GET.get("q", "").strip()
+    cases = [
+        case
+        for case in found.cases
+        if (not verdict or case.verdict == verdict) and text.casefold() in case.key.id.casefold()
+    ]
+    asked = request.GET.get("page", "1")
+    pages = max(1, -(-len(cases) // PAGE))
+    page = min(max(1, int(asked) if asked.isdecimal() else 1), pages)
+    return {
+        "found": found,
+        "before_rate": _rate(found, lambda case: case.before),
+        "after_rate": _rate(found, lambda case: case.after),
+        "changed": baselines.what_changed(then, now),
+        "currency": report.summary(now).spent.currency,
+        "cases": cases[(page - 1) * PAGE : page * PAGE],
+        "verdict": verdict if verdict in list(Verdict) else "",
+        "text": text,
+        "page": page,
+        "pages": pages,
+    }
+
+
+def _rate(found: Comparison, side: Callable[[CaseChange], Outcomes | None]) -> Rate:
+    """Return the pass rate of one side over the cases that can be compared, each with the same weight."""
+    outcomes = [side(case) for case in found.cases if case.compared]
+    rates = [one.rate for one in outcomes if one is not None]
+    return Rate(sum(rates), len(rates))

@@ -1,0 +1,45 @@
+"""What people say of runs and attempts: notes, and which run is the baseline."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from evals_app import report, writes
+from evals_app.models import EvalAttempt
+from sessions_app import db
+from sessions_app.errors import NotFound
+
+
+@require_POST
+async def mark_baseline(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Make a run the baseline of its evalset (`baseline=1`), or take that back."""
+    await db.write(writes.mark_baseline, run_id, request.POST.get("baseline", "1") == "1")
+    return redirect("eval-run", run_id=run_id)
+
+
+@require_POST
+async def note_run(request: HttpRequest, run_id: str) -> HttpResponse:
+    """Keep a note about a run."""
+    await db.write(writes.note_run, run_id, request.POST.get("note", ""))
+    return redirect("eval-run", run_id=run_id)
+
+
+@require_POST
+async def note_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
+    """Keep a note about an attempt."""
+    await db.read(_find, run_id, attempt)
+    await db.write(writes.note_attempt, attempt, request.POST.get("note", ""))
+    return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={attempt}")
+
+
+def _find(run_id: str, attempt: int) -> None:
+    """Refuse an attempt that the run does not have.
+
+    Raises:
+        NotFound: no such run, or no such attempt in it.
+    """
+    if not EvalAttempt.objects.filter(run=report.find_run(run_id), pk=attempt).exists():
+        raise NotFound(f"The run has no attempt {attempt}.", hint="Open the run without it.")

@@ -1,0 +1,37 @@
+"""An evalset over its runs, and the prices that costs are reckoned by."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from devui.http import render_partial
+from evals_app import launch, library, price_use, trends
+from evals_app import prices as price_names
+
+
+@require_safe
+def trend(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Show how the runs of an evalset went, the newest ones, and what changed in between.
+
+    Raises:
+        NotFound: no evalset has this app and id.
+    """
+    found = library.find(app_name, evalset_id)
+    page = request.GET.get("page", "1")
+    context = {"evalset": found, "trend": trends.trend_of(found, int(page) if page.isdecimal() else 1)}
+    return render_partial(request, "devui/evals/trend.html", context, partial="histories")
+
+
+@require_safe
+def prices(request: HttpRequest) -> HttpResponse:
+    """Show which file of prices is used, what it says, and which models have none."""
+    table = launch.price_table()
+    context = {
+        "table": table,
+        "folders": launch.price_folders(),
+        "names": price_names.NAMES,
+        "models": price_use.models_of_runs(table),
+    }
+    return render(request, "devui/evals/prices.html", context)
