@@ -1,7 +1,6 @@
 // The inspector: what is shown of the open event, or of the session while none is open.
 
 import { fetchPart, oneAtATime } from "./fragment.js";
-import { showCurrent } from "./strips.js";
 import { showTimes } from "./times.js";
 
 const place = document.getElementById("inspection");
@@ -24,5 +23,4 @@ export const inspect = oneAtATime(async (url, { isOther = false } = {}) => {
   place.innerHTML = html;
   window.htmx.process(place);
   showTimes(place);
-  showCurrent(place);
 });

@@ -1,7 +1,7 @@
 // Strips of links or tabs that are wider than their place show the current one.
 
-const STRIPS = ".places, .tabs, .radio-tabs";
-const CURRENT = "[aria-current], [aria-selected=true], label:has(:checked)";
+const STRIPS = ".places, .tabs";
+const CURRENT = "[aria-current], [aria-selected=true]";
 
 /** Scroll the strips in `root` to their current link or tab, if it is cut off. */
 export function showCurrent(root = document) {

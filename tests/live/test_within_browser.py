@@ -69,7 +69,7 @@ def test_escape_ends_the_search_and_the_next_key_is_no_word_to_be_found(open_pag
     expect(page.locator(".found-line")).to_have_count(0)
     expect(box(page)).to_have_value("")
     expect(page.locator("#inspector-title")).to_contain_text("event 120")
-    expect(page).to_have_url(re.compile(r"\?event=e120$"))
+    expect(page).to_have_url(re.compile(r"\?seq=120$"))
 
 
 def test_escape_closes_the_event_before_it_ends_the_search(open_page, told):

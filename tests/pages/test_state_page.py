@@ -208,9 +208,11 @@ def test_the_page_of_a_user_lists_the_sessions(get: Get):
     assert page.one("h1").text == "User ann in weather"
     links = page.one("ul", css="session-links")
     assert [link.text for link in links.all("a")] == ["Weather?"]
+    assert "ann" not in links.text, "the page says already whose sessions they are"
     everything = page.all("section")[-1].one("a", css="small")
     assert everything.attrs["href"] == "/sessions/?app=weather&user=ann"
-    assert len(get("/state/?app=weather").one("ul", css="session-links").all("li")) == 2
+    of_the_app = get("/state/?app=weather").one("ul", css="session-links")
+    assert [row.one("bdi", css="faint").text for row in of_the_app.all("li")] == ["ben", "ann"]
 
 
 def test_a_user_without_an_app_is_shown_the_apps_that_know_it(get: Get):

@@ -1,0 +1,192 @@
+"""The session browser in a real browser: filters, searches by words and by state, hits, kept searches, many at once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from sessions_app import indexing
+from tests.browser import OpenWindow
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str) -> Page:
+    """A tab."""
+    return open_window(server, color_scheme="light").new_page()
+
+
+@pytest.fixture
+def told(store: None) -> dict[str, Story]:
+    """Three sessions of two apps and two users, one with an error and a state of its own."""
+    found = {
+        "tea": Story("s-tea"),
+        "gold": Story("s-gold", initial={"user:tier": "gold", "retries": 1}, user="ben"),
+        "draft": Story("s-draft", app="writer"),
+    }
+    found["tea"].asks("Which tea is it?")
+    found["tea"].calls("look_up", "c1", leaf="oolong")
+    found["tea"].says("Oolong, from Nantou")
+    found["gold"].asks("How is the weather?")
+    found["gold"].says("It failed", delta={"retries": 5}, errorCode="LIMIT", errorMessage="too many")
+    found["gold"].says("It is sunny", delta={"retries": 0})
+    found["draft"].asks("東京について書いて")
+    indexing.index_all()
+    return found
+
+
+def rows(page: Page) -> Locator:
+    return page.locator(".session-table tbody tr")
+
+
+def search(page: Page, text: str) -> None:
+    page.get_by_role("combobox", name="Search sessions").fill(text)
+
+
+def test_filters_narrow_the_list_stand_in_the_address_and_back_takes_each_away(
+    page: Page, told: dict[str, Story]
+):
+    page.goto("/sessions/")
+    expect(rows(page)).to_have_count(3)
+    page.get_by_role("combobox", name="App", exact=True).select_option("weather")
+    expect(rows(page)).to_have_count(2)
+    page.wait_for_url("**/sessions/?app=weather")
+    page.get_by_label("Errors only").check()
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text("How is the weather?")
+    page.wait_for_url("**/sessions/?app=weather&errors_only=1")
+    page.go_back()
+    expect(rows(page)).to_have_count(2)
+    expect(page.get_by_label("Errors only")).not_to_be_checked()
+    page.go_back()
+    expect(rows(page)).to_have_count(3)
+    expect(page.get_by_role("combobox", name="App", exact=True)).to_have_value("")
+    page.go_forward()
+    expect(rows(page)).to_have_count(2)
+    expect(page.get_by_role("combobox", name="App", exact=True)).to_have_value("weather")
+    page.reload()
+    expect(rows(page)).to_have_count(2)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("東京", "東京について書いて"),
+        ("tool:look_up", "Which tea is it?"),
+        ("user:tier = gold", "How is the weather?"),
+        ("retries > 3 ever", "How is the weather?"),
+        ("retries missing app:weather", "Which tea is it?"),
+    ],
+)
+def test_a_session_is_found_by_words_tools_and_state_now_or_ever(
+    page: Page, told: dict[str, Story], query: str, found: str
+):
+    page.goto("/sessions/")
+    search(page, query)
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page).locator(".row-link")).to_have_text(found)
+    search(page, "retries > 3")
+    expect(page.locator(".empty h2")).to_have_text("No session matches")
+
+
+def test_a_hit_is_shown_and_leads_to_its_event(page: Page, told: dict[str, Story]):
+    page.goto("/sessions/?q=nantou")
+    hit = rows(page).locator(".session-last a")
+    expect(hit.locator("mark")).to_have_text("Nantou")
+    hit.click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 3")
+    expect(page.locator("#events [data-seq='3']")).to_be_in_viewport()
+    page.go_back()
+    expect(rows(page)).to_have_count(1)
+    expect(page.get_by_role("combobox", name="Search sessions")).to_have_value("nantou")
+
+
+def test_a_search_is_kept_opened_renamed_and_let_go(page: Page, told: dict[str, Story]):
+    page.goto("/sessions/?q=tier")
+    search(page, "is:error")
+    expect(rows(page)).to_have_count(1)
+    page.get_by_role("link", name="Keep this search…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").first.fill("Failures")
+    page.keyboard.press("Enter")
+    chip = page.get_by_role("navigation", name="Views").get_by_role("link", name="Failures")
+    expect(chip).to_have_attribute("aria-current", "page")
+    page.goto("/sessions/")
+    chip.click()
+    expect(rows(page)).to_have_count(1)
+    page.get_by_role("link", name="Keep this search…").click()
+    page.get_by_role("textbox", name="Name of Failures").fill("What failed")
+    page.get_by_role("dialog").get_by_role("button", name="Rename").click()
+    expect(page.get_by_role("link", name="What failed")).to_be_visible()
+    page.get_by_role("link", name="Keep this search…").click()
+    page.get_by_role("button", name="Delete the view What failed").click()
+    expect(page.get_by_role("link", name="What failed")).to_have_count(0)
+
+
+def test_many_are_deleted_at_once_and_come_back_together(page: Page, told: dict[str, Story]):
+    page.goto("/sessions/")
+    page.get_by_role("checkbox", name="Select Which tea is it?").check()
+    page.get_by_role("checkbox", name="Select How is the weather?").check()
+    expect(page.locator("[data-ticked]")).to_have_text("2 ticked")
+    page.locator("#acts").get_by_role("button", name="Delete").click()
+    expect(rows(page)).to_have_count(1)
+    toast = page.locator(".toast")
+    expect(toast).to_contain_text("Deleted 2 sessions")
+    toast.get_by_role("button", name="Undo").click()
+    expect(rows(page)).to_have_count(3)
+
+
+def test_older_sessions_are_a_page_further_and_back_leads_to_the_newest(page: Page, store: None):
+    for number in range(60):
+        Story(f"s{number:02}").asks(f"question {number}")
+    page.goto("/sessions/?app=weather")
+    newest = rows(page).locator(".row-link").first.inner_text()
+    shown = set(rows(page).locator(".row-link").all_inner_texts())
+    page.get_by_role("link", name="Older").click()
+    page.wait_for_url(re.compile("before="))
+    further = set(rows(page).locator(".row-link").all_inner_texts())
+    assert not shown & further
+    assert len(shown | further) == 60
+    page.get_by_role("link", name="Newest").click()
+    expect(rows(page).locator(".row-link").first).to_have_text(newest)
+
+
+def test_a_key_of_a_user_leads_through_its_history_to_the_event_of_another_session(page: Page, store: None):
+    first, second = Story("s1"), Story("s2")
+    first.says("one", delta={"user:city": "Paris"})
+    second.says("zero")
+    second.says("two", delta={"user:city": "Rome"})
+    page.goto("/state/")
+    page.get_by_role("main").get_by_role("link", name="weather").click()
+    page.locator(".chips a", has_text="ann").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("User ann in weather")
+    page.get_by_role("link", name="History of city").click()
+    writes = page.get_by_role("dialog").locator(".history > li")
+    expect(writes).to_have_count(2)
+    expect(writes.first).to_contain_text("Rome")
+    writes.first.get_by_role("link", name=re.compile("event 2")).click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 2")
+    expect(page.locator("#session-name")).to_have_text("s2")
+
+
+@pytest.mark.parametrize("address", ["?seq=99", "?event=gone"])
+def test_a_link_to_an_event_that_is_not_there_offers_the_nearest(
+    page: Page, told: dict[str, Story], address: str
+):
+    answer = page.goto(f"/sessions/id/{told['tea'].pk}/{address}")
+    assert answer
+    assert answer.status == 404
+    page.get_by_role("link", name="Open event 3").click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 3")
+
+
+def test_a_link_to_a_session_that_is_not_there_offers_those_with_an_id_like_it(
+    page: Page, told: dict[str, Story]
+):
+    page.goto("/sessions/weather/ann/s-taa/")
+    page.get_by_role("link", name="s-tea").click()
+    expect(page.locator("#session-name")).to_have_text("Which tea is it?")
