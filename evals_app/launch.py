@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from evals_app import configs, library, prices, writes
+from evals_app import configs, library, prices, replayed, writes
 from evals_app.limits import MAX_PARALLELISM, Limits
 from evals_app.models import EvalRun, EvalSet, EvalSetVersion
 from evals_app.prices import Prices
@@ -26,7 +26,8 @@ DEFAULT_PARALLELISM = 4
 class Order:
     """What to run: the cases (empty: all), how they are judged, how often and how many at once.
 
-    `policy` is what is replayed; `prices` None: the table that is found for this server's agents.
+    `policy` is what is replayed; its run may be named by the beginning of its id, or as "last". `prices` None: the
+    table that is found for this server's agents.
     """
 
     config: configs.Config
@@ -69,7 +70,7 @@ def order_run(evalset: EvalSet, order: Order) -> EvalRun:
         num_runs=order.num_runs,
         parallelism=order.parallelism,
         limits=order.limits.as_json(),
-        policy=order.policy,
+        policy=replayed.settled(evalset, order.policy),
         prices=costs.as_json(),
         warnings=warnings,
         source=order.source,

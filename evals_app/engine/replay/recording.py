@@ -93,9 +93,14 @@ def turns_of(events: list[tuple[Event, Json]]) -> dict[str, int]:
         gone = (data.get("actions") or {}).get(REWIND)
         if gone and gone in turns:
             del turns[turns.index(gone) :]
-        elif event.author == "user" and event.invocation_id not in turns and wire.parts_of(data):
+        elif event.author == "user" and event.invocation_id not in turns and _says(data):
             turns.append(event.invocation_id)
     return {invocation_id: turn for turn, invocation_id in enumerate(turns)}
+
+
+def _says(data: Json) -> bool:
+    """Tell whether a message is more than the answer to a question of a tool: ADK makes no turn of that alone."""
+    return any(not part.get("functionResponse") for part in wire.parts_of(data))
 
 
 def _tools(

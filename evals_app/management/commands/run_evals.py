@@ -18,6 +18,7 @@ from evals_app.gate import Gate
 from evals_app.limits import Limits
 from evals_app.models import EvalRun
 from evals_app.ordering import Wish
+from evals_app.replays import LIVE, MODELS, TOOLS
 from evals_app.terminal import Console
 from sessions_app import db
 from sessions_app.agents import AgentsFolder
@@ -161,6 +162,14 @@ def _add_how_it_runs(add: Add) -> None:
         metavar="NAME=NUMBER",
         help="stop at seconds=, tokens=, cost=; end an attempt at attempt_seconds= (repeatable)",
     )
+    add("--replay-models", "--replay_models", choices=[name for name, _ in MODELS], help="default: live")
+    add("--replay-tools", "--replay_tools", choices=[name for name, _ in TOOLS], help="default: live")
+    add(
+        "--replay-of",
+        "--replay_of",
+        metavar="RUN",
+        help="the run whose recording is given again, or compared with: its id, or last",
+    )
     add("--resume", metavar="RUN", help="go on with a run that was cut short: its id, or last")
     add("--retry", metavar="RUN", help="try again what failed or erred in a run: its id, or last")
 
@@ -204,6 +213,11 @@ def _wish(wanted: Wanted, options: dict[str, Any]) -> Wish:
         num_runs=options["num_runs"],
         parallelism=options["parallelism"],
         limits=Limits.of(dict(options["limit"])),
+        policy={
+            "models": options["replay_models"] or LIVE,
+            "tools": options["replay_tools"] or LIVE,
+            "source": {"run": options["replay_of"] or ""},
+        },
     )
 
 

@@ -10,11 +10,14 @@
 | `temp:raw` | this invocation only | `get_weather`, read by `packing_advice` |
 """
 
+import offline_judge
 from google.adk.agents import LlmAgent
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.tool_context import ToolContext
 from scripted_model import Reply, Rule, ScriptedLlm, Turn, call
+
+offline_judge.register()  # so that its evalsets can be judged, and its users played, without a network
 
 STATIONS = {
     "paris": ("sunny", 24),

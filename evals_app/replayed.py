@@ -1,0 +1,146 @@
+"""What of an attempt came from a recording, and in what its requests differ from the recorded ones. Only reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.replays import Policy
+from sessions_app.errors import NotFound
+from sessions_app.models import AgentSession
+from sessions_app.presentation import valuediff
+from sessions_app.presentation.valuediff import Line
+from sessions_app.traces import contents
+from sessions_app.traces.contents import Content
+
+LAST = "last"
+"""Names the newest run of an evalset."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A content of the history that only one side has."""
+
+    change: str
+    content: Content
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of the request that is another one now, each side as JSON."""
+
+    name: str
+    recorded: str
+    now: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request to a model that differs from the recorded one. Turn and call count from 1."""
+
+    turn: int
+    agent: str
+    call: int
+    instruction: list[Line]
+    history: list[Change]
+    history_cut: int
+    tools: Mapping[str, list[str]]
+    settings: list[Setting]
+
+    @property
+    def summary(self) -> list[str]:
+        """What differs, in words."""
+        added, removed = (sum(one.change == side for one in self.history) for side in ("added", "removed"))
+        counts = [f"{count} {word}" for count, word in ((removed, "gone"), (added, "new")) if count]
+        return [
+            *(["instruction"] if self.instruction else []),
+            *([f"history: {', '.join(counts)}"] if counts else []),
+            *([f"tools: {', '.join(self.tools)}"] if self.tools else []),
+            *(one.name.replace("_", " ") for one in self.settings),
+        ]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """An attempt beside its recording. `again`: calls that came more often than recorded."""
+
+    policy: Policy
+    original: AgentSession | None
+    requests: list[Request]
+    again: list[str]
+
+
+def original_of(policy: Policy, case_id: str, repetition: int) -> AgentSession | None:
+    """Return the session that an attempt repeats: of several repetitions the same one, else the first there is."""
+    if policy.session is not None:
+        return AgentSession.objects.filter(pk=policy.session).first()
+    if not policy.run:
+        return None
+    kept = EvalAttempt.objects.filter(run_id=policy.run, case_id=case_id).exclude(session=None)
+    found = list(kept.select_related("session").defer("actual").order_by("case_index", "repetition"))
+    same = (one.session for one in found if one.repetition == repetition)
+    return next(same, found[0].session if found else None)
+
+
+def settled(evalset: EvalSet, policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a policy (JSON) with the run that it names: by its id, the beginning of it, or as the last one.
+
+    Raises:
+        NotFound: there is no such run.
+        BadInput: the policy cannot be meant.
+    """
+    wanted = Policy.of(json.dumps(policy))
+    return Policy.chosen(wanted.models, wanted.tools, run=_named(evalset, wanted.run)).as_json()
+
+
+def _named(evalset: EvalSet, name: str) -> str:
+    if not name:
+        return ""
+    runs = evalset.runs.exclude(status__in=EvalRun.ACTIVE).exclude(source="import").order_by("-created_at")
+    found = (runs if name == LAST else runs.filter(pk__startswith=name)).values_list("pk", flat=True).first()
+    if found is None:
+        raise NotFound(
+            f"{evalset.path} has no run {name!r} whose recording could be given again.",
+            hint="Run it once with everything live; its page shows the run's id.",
+        )
+    return str(found)
+
+
+def replayed_of(attempt: EvalAttempt) -> Replayed | None:
+    """Return what an attempt repeats (its run is read); None: it repeats nothing."""
+    policy = Policy.of(attempt.run.policy)
+    if not policy.active:
+        return None
+    told: list[dict[str, Any]] = json.loads(attempt.differences)
+    return Replayed(
+        policy,
+        original_of(policy, attempt.case_id, attempt.repetition),
+        [_request(one) for one in told if one.get("kind") == "request"],
+        [one["again"] for one in told if one.get("kind") == "tool"],
+    )
+
+
+def _request(told: Mapping[str, Any]) -> Request:
+    instruction = told.get("instruction")
+    sides = [json.dumps(instruction[side]) for side in ("recorded", "now")] if instruction else []
+    model = told.get("model")
+    settings = {**({"model": model} if model else {}), **(told.get("settings") or {})}
+    return Request(
+        turn=told["turn"] + 1,
+        agent=told["agent"],
+        call=told["call"],
+        instruction=valuediff.lines(sides[0], sides[1]) if sides else [],
+        history=[
+            Change(one["change"], contents.content(one["place"], one["content"], ""))
+            for one in told.get("history") or []
+        ],
+        history_cut=told.get("history_cut") or 0,
+        tools=told.get("tools") or {},
+        settings=[
+            Setting(name, json.dumps(value["recorded"]), json.dumps(value["now"]))
+            for name, value in settings.items()
+        ],
+    )

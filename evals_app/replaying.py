@@ -1,0 +1,66 @@
+"""A session replayed: a run of what the user said in it, in a realm of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from evals_app import configs, launch, writes
+from evals_app.cases import recording
+from evals_app.cases.recording import Options
+from evals_app.models import EvalRun
+from evals_app.replays import Policy
+from sessions_app import state
+from sessions_app.errors import BadInput
+from sessions_app.models import AgentSession
+
+REPLAYS = "replays of sessions"
+"""Id of the evalset, of each app, that replayed sessions are runs of. No file is behind it."""
+
+ABOUT = "Sessions replayed from their pages. No file is behind them: each run keeps the conversation that it repeats."
+
+
+async def conversation_of(session: AgentSession) -> list[dict[str, Any]]:
+    """Return what was said in a session, as ADK's turns, from the process of its agent.
+
+    Raises:
+        RuntimeUnavailable: the agent cannot be loaded.
+    """
+    return await recording.conversation_of(session)
+
+
+def order_replay(
+    session: AgentSession, conversation: Sequence[dict[str, Any]], models: str, tools: str
+) -> EvalRun:
+    """Create a pending run that says what the user said in a session, from the state that it began with.
+
+    What the agent did then is what is expected: its calls, its answers and the state that it ended with.
+
+    Raises:
+        BadInput: the policy cannot be meant, or nothing was said in the session.
+    """
+    policy = Policy.chosen(models, tools, session=session.pk)
+    turns = recording.turns_of(session)
+    if not turns:
+        raise BadInput("Nothing was said in this session yet.", hint="Talk to the agent first.")
+    case = recording.case_of(
+        session, turns, conversation, session.session_id, Options(keys=None), time.time()
+    )
+    content = {"eval_set_id": REPLAYS, "eval_cases": [case]}
+    digest = sha256(state.dumps(content).encode(errors="replace")).hexdigest()
+    seen = {"path": "", "name": "Replays of sessions", "description": ABOUT, "digest": digest}
+    evalset = writes.mirror(session.app_name, REPLAYS, seen, content, origin="session")
+    writes.mark_gone([evalset.pk])  # it is on no list: each replay is found by its session and its run
+    config = configs.with_states(configs.default(), [case])
+    return writes.create_run(
+        evalset.versions.get(digest=digest),
+        [(0, case["eval_id"])],
+        config=config.data,
+        config_source=config.source,
+        parallelism=1,
+        policy=policy.as_json(),
+        prices=launch.price_table().as_json(),
+        source="replay",
+    )

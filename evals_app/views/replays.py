@@ -1,0 +1,52 @@
+"""A session replayed from its page."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods
+
+from devui.http import render_partial
+from evals_app import dispatch, replaying
+from evals_app.replays import MODELS, RECORDED, TOOLS, Policy
+from sessions_app import db
+from sessions_app.errors import DevUIError
+from sessions_app.found import find_session
+from sessions_app.paths import session_url
+
+REPLAY = "devui/evals/replay.html"
+DIALOG = "dialog-content"
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def replay(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show what of a session can be given again; a POST replays it in a realm of its own.
+
+    Raises:
+        SessionMissing: no such session.
+    """
+    if request.method != "POST":
+        return await db.read(_form, request, pk, Policy(tools=RECORDED))
+    models, tools = request.POST.get("replay_models", ""), request.POST.get("replay_tools", "")
+    session = await db.read(find_session, pk)
+    try:
+        conversation = await replaying.conversation_of(session)
+        run = await db.write(replaying.order_replay, session, conversation, models, tools)
+    except DevUIError as error:
+        return await db.read(_form, request, pk, Policy(models, tools), error)
+    await dispatch.hand_over(run)
+    return redirect("eval-run", run_id=run.id)
+
+
+def _form(request: HttpRequest, pk: int, policy: Policy, error: DevUIError | None = None) -> HttpResponse:
+    session = find_session(pk)
+    context = {
+        "session": session,
+        "back": session_url(session),
+        "policy": policy,
+        "models": MODELS,
+        "tools": TOOLS,
+        "error": error,
+    }
+    status = error.status if error else 200
+    return render_partial(request, REPLAY, context, partial="form", target=DIALOG, status=status)

@@ -1,0 +1,280 @@
+"""A recording given again: tools are not called, models are not asked, and what differs is told, not an error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from evals_app.engine.replay.differences import compare
+from evals_app.engine.replay.matching import NotRecorded, Results
+from evals_app.engine.replay.recording import ToolResult
+from evals_app.invocations import tool_calls
+from evals_app.models import EvalAttempt
+from evals_app.replays import Policy
+from sessions_app import db
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.models import AgentSession, ModelCall
+from tests.evals.builders import case, evalset, turn
+
+Status = EvalAttempt.Status
+
+
+@dataclass
+class World:
+    """What is outside of the agent: its tool counts how often it was really called, its model how often asked."""
+
+    called: list[str] = field(default_factory=list)
+    asked: int = 0
+    sky: str = "sunny"
+
+    def get_weather(self, city: str, tool_context: ToolContext) -> dict[str, object]:
+        """Look the weather up."""
+        self.called.append(city)
+        tool_context.state["last_city"] = city
+        tool_context.state["temp:raw"] = self.sky
+        return {"sky": self.sky}
+
+
+class Model(BaseLlm):
+    """Calls the tool for the last word of what the user says, and then tells what it found."""
+
+    world: World
+    city: str = ""
+
+    async def generate_content_async(self, llm_request, stream=False) -> AsyncGenerator[LlmResponse, None]:
+        self.world.asked += 1
+        parts = llm_request.contents[-1].parts
+        result = parts[0].function_response
+        if result is not None:
+            part = types.Part(text=f"It is {result.response['sky']}.")
+        else:
+            args = {"city": self.city or parts[0].text.split()[-1]}
+            part = types.Part.from_function_call(name="get_weather", args=args)
+        usage = types.GenerateContentResponseUsageMetadata(
+            prompt_token_count=10, candidates_token_count=2, total_token_count=12
+        )
+        yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
+
+
+def agent(world: World, instruction="Look it up.", city="", **more) -> LlmAgent:
+    return LlmAgent(
+        name="counter",
+        model=Model(model="m", world=world, city=city),
+        instruction=instruction,
+        tools=[world.get_weather],
+        **more,
+    )
+
+
+DOCUMENT = evalset(case("a", turn("weather in Rome", "It is sunny."), turn("and in Oslo", "It is sunny.")))
+
+
+def again(run, models="live", tools="live"):
+    return Policy.chosen(models, tools, run=run.id).as_json()
+
+
+async def attempt_of(run):
+    return await db.read(lambda: run.attempts.select_related("session").get())
+
+
+async def test_a_run_counts_the_tokens_and_the_calls_of_each_model(play):
+    attempt = await attempt_of(await play(DOCUMENT, agent(World())))
+    assert json.loads(attempt.by_model) == {"m": {"prompt": 40, "output": 8, "cached": 0, "calls": 4}}
+    assert (attempt.prompt_tokens, attempt.output_tokens, attempt.total_tokens) == (40, 8, 48)
+    assert attempt.model_seconds is not None
+
+
+async def test_recorded_tools_are_not_called_and_what_they_wrote_is_written_again(play):
+    first = await play(DOCUMENT, agent(World()))
+    world = World(sky="rainy")
+    replayed = await play(DOCUMENT, agent(world), policy=again(first, tools="recorded"))
+    assert (replayed.passed, world.called, world.asked) == (1, [], 4)
+    attempt = await attempt_of(replayed)
+    assert json.loads(attempt.differences) == []
+    calls = [call["args"]["city"] for one in json.loads(attempt.actual) for call in tool_calls(one)]
+    assert calls == ["Rome", "Oslo"]
+
+    def state():
+        from sessions_app import history
+
+        return history.state_at(AgentSession.objects.get(pk=attempt.session_id)).merged()
+
+    assert (await db.read(state))["last_city"] == "Oslo"
+
+
+async def test_a_changed_prompt_is_shown_beside_the_recorded_one(play):
+    first = await play(DOCUMENT, agent(World()))
+    replayed = await play(
+        DOCUMENT, agent(World(), "Look it up twice."), policy=again(first, tools="recorded")
+    )
+    differences = json.loads((await attempt_of(replayed)).differences)
+    assert [(one["turn"], one["agent"], one["call"]) for one in differences] == [
+        (0, "counter", 1),
+        (0, "counter", 2),
+        (1, "counter", 1),
+        (1, "counter", 2),
+    ]
+    assert all(one["instruction"]["now"].startswith("Look it up twice.") for one in differences)
+    assert all("history" not in one and "tools" not in one for one in differences)
+
+
+async def test_recorded_models_are_not_asked_and_callbacks_work_on_their_answers(play):
+    seen = []
+
+    def after(callback_context, llm_response):
+        seen.append(llm_response.usage_metadata.total_token_count)
+        callback_context.state["answers"] = len(seen)
+
+    def before(callback_context, llm_request):
+        llm_request.append_instructions(["Be brief."])
+
+    first = await play(DOCUMENT, agent(World(), before_model_callback=before, after_model_callback=after))
+    seen.clear()
+    world = World()
+    replayed = await play(
+        DOCUMENT,
+        agent(world, before_model_callback=before, after_model_callback=after),
+        policy=again(first, "recorded"),
+    )
+    attempt = await attempt_of(replayed)
+    assert (replayed.passed, world.asked, world.called) == (1, 0, ["Rome", "Oslo"])
+    assert seen == [12] * 4
+    assert json.loads(attempt.differences) == []
+    assert (attempt.total_tokens, json.loads(attempt.by_model)) == (0, {})
+    by_callback = await db.read(
+        lambda: set(
+            ModelCall.objects.filter(session=attempt.session_id).values_list("by_callback", flat=True)
+        )
+    )
+    assert by_callback == {True}
+
+
+async def test_models_and_tools_recorded_need_nothing_outside(play):
+    first = await play(DOCUMENT, agent(World()))
+    world = World()
+    replayed = await play(DOCUMENT, agent(world), policy=again(first, "recorded", "recorded"))
+    assert (replayed.passed, world.asked, world.called) == (1, 0, [])
+
+
+async def test_a_tool_result_that_differs_shows_in_the_history_of_the_next_request(play):
+    first = await play(DOCUMENT, agent(World()))
+    replayed = await play(DOCUMENT, agent(World(sky="rainy")), policy=again(first, "recorded"))
+    differences = json.loads((await attempt_of(replayed)).differences)
+    first_change = differences[0]["history"]
+    assert [one["change"] for one in first_change] == ["removed", "added"]
+    assert "sunny" in json.dumps(first_change[0]["content"])
+    assert "rainy" in json.dumps(first_change[1]["content"])
+
+
+async def test_a_call_without_a_recording_ends_the_attempt_and_says_what_there_is(play):
+    first = await play(DOCUMENT, agent(World()))
+    world = World()
+    replayed = await play(DOCUMENT, agent(world, city="Paris"), policy=again(first, tools="recorded"))
+    attempt = await attempt_of(replayed)
+    assert (attempt.status, attempt.error_type, world.called) == (Status.ERROR, "NotRecorded", [])
+    assert "Agent counter calls get_weather(city='Paris')" in attempt.error
+    assert "get_weather(city='Rome')" in attempt.error
+    assert attempt.traceback == ""
+
+
+async def test_tools_that_may_not_be_called_end_the_attempt(play):
+    world = World()
+    policy = Policy.chosen(tools="fail").as_json()
+    attempt = await attempt_of(await play(DOCUMENT, agent(world), policy=policy))
+    assert (attempt.status, world.called) == (Status.ERROR, [])
+    assert "tools may not be called in this run" in attempt.error
+
+
+async def test_a_case_that_was_not_recorded_says_so(play):
+    first = await play(DOCUMENT, agent(World()))
+    other = evalset(case("b", turn("weather in Rome", "It is sunny.")))
+    attempt = await attempt_of(await play(other, agent(World()), policy=again(first, tools="recorded")))
+    assert attempt.error_type == "NotRecorded"
+    assert f"Run {first.id} has no recording of the case 'b'" in attempt.error
+
+
+async def test_a_live_run_can_be_compared_with_a_recording(play):
+    first = await play(DOCUMENT, agent(World()))
+    replayed = await play(DOCUMENT, agent(World(), "Be kind."), policy=again(first))
+    assert len(json.loads((await attempt_of(replayed)).differences)) == 4
+
+
+def result(tool="f", agent="a", **args):
+    return ToolResult(agent, tool, args, 0, 1, {"n": len(args)})
+
+
+def test_results_match_by_name_and_arguments_then_by_order():
+    recorded = [result(x=1), result(x=2), result(x=1), result("g", x=1), result(agent="b", x=1)]
+    results = Results(recorded)
+    taken = [results.take("a", "f", {"x": 1}) for _ in range(4)]
+    assert [(recorded.index(one) if not again else "again") for one, again in taken][:2] == [0, 0]
+    assert [taken[0][0] is recorded[0], taken[1][0] is recorded[2], taken[2][0] is recorded[4]] == [True] * 3
+    assert taken[3] == (recorded[2], True)
+    with pytest.raises(NotRecorded, match="no result of that call"):
+        results.take("a", "f", {"x": True})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"models": "sometimes"}, "Models cannot be 'sometimes'"),
+        ({"tools": "never"}, "Tools cannot be 'never'"),
+        ({"tools": "recorded"}, "from a recording"),
+    ],
+)
+def test_a_policy_that_cannot_be_meant_is_refused(given, said):
+    with pytest.raises(BadInput, match=said):
+        Policy.chosen(**given)
+
+
+def test_a_request_differs_in_what_counts_and_in_nothing_else():
+    call = {"functionCall": {"id": "1", "name": "f", "args": {}}}
+    then = {
+        "model": "m",
+        "system_instruction": "a",
+        "contents": [{"role": "user", "parts": [{"text": "hi"}]}, {"role": "model", "parts": [call]}],
+        "tools": [{"name": "f"}, {"name": "g"}],
+        "config": {"temperature": 1, "httpOptions": {"retry": 1}},
+    }
+    other_ids = {"functionCall": {"id": "2", "name": "f", "args": {}}}
+    assert (
+        compare(then, {**then, "contents": [then["contents"][0], {"role": "model", "parts": [other_ids]}]})
+        == {}
+    )
+    now = {
+        "model": "n",
+        "system_instruction": "b",
+        "contents": [then["contents"][0]],
+        "tools": [{"name": "f", "description": "new"}, {"name": "h"}],
+        "config": {"temperature": 2},
+    }
+    assert compare(then, now) == {
+        "model": {"recorded": "m", "now": "n"},
+        "instruction": {"recorded": "a", "now": "b"},
+        "history": [{"change": "removed", "place": 2, "content": then["contents"][1]}],
+        "tools": {"added": ["h"], "removed": ["g"], "changed": ["f"]},
+        "settings": {"temperature": {"recorded": 1, "now": 2}},
+    }
+
+
+async def test_the_newest_run_is_named_last_and_any_by_the_beginning_of_its_id(play):
+    first = await play(DOCUMENT, agent(World()))
+
+    async def replayed(name):
+        policy = {"models": "live", "tools": "recorded", "source": {"run": name}}
+        run = await play(DOCUMENT, agent(World()), policy=policy)
+        return run.id, json.loads(run.policy)["source"]["run"]
+
+    second, source = await replayed(first.id[:10])
+    assert source == first.id
+    assert (await replayed("last"))[1] == second
+    with pytest.raises(NotFound, match="no run 'nonsense'"):
+        await replayed("nonsense")
