@@ -33,6 +33,7 @@ def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
         BadInput: all its attempts came to an end.
         HasChanged: the agent's code is not what it was.
     """
+    run = _fresh(run)
     _check(run, agents)
     return _take_up(run, standing.UNFINISHED, IN_FLIGHT, "Every attempt of the run came to an end.")
 
@@ -51,6 +52,7 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
         BadInput: no attempt failed or erred.
         HasChanged: the agent's code is not what it was.
     """
+    run = _fresh(run)
     _check(run, agents)
     found = set(run.attempts.filter(pk__in=attempts).values_list("pk", flat=True))
     if missing := sorted(set(attempts) - found):
@@ -97,8 +99,11 @@ def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
 def _take_up(run: EvalRun, which: Q, why: str, nothing: str) -> EvalRun:
     if not writes.take_up(run.id, which, why):
         raise BadInput(nothing, hint="Run it again to repeat the whole.")
-    run.refresh_from_db()
-    return run
+    return _fresh(run)
+
+
+def _fresh(run: EvalRun) -> EvalRun:
+    return EvalRun.objects.select_related("evalset", "version").get(pk=run.pk)
 
 
 def _check(run: EvalRun, agents: AgentsFolder | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from evals_app import baselines
@@ -40,7 +41,8 @@ class Gate:
             BadInput: the name is that of several runs.
         """
         if self.name or self.fail_on == "regression":
-            baselines.find_baseline(EvalRun(evalset=evalset), self.name or MARKED)
+            wanted = EvalRun(evalset=evalset, created_at=time.time())
+            baselines.find_baseline(wanted, self.name or MARKED)
 
     def hold(self, run: EvalRun) -> Held:
         """Compare a run that has ended and tell what it fails on."""

@@ -79,7 +79,7 @@ class Course:
         try:
             while not everything.done():
                 await self._wait(everything, called_off)
-                if (ending := await self._look()) is not None:
+                if not everything.done() and (ending := await self._look()) is not None:
                     return ending
             everything.result()
             return Ending()
@@ -90,9 +90,12 @@ class Course:
             await asyncio.gather(everything, called_off, return_exceptions=True)
 
     async def _wait(self, *events: asyncio.Future[Any]) -> None:
-        """Return when something happened, and after a second at the latest."""
+        """Return when something happened, when the run's time is over, and after a glance at the latest."""
         news = asyncio.ensure_future(self._news.wait())
-        await asyncio.wait({news, *events}, timeout=GLANCE, return_when=asyncio.FIRST_COMPLETED)
+        left = GLANCE
+        if self._limits.seconds is not None:
+            left = min(left, max(self._began + self._limits.seconds - time.time(), 0.0))
+        await asyncio.wait({news, *events}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         news.cancel()
         self._news.clear()
 

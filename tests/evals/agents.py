@@ -60,6 +60,13 @@ def writes(said: str, **delta: Any) -> Event:
     return Event(author="agent", content=content, actions=EventActions(state_delta=delta))
 
 
+def tokens(number: int) -> types.GenerateContentResponseUsageMetadata:
+    """Return what a model says that an answer took."""
+    return types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=number - 1, candidates_token_count=1, total_token_count=number
+    )
+
+
 async def count(ctx: InvocationContext, said: str) -> Event:
     """Count in `user:n`, slowly enough that attempts overlap."""
     number = ctx.session.state.get("user:n", 0) + 1

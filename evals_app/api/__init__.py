@@ -11,6 +11,8 @@ from pydantic import ConfigDict, Field
 
 from devui.http import json_text
 from evals_app import choices, configs, deletion, dispatch, exports, launch, library
+from evals_app.api.control import Problem
+from evals_app.api.control import router as control
 from evals_app.metrics import METRICS, missing_for
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app import db, keyset, overview
@@ -20,13 +22,7 @@ from sessions_app.ids import Name
 router = Router(tags=["evals"])
 """Mounted by the composing room at /api/v1/evals."""
 
-
-class Problem(Schema):
-    """The shape of every error."""
-
-    detail: Any
-    code: str
-    hint: str
+router.add_router("", control)
 
 
 class ProblemOut(Schema):
@@ -85,6 +81,16 @@ class MetricOut(Schema):
     reason: str
 
 
+class Replay(Schema):
+    """What is given again from the recording of an earlier run, and not done again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    models: str = Field(default="live", description="live or recorded.")
+    tools: str = Field(default="live", description="live, recorded, or fail: a call ends the attempt.")
+    run: str = Field(default="", description="The run's id, or last; also live requests are compared with it.")
+
+
 class RunIn(Schema):
     """What to run. Without metrics, criteria and config: the `test_config.json` beside the file, else ADK's."""
 
@@ -98,6 +104,11 @@ class RunIn(Schema):
     config: dict[str, Any] | None = Field(default=None, description="ADK's EvalConfig.")
     num_runs: int = 1
     parallelism: int = launch.DEFAULT_PARALLELISM
+    limits: dict[str, float | None] = Field(
+        default={},
+        description="seconds, tokens and cost of the run; attempt_seconds (else 1800). Null: none.",
+    )
+    replay: Replay | None = None
 
 
 class RunPage(Schema):

@@ -1,0 +1,148 @@
+"""The process that runs an agent for a test suite. Requests and answers are lines of JSON.
+
+A request has an `id` and what to `do`: `cases` (of an evalset) or `run`. Every answer carries the request's id, and the
+last one `last`. What the agent prints goes to the error stream, which is the suite's to show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import devui
+
+if TYPE_CHECKING:
+    from evals_app.models import EvalAttempt, EvalRun
+    from evals_app.ordering import Wish
+    from evals_app.writes import Outcome
+
+Say = Callable[[Mapping[str, Any]], None]
+
+
+def main() -> None:
+    """Answer requests until their stream ends."""
+    answers = _answers_apart()
+    devui.setup(migrate=False)
+    from evals_app.engine.alone import quiet
+
+    with quiet(), contextlib.suppress(KeyboardInterrupt):
+        for line in sys.stdin:
+            request = json.loads(line)
+            _answer(request, partial(_say, answers, request["id"]))
+
+
+def _answers_apart() -> TextIO:
+    """Keep the output stream for answers, and give everybody else the error stream in its place."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+def _say(answers: TextIO, asked: int, told: Mapping[str, Any]) -> None:
+    answers.write(json.dumps({"id": asked, **told}) + "\n")
+    answers.flush()
+
+
+def _answer(request: Mapping[str, Any], say: Say) -> None:
+    from sessions_app.errors import DevUIError
+
+    try:
+        say({**DOES[request["do"]](request, say), "last": True})
+    except DevUIError as error:
+        say({"refused": error.message, "hint": error.hint, "last": True})
+
+
+def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
+    """Answer the ids of an evalset's cases; the store is not asked."""
+    from evals_app import library, ordering
+    from evals_app.evalsets import read_file
+
+    agents, app_name = ordering.agent_at(Path(request["agent"]))
+    path = Path(request["evalset"])
+    beside = library.files_beside(agents.folder_of(app_name))
+    found = path if path.is_file() else beside.get(request["evalset"], path)
+    return {"cases": [case.eval_id for case in read_file(found).cases]}
+
+
+def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
+    """Run an evalset; every attempt is told as it ends."""
+    from evals_app import exports, ordering
+    from evals_app.engine.alone import carry_out
+    from sessions_app import db
+    from sessions_app.schema import ensure_schema
+
+    ensure_schema()
+    agents, app_name = ordering.agent_at(Path(request["agent"]))
+    run = ordering.order(agents, app_name, _wish(request))
+    say({"run": run.id})
+    try:
+        ended = asyncio.run(carry_out([run], agents, app_name, _Teller(say)))[0]
+    finally:
+        db.close_pools()
+    return {"ended": exports.run_facts(ended), "why": ended.stopped_because or ended.error}
+
+
+def _wish(request: Mapping[str, Any]) -> Wish:
+    from evals_app.limits import Limits
+    from evals_app.ordering import Wish
+
+    return Wish(
+        request["evalset"],
+        request["cases"],
+        metrics=request["metrics"],
+        criteria=request["criteria"],
+        config=Path(request["config"]) if isinstance(request["config"], str) else None,
+        settings=request["config"] if isinstance(request["config"], dict) else None,
+        num_runs=request["num_runs"],
+        parallelism=request["parallelism"],
+        limits=Limits.of(request["limits"]),
+        source="pytest",
+    )
+
+
+class _Teller:
+    """Tells the suite of attempts that end."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def begin(self, run: EvalRun) -> None:
+        """Nothing: the suite asked for it."""
+
+    def end(self, run: EvalRun) -> None:
+        """Nothing: the last answer tells it."""
+
+    def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
+        """Tell how an attempt ended."""
+        if outcome is not None:
+            self._say({"attempt": _told(attempt, outcome)})
+
+
+def _told(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
+    failure = outcome.failure
+    overall = [score for score in outcome.scores if score.invocation is None]
+    names = ("metric", "score", "threshold", "status", "reason")
+    return {
+        "id": attempt.pk,
+        "case": attempt.case_id,
+        "repetition": attempt.repetition,
+        "status": str(outcome.status),
+        "error": f"{failure.type}: {failure.message}" if failure else "",
+        "traceback": failure.traceback if failure else "",
+        "tokens": outcome.total_tokens,
+        "scores": [{name: getattr(score, name) for name in names} for score in overall],
+        "actual": list(outcome.actual),
+    }
+
+
+DOES = {"cases": _cases, "run": _run}
+
+if __name__ == "__main__":
+    main()

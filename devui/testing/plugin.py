@@ -1,0 +1,77 @@
+"""What pytest loads: where results are kept, a summary of the runs, and an end for the processes. Light on purpose.
+
+A suite without evals pays for this module alone: nothing of Django, ADK or DevUI is imported here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+STORE = ".devui/devui.sqlite3"
+"""Where results are kept below the suite's folder: the store that `devui web` uses there."""
+
+_config: pytest.Config | None = None
+_closing: list[Callable[[], None]] = []
+_ended: list[tuple[str, Mapping[str, Any]]] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let people name another store."""
+    says = f"DevUI's store for the results of evalsets (default: sqlite:///{STORE})"
+    parser.getgroup("devui").addoption("--devui-store", metavar="URL", help=says)
+    parser.addini("devui_store", says, default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Remember the configuration: tests are made before any fixture could tell it."""
+    global _config
+    _config = config
+
+
+def pytest_sessionfinish() -> None:
+    """End the agents' processes."""
+    while _closing:
+        _closing.pop()()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Name the runs that were made."""
+    if not _ended:
+        return
+    terminalreporter.section("DevUI evals")
+    for evalset, facts in _ended:
+        counts = facts["counts"]
+        said = f"{counts['passed']} of {counts['total']} attempts passed, {facts['status']}"
+        terminalreporter.line(f"{evalset}: {said} (run {facts['id']} in {store_url()})")
+    _ended.clear()
+
+
+def note(evalset: str, facts: Mapping[str, Any]) -> None:
+    """Remember a run that ended, for the summary."""
+    _ended.append((evalset, facts))
+
+
+def close_later(close: Callable[[], None]) -> None:
+    """Have something closed when the session ends."""
+    _closing.append(close)
+
+
+def folder() -> Path:
+    """Return the suite's folder."""
+    return _config.rootpath if _config is not None else Path.cwd()
+
+
+def store_url() -> str:
+    """Return DevUI's store for the results: as told, else a file below the suite's folder.
+
+    `DATABASE_URL` is not asked: in a suite it may well name the suite's own database.
+    """
+    told = (_config.getoption("devui_store") or _config.getini("devui_store")) if _config is not None else ""
+    url = str(told or os.environ.get("DEVUI_STORE", ""))
+    return url or f"sqlite:///{folder() / STORE}"

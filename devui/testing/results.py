@@ -1,0 +1,174 @@
+"""What an evalset came to, for people who write tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a metric said of an attempt as a whole.
+
+    Attributes:
+        status: passed, failed, not_evaluated (`reason` says why) or informational.
+    """
+
+    metric: str
+    score: float | None
+    threshold: float | None
+    status: str
+    reason: str = ""
+
+    @property
+    def said(self) -> str:
+        """The verdict in words."""
+        if self.status == "not_evaluated":
+            return f"{self.metric}: {' '.join(self.reason.split())}"
+        sign = "<" if self.status == FAILED else "≥"
+        return f"{self.metric} {_number(self.score)} {sign} {_number(self.threshold)}"
+
+
+@dataclass(frozen=True)
+class AttemptResult:
+    """One repetition of a case.
+
+    Attributes:
+        status: passed, failed, error (the agent's), incomplete (a metric could not run) or cancelled.
+        actual: ADK's invocations as they happened, JSON values in snake case.
+    """
+
+    id: int
+    case: str
+    repetition: int
+    status: str
+    error: str = ""
+    traceback: str = ""
+    tokens: int = 0
+    scores: Sequence[Score] = ()
+    actual: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        """Return what the process told of an attempt."""
+        return cls(**{**told, "scores": [Score(**score) for score in told["scores"]]})
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether every metric passed."""
+        return self.status == "passed"
+
+    @property
+    def said(self) -> str:
+        """How it ended, in a line or more."""
+        wrong = [score.said for score in self.scores if score.status in {FAILED, "not_evaluated"}]
+        why = self.error or "; ".join(wrong)
+        return f"#{self.repetition} {self.status}{f': {why}' if why else ''}"
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case with its repetitions."""
+
+    id: str
+    attempts: Sequence[AttemptResult]
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether every repetition passed."""
+        return bool(self.attempts) and all(attempt.passed for attempt in self.attempts)
+
+    @property
+    def said(self) -> str:
+        """How it ended: a line for the case, and one for every repetition that did not pass."""
+        good = sum(attempt.passed for attempt in self.attempts)
+        lines = [f"{self.id}: {good} of {len(self.attempts)} passed"]
+        for attempt in self.attempts:
+            if not attempt.passed:
+                lines += [f"  {attempt.said}", *_turns(attempt)]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Results:
+    """An evalset that was run.
+
+    Attributes:
+        run_id: of its row: the pages of `devui web` on the same store show it below /evals/runs/.
+        status: done, or why not every attempt ended: cancelled, stopped (`stopped_because`), failed.
+        cases: in the order of the file.
+    """
+
+    run_id: str
+    status: str
+    cases: Sequence[CaseResult] = ()
+    stopped_because: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Tell whether every repetition of every case passed."""
+        return self.status == "done" and bool(self.cases) and all(case.passed for case in self.cases)
+
+    @property
+    def pass_rate(self) -> float:
+        """Share of the attempts that passed, 0 to 1."""
+        attempts = [attempt for case in self.cases for attempt in case.attempts]
+        return sum(attempt.passed for attempt in attempts) / len(attempts) if attempts else 0.0
+
+    def __getitem__(self, case_id: str) -> CaseResult:
+        """Return the case of this id; the first of several.
+
+        Raises:
+            KeyError: no case that ran has it.
+        """
+        for case in self.cases:
+            if case.id == case_id:
+                return case
+        raise KeyError(case_id)
+
+    @property
+    def said(self) -> str:
+        """How it ended, with every case that did not pass."""
+        lines = [f"{sum(case.passed for case in self.cases)} of {len(self.cases)} cases passed"]
+        if self.stopped_because:
+            lines.append(self.stopped_because)
+        return "\n".join([*lines, *(case.said for case in self.cases if not case.passed)])
+
+
+SHOWN = 300
+"""Characters of an answer that a message shows."""
+
+
+def _turns(attempt: AttemptResult) -> list[str]:
+    """Return what the agent did, a line a turn."""
+    lines = []
+    for number, turn in enumerate(attempt.actual, 1):
+        calls = (turn.get("intermediate_data") or {}).get("tool_uses") or _calls_of(turn)
+        said = _text(turn.get("final_response"))
+        tools = ", ".join(f"{call.get('name')}({_arguments(call.get('args') or {})})" for call in calls)
+        lines.append(f"     turn {number}: {f'called {tools}; ' if tools else ''}answered {said!r}")
+    return lines
+
+
+def _calls_of(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    events = (turn.get("intermediate_data") or {}).get("invocation_events") or []
+    parts = [part for event in events for part in (event.get("content") or {}).get("parts") or []]
+    return [part["function_call"] for part in parts if part.get("function_call")]
+
+
+def _arguments(given: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in given.items())
+
+
+def _text(content: Mapping[str, Any] | None) -> str:
+    parts = (content or {}).get("parts") or []
+    said = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
+    return said if len(said) <= SHOWN else f"{said[:SHOWN]}…"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")

@@ -1,0 +1,89 @@
+"""REST of what people do to runs: call attempts off, change how many go on at once, go on, try again, run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import P, PathEx, Router, Schema
+from ninja.responses import Status
+from pydantic import ConfigDict, Field
+
+from evals_app import again, dispatch, exports, launch, report, writes
+from evals_app.models import EvalRun
+from sessions_app import db
+
+router = Router(tags=["evals"])
+"""Mounted by the package."""
+
+RunId = PathEx[str, P(description="The run's id.")]
+
+
+class Problem(Schema):
+    """The shape of every error."""
+
+    detail: Any
+    code: str
+    hint: str
+
+
+class AtOnce(Schema):
+    """How many attempts go on at once."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    parallelism: int
+
+
+class Retried(Schema):
+    """What to try again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    attempts: list[int] = Field(
+        default=[], description="Attempts; empty: all that failed, erred or are incomplete."
+    )
+
+
+ERRORS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
+
+
+@router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **ERRORS})
+async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
+    """Go on with the attempts that came to no end. Those that ended stay as they are."""
+    return await _go_on(await db.write(lambda: again.resume(report.find_run(run_id))))
+
+
+@router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **ERRORS})
+async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Status[dict[str, Any]]:
+    """Try attempts again. What a try before came to is kept beside the attempt."""
+    return await _go_on(await db.write(lambda: again.retry(report.find_run(run_id), wanted.attempts)))
+
+
+@router.post("/runs/{run_id}/again", response={202: dict[str, Any], **ERRORS})
+async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
+    """Start a run that repeats this one exactly, on the code as it is now."""
+    return await _go_on(await db.write(lambda: again.repeat(report.find_run(run_id), source="api")))
+
+
+@router.patch("/runs/{run_id}", response={200: dict[str, Any], **ERRORS})
+async def change_run(request: HttpRequest, run_id: RunId, wanted: AtOnce) -> dict[str, Any]:
+    """Change how many attempts of a run go on at once; one that has ended stays as it is."""
+    await db.read(report.find_run, run_id)
+    launch.check_parallelism(wanted.parallelism)
+    await db.write(writes.set_parallelism, run_id, wanted.parallelism)
+    return await db.read(lambda: exports.run_facts(report.find_run(run_id)))
+
+
+@router.post("/runs/{run_id}/attempts/{int:attempt}/cancel", response={202: dict[str, Any], **ERRORS})
+async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> Status[dict[str, Any]]:
+    """Ask one attempt to stop; one that has ended stays as it is."""
+    run = await db.read(report.find_run, run_id)
+    found = await db.read(again.find_attempt, run, attempt)
+    await db.write(writes.request_cancel_attempt, found.pk)
+    return Status(202, await db.read(lambda: exports.attempt_facts(again.find_attempt(run, attempt))))
+
+
+async def _go_on(run: EvalRun) -> Status[dict[str, Any]]:
+    await dispatch.hand_over(run)
+    return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))

@@ -1,0 +1,108 @@
+"""`run_evals` as the gate of a build: what it compares with, what it fails on, and how it goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evals_app import writes
+from evals_app.models import EvalRun
+from tests.evals.builders import case, evalset, turn, write
+from tests.evals.test_command import refused, run_evals
+
+pytestmark = pytest.mark.anywhere
+
+AGENT = """
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.events.event import Event
+from google.genai import types
+
+
+class Echo(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        said = ctx.user_content.parts[0].text
+        content = types.Content(role="model", parts=[types.Part(text=ANSWERS.get(said, said))])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+ANSWERS = {}
+root_agent = Echo(name="echo")
+"""
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Path:
+    """An agent that answers what was said, and an evalset whose last case expects something else."""
+    folder = tmp_path / f"echo_{tmp_path.name}"
+    folder.mkdir()
+    (folder / "agent.py").write_text(AGENT)
+    cases = [case("a", turn("a", "a")), case("b", turn("b", "b")), case("never", turn("c", "d"))]
+    write(folder, "s.evalset.json", evalset(*cases))
+    return folder
+
+
+MATCH = "--criteria=response_match_score=1"
+
+
+def judged(folder, *arguments):
+    return run_evals(folder, "s", "--metrics=response_match_score", MATCH, *arguments)
+
+
+def test_a_build_fails_for_a_regression_and_not_for_what_never_passed(store, echo):
+    assert judged(echo)[0] == 1
+    first = EvalRun.objects.get()
+    writes.mark_baseline(first.id, True)
+    code, out = judged(echo, "--fail-on=regression")
+    assert (code, f"against run {first.id}: 3 unchanged" in out) == (0, True)
+
+    agent = echo / "agent.py"
+    agent.write_text(agent.read_text().replace("ANSWERS = {}", "ANSWERS = {'a': 'x'}"))
+    renamed = echo.rename(echo.with_name(f"{echo.name}_2"))  # its module is imported already
+    EvalRun.objects.update(app_name=renamed.name)
+    first.evalset.__class__.objects.update(app_name=renamed.name)
+    code, out = judged(renamed, "--fail-on=regression")
+    assert code == 1
+    assert "1 regressed" in out
+    assert "fails a: 1 of 1 passed before, 0 of 1 after" in out
+
+
+def test_a_build_that_takes_nothing_fails_for_what_did_not_pass(store, echo):
+    code, out = judged(echo, "--fail-on=any")
+    assert (code, "fails 1 of 3 attempts did not pass." in out, "no run to compare with" in out) == (
+        1,
+        True,
+        True,
+    )
+
+
+def test_a_baseline_that_is_not_there_is_refused_before_anything_runs(store, echo):
+    assert "no run is marked as baseline" in refused(echo, "s", "--fail-on=regression")
+    assert "there is no run before" in refused(echo, "s", "--baseline=previous")
+    assert "has no other run 'abc'" in refused(echo, "s", "--baseline=abc")
+    assert not EvalRun.objects.exists()
+
+
+def test_a_run_that_stopped_at_a_limit_is_resumed_from_the_command_line(store, echo):
+    code, out = judged(echo, "--limit=seconds=0.000001", "--parallelism=1")
+    run = EvalRun.objects.get()
+    assert (code, run.status) == (1, "stopped")
+    assert f"--resume {run.id} goes on" in out
+    EvalRun.objects.update(limits="{}")
+    code, out = run_evals(echo, "--resume", run.id[:8])
+    run.refresh_from_db()
+    assert (code, run.status, run.passed, run.failed, run.resumed) == (1, "done", 2, 1, 1)
+    assert f"run {run.id} goes on: " in out
+    tried = run.attempts.get(status="failed").tries
+    code, out = run_evals(echo, "--retry=last")
+    assert f"(try {tried + 1})" in out
+    assert "2 of 3 passed, 1 failed" in out
+
+
+def test_what_cannot_go_on_is_refused(store, echo):
+    assert "Name evalsets to run" in refused(echo)
+    assert "Name evalsets to run" in refused(echo, "s", "--resume=last")
+    assert "has no eval run 'last'" in refused(echo, "--resume=last")
+    judged(echo)
+    assert "came to an end" in refused(echo, "--resume=last")
+    assert "There is no limit 'money'" in refused(echo, "s", "--limit=money=1")

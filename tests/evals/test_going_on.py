@@ -1,0 +1,329 @@
+"""Runs that go on: after a crash, after a cancel, after a limit, and once more for what did not pass."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from evals_app import again, progress, writes
+from evals_app.engine.execute import execute_run
+from evals_app.limits import Limits
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.refusals import EvalRunActive, HasChanged
+from sessions_app import db
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.models import AgentSession, Event
+from tests.evals import agents
+from tests.evals.builders import case, evalset, turn
+
+pytestmark = pytest.mark.anywhere
+
+Status = EvalAttempt.Status
+
+
+def three(*says):
+    return evalset(*[case(f"c{number}", turn(said, "fine")) for number, said in enumerate(says)])
+
+
+def by_case(run):
+    return {attempt.case_id: attempt for attempt in run.attempts.order_by("case_index", "repetition")}
+
+
+async def fresh(run):
+    return await db.read(EvalRun.objects.select_related("evalset", "version").get, pk=run.id)
+
+
+async def go_on(run, folder, answer, **more):
+    agent = agents.Scripted(name="counter", answer=answer)
+    await execute_run(run.id, agents.Source(agent, folder=folder, **more), asyncio.Event())
+    return await fresh(run)
+
+
+@pytest.fixture
+async def crashed(play, folder):
+    """A run whose process died: one attempt had passed, one was in flight, one waited."""
+    dying = asyncio.Event()
+
+    async def answer(ctx, said):
+        if said == "slow":
+            dying.set()
+            await asyncio.sleep(3600)
+        return "fine"
+
+    async def die():
+        await dying.wait()
+        run_id = await db.read(EvalRun.objects.values_list("pk", flat=True).get)
+        await db.write(writes.crash_run, run_id, "It was killed.")
+
+    dead = asyncio.create_task(die())
+    run = await play(three("go", "slow", "go"), answer, parallelism=1)
+    await dead
+    return run
+
+
+async def test_resuming_repeats_no_attempt_that_ended_and_tells_of_the_one_that_was_in_flight(
+    crashed, folder
+):
+    before = await db.read(by_case, crashed)
+    assert [attempt.status for attempt in before.values()] == [Status.PASSED, Status.ERROR, Status.CANCELLED]
+    assert before["c2"].stopped_because == "The process that ran it ended before this attempt began."
+
+    await db.write(again.resume, crashed)
+    run = await go_on(crashed, folder, lambda ctx, said: "fine", code_version=crashed.code_version)
+    after = await db.read(by_case, run)
+    assert (run.status, run.resumed, run.passed, run.errors, run.cancelled) == ("done", 1, 3, 0, 0)
+    assert {name: attempt.tries for name, attempt in after.items()} == {"c0": 1, "c1": 2, "c2": 1}
+    assert after["c0"].finished_at == before["c0"].finished_at
+    assert after["c1"].stopped_because == after["c2"].stopped_because == after["c1"].error == ""
+    [tried] = after["c1"].tried_before
+    assert (tried["try"], tried["status"], tried["why"]) == (1, "error", again.IN_FLIGHT)
+    assert tried["realm"] != after["c1"].realm
+    assert tried["session"] != after["c1"].session_id is not None
+
+
+async def test_another_try_starts_in_a_world_of_its_own(play, folder):
+    run = await play(three("go"), agents.count, config={"response_match_score": 1.0})
+    assert run.failed == 1
+    await db.write(again.retry, run)
+    run = await go_on(run, folder, agents.count)
+    attempt = await db.read(run.attempts.get)
+    assert attempt.tries == 2
+    assert "count 1" in attempt.actual
+
+    def realms():
+        return set(AgentSession.objects.values_list("realm", flat=True))
+
+    assert await db.read(realms) == {attempt.realm, attempt.tried_before[0]["realm"]}
+
+
+async def test_only_what_failed_or_erred_is_tried_again(play, folder):
+    def answer(ctx, said):
+        if said == "break":
+            raise RuntimeError("on fire")
+        return "fine" if said == "go" else "wrong"
+
+    run = await play(three("go", "miss", "break"), answer)
+    assert (run.passed, run.failed, run.errors) == (1, 1, 1)
+    told = await db.read(progress.progress_of, run)
+    assert (told.can_resume, told.can_retry, told.not_passed) == (False, True, 2)
+
+    asked = []
+
+    def better(ctx, said):
+        asked.append(said)
+        return "fine"
+
+    await db.write(again.retry, run)
+    run = await go_on(run, folder, better)
+    assert sorted(asked) == ["break", "miss"]
+    assert (run.passed, run.failed, run.errors, run.finished) == (3, 0, 0, 3)
+    attempts = await db.read(by_case, run)
+    assert [one["status"] for one in attempts["c1"].tried_before] == ["failed"]
+    assert [one["error"] for one in attempts["c2"].tried_before] == ["on fire"]
+    assert await db.read(attempts["c1"].results.filter(invocation=None).count) == 5
+
+
+async def test_one_attempt_alone_is_tried_again_whatever_became_of_it(play, folder):
+    run = await play(three("go", "go"), lambda ctx, said: "fine")
+    first = (await db.read(by_case, run))["c0"]
+    await db.write(again.retry, run, [first.pk])
+    run = await go_on(run, folder, lambda ctx, said: "fine")
+    assert [a.tries for a in (await db.read(by_case, run)).values()] == [2, 1]
+
+
+async def test_what_cannot_go_on_is_refused(play, folder, crashed):
+    with pytest.raises(HasChanged, match="changed from v1 to"):
+        await db.write(again.resume, crashed, folder)
+    await db.write(again.resume, crashed)
+    with pytest.raises(EvalRunActive):
+        await db.write(again.retry, crashed)
+    done = await go_on(crashed, folder, lambda ctx, said: "fine")
+    with pytest.raises(BadInput, match="came to an end"):
+        await db.write(again.resume, done)
+    with pytest.raises(BadInput, match="failed or erred"):
+        await db.write(again.retry, done)
+    with pytest.raises(NotFound):
+        await db.write(again.retry, done, [10**9])
+
+
+async def test_a_run_does_not_go_on_with_another_agent(crashed, folder):
+    await db.write(again.resume, crashed)
+    run = await go_on(crashed, folder, lambda ctx, said: "fine", code_version="v2")
+    assert (run.status, run.error_type, run.passed) == ("failed", "HasChanged", 1)
+    assert "its code changed from v1 to v2" in run.error
+    assert (await db.read(progress.progress_of, run)).unfinished == 2
+
+
+async def test_a_run_is_repeated_exactly(play, folder):
+    first = await play(
+        three("go", "go", "go"),
+        lambda ctx, said: "fine",
+        case_ids=["c2", "c0"],
+        num_runs=2,
+        parallelism=3,
+        limits=Limits(tokens=5),
+    )
+    second = await go_on(await db.write(again.repeat, first), folder, lambda ctx, said: "fine")
+    same = ("version_id", "config", "case_ids", "num_runs", "parallelism", "limits", "policy", "prices")
+    assert [getattr(first, name) for name in same] == [getattr(second, name) for name in same]
+    assert (second.repeats_id, second.passed, second.total) == (first.id, 4, 4)
+    assert list(await db.read(by_case, second)) == ["c0", "c2"]
+
+
+async def test_one_attempt_is_cancelled_and_the_others_go_on(play):
+    started = asyncio.Event()
+
+    async def answer(ctx, said):
+        if said == "hang":
+            started.set()
+            await asyncio.sleep(3600)
+        return "fine"
+
+    async def cancel():
+        await started.wait()
+        for name in ("c0", "c2"):  # one that runs, one that waits
+            pk = await db.read(EvalAttempt.objects.values_list("pk", flat=True).get, case_id=name)
+            assert await db.write(writes.request_cancel_attempt, pk)
+
+    cancelling = asyncio.create_task(cancel())
+    run = await play(three("hang", "go", "go"), answer, parallelism=1)
+    await cancelling
+    attempts = await db.read(by_case, run)
+    assert (run.status, run.passed, run.cancelled) == ("done", 1, 2)
+    assert attempts["c0"].stopped_because == attempts["c2"].stopped_because == writes.BY_HAND
+    assert attempts["c0"].session_id is not None
+    told = await db.read(progress.progress_of, run)
+    assert not told.can_resume  # a person wanted them to stop
+    assert not await db.write(writes.request_cancel_attempt, attempts["c1"].pk)
+
+
+async def test_parallelism_changes_while_a_run_goes_on(play):
+    together, most, widened = set(), [0], asyncio.Event()
+
+    async def answer(ctx, said):
+        together.add(said)
+        most[0] = max(most[0], len(together))
+        if len(together) == 3:
+            widened.set()
+        await widened.wait()
+        together.discard(said)
+        return "fine"
+
+    async def widen():
+        while not together:  # noqa: ASYNC110 - only the agent knows
+            await asyncio.sleep(0.01)
+        assert most == [1]
+        run_id = await db.read(EvalRun.objects.values_list("pk", flat=True).get)
+        assert await db.write(writes.set_parallelism, run_id, 3)
+
+    widening = asyncio.create_task(widen())
+    run = await play(three("a", "b", "c"), answer, parallelism=1)
+    await widening
+    assert (run.passed, most, run.parallelism) == (3, [3], 3)
+    assert not await db.write(writes.set_parallelism, run.id, 5)
+
+
+async def test_an_agent_that_hangs_ends_with_its_time_and_the_others_go_on(play):
+    async def answer(ctx, said):
+        if said == "hang":
+            await asyncio.sleep(3600)
+        return "fine"
+
+    run = await play(three("hang", "go"), answer, parallelism=1, limits=Limits(attempt_seconds=0.2))
+    attempts = await db.read(by_case, run)
+    assert (run.status, run.passed, run.errors) == ("done", 1, 1)
+    assert attempts["c0"].error_type == "AttemptTooLong"
+    assert "0.2 seconds" in attempts["c0"].error
+    assert attempts["c0"].session_id is not None
+
+
+async def test_an_agent_that_exits_ends_its_attempt_alone(play):
+    def answer(ctx, said):
+        if said == "exit":
+            raise SystemExit(3)
+        return "fine"
+
+    run = await play(three("exit", "go"), answer, parallelism=1)
+    attempts = await db.read(by_case, run)
+    assert (run.status, run.passed, run.errors) == ("done", 1, 1)
+    assert attempts["c0"].error == "The agent called sys.exit(3)."
+
+
+async def test_a_run_stops_at_its_limit_of_time_and_says_so_on_every_attempt_that_is_left(play):
+    async def answer(ctx, said):
+        await asyncio.sleep(3600 if said == "hang" else 0)
+        return "fine"
+
+    run = await play(three("go", "hang", "go"), answer, parallelism=1, limits=Limits(seconds=0.3))
+    attempts = await db.read(by_case, run)
+    assert (run.status, run.passed, run.cancelled) == ("stopped", 1, 2)
+    assert run.stopped_because == "The limit of 0.3 seconds was reached."
+    assert attempts["c1"].stopped_because == attempts["c2"].stopped_because == run.stopped_because
+    told = await db.read(progress.progress_of, run)
+    assert (told.can_resume, told.unfinished, told.cut_off) == (True, 2, 1)
+
+
+async def test_a_run_stops_when_its_tokens_are_spent_and_counts_anew_when_it_goes_on(play, folder):
+    def answer(ctx, said):
+        event = agents.writes("fine")
+        event.usage_metadata = agents.tokens(10)
+        return event
+
+    run = await play(three("a", "b", "c"), answer, parallelism=1, limits=Limits(tokens=15))
+    assert (run.status, run.passed, run.cancelled) == ("stopped", 2, 1)
+    assert run.stopped_because == "The limit of 15 tokens was reached: 20 were spent."
+    await db.write(again.resume, run)
+    run = await go_on(run, folder, answer)
+    assert (run.status, run.passed, run.stopped_because, run.resumed) == ("done", 3, "", 1)
+
+
+async def test_a_limit_of_cost_that_cannot_be_kept_stops_the_run(play):
+    def answer(ctx, said):
+        event = agents.writes("fine")
+        event.usage_metadata = agents.tokens(10)
+        return event
+
+    run = await play(three("a", "b"), answer, parallelism=1, limits=Limits(cost=1.0))
+    assert run.status == "stopped"
+    assert run.stopped_because == "The limit of 1 cannot be kept: what a model costs is unknown."
+
+
+def test_the_time_left_is_told_from_what_has_ended():
+    assert progress.time_left(2.0, 10, [], 2) == 10.0
+    assert progress.time_left(2.0, 0, [0.5, 3.0], 4) == 1.5
+    assert [progress.roughly(seconds) for seconds in (0.4, 89.0, 91.0)] == ["0 s", "89 s", "2 min"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"seconds": 0}, "seconds must be a positive number"),
+        ({"tokens": 1.5}, "tokens must be a positive whole number"),
+        ({"cost": "much"}, "cost must be a positive number, not 'much'"),
+        ({"money": 1}, "There is no limit 'money'"),
+        ({"seconds": "inf"}, "positive number"),
+    ],
+)
+def test_limits_that_cannot_be_meant_are_refused(given, said):
+    with pytest.raises(BadInput, match=said):
+        Limits.of(given)
+
+
+def test_limits_are_read_as_they_were_written():
+    given = Limits.of({"seconds": "90", "tokens": "1000", "cost": "", "attempt_seconds": None})
+    assert given == Limits(90.0, 1000, None, None) == Limits.read(json.dumps(given.as_json()))
+    assert Limits().as_json() == {"attempt_seconds": 1800.0}
+
+
+async def test_events_of_a_try_that_was_left_behind_stay_in_its_own_world(play, folder, crashed):
+    await db.write(again.resume, crashed)
+    run = await go_on(crashed, folder, lambda ctx, said: "fine")
+    attempt = (await db.read(by_case, run))["c1"]
+
+    def events(realm):
+        return Event.objects.filter(session__realm=realm).count()
+
+    assert await db.read(events, attempt.tried_before[0]["realm"]) == 1  # what the user said
+    assert await db.read(events, attempt.realm) == 2
