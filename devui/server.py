@@ -15,7 +15,7 @@ import uvicorn
 from django.db import DatabaseError, connection
 
 from devui.housekeeping import keep_house
-from devui.supervisor import Supervisor
+from devui.remote import Runtimes
 from sessions_app import db
 from sessions_app.errors import BadInput
 from sessions_app.live import indexer
@@ -92,7 +92,7 @@ def prepare_store() -> None:
 
 def serve(
     listener: socket.socket,
-    supervisor: Supervisor,
+    runtimes: Runtimes,
     *,
     access_log: bool = False,
     first: Callable[[], Coroutine[Any, Any, None]] | None = None,
@@ -113,18 +113,19 @@ def serve(
     )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _ignore)  # uvicorn ends on them, and raises them again when it has ended
-    asyncio.run(_serve(server, listener, supervisor, first))
+    asyncio.run(_serve(server, listener, runtimes, first))
     db.close_pools()
 
 
 async def _serve(
     server: uvicorn.Server,
     listener: socket.socket,
-    supervisor: Supervisor,
+    runtimes: Runtimes,
     first: Callable[[], Coroutine[Any, Any, None]] | None,
 ) -> None:
-    async with supervisor:
-        client.register(supervisor)
+    async with runtimes:
+        supervisor = runtimes.supervisor
+        client.register(runtimes)
         supervisor.spawn(keep_house())
         supervisor.spawn(indexer.keep_indexed())
         if first is not None:

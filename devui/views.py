@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from devui.evalsets import Evalset, evalsets_of
 from devui.http import render_partial, wants_partial
-from sessions_app import jumps, overview, saved_views
+from sessions_app import jumps, overview, remotes, saved_views
 
 MOST_SESSIONS = 8
 
@@ -21,6 +21,7 @@ def home(request: HttpRequest) -> HttpResponse:
     context = {
         "agents": [(agent, evalsets.get(agent.name, [])) for agent in agents],
         "folder": folder,
+        "remotes": remotes.every(),
         "next_check": next((agent.name for agent in agents if agent.is_asked_for), ""),
     }
     return render(request, "devui/home.html", context)

@@ -55,7 +55,7 @@ def get_or_create(
         if found is not None:
             return found, False
         if not realm:
-            keeping.refuse_new()
+            keeping.refuse_new(app_name)
         return writes.create_session(key, state, now=now), True
 
 

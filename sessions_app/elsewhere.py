@@ -35,7 +35,7 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
     copy = AgentSession.objects.filter(**key._asdict()).first()
     if copy is None:
         raise BadInput(
-            f"Session {key.session_id!r} was made in {keeping.elsewhere()}, but its copy here could not be.",
+            f"Session {key.session_id!r} was made in {keeping.elsewhere(key.app_name)}, but its copy here could not be.",
             hint="The server's log says why; the next run or read of the session tries again.",
         )
     return copy

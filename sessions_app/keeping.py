@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import connection
 
-from sessions_app import faults
+from sessions_app import faults, remotes
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession, MirroredSession
 
 OUR_STORE = "DevUI's own store"
+
+REMOTE = ("http://", "https://")
+"""How the place of a session begins that a remote server keeps; no service of ADK has such a URI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,8 @@ def place_of(session: AgentSession) -> Place:
     mirror = mirror_of(session)
     if mirror is None:
         return place()
-    here = str(place())
-    return Place(
-        "ADK's session service", mirror.place, survives_restart=True, copy=here, behind=mirror.behind
-    )
+    kind = "the ADK server" if mirror.place.startswith(REMOTE) else "ADK's session service"
+    return Place(kind, mirror.place, survives_restart=True, copy=str(place()), behind=mirror.behind)
 
 
 def mirror_of(session: AgentSession) -> MirroredSession | None:
@@ -66,30 +67,38 @@ def mirror_of(session: AgentSession) -> MirroredSession | None:
     return getattr(session, "mirrored", None)
 
 
-def elsewhere() -> str:
-    """Return ADK's URI of the service in which this server's agents keep their sessions; empty: in this store."""
-    return str(getattr(settings, "DEVUI_SESSION_SERVICE", ""))
+def elsewhere(app_name: str = "") -> str:
+    """Return where an app's agents keep their sessions: ADK's URI of a service, or a remote server's address.
+
+    Empty: in this store. Without an app, what holds for those that run on this machine.
+    """
+    return _elsewhere(app_name, "DEVUI_SESSION_SERVICE")
 
 
-def artifacts_elsewhere() -> str:
-    """Return ADK's URI of the service in which this server's agents keep artifacts; empty: in this store."""
-    return str(getattr(settings, "DEVUI_ARTIFACT_SERVICE", ""))
+def artifacts_elsewhere(app_name: str = "") -> str:
+    """Return where an app's agents keep artifacts (see `elsewhere`); empty: in this store."""
+    return _elsewhere(app_name, "DEVUI_ARTIFACT_SERVICE")
 
 
-def memory_elsewhere() -> str:
-    """Return ADK's URI of the service in which this server's agents keep memory; empty: in this store."""
-    return str(getattr(settings, "DEVUI_MEMORY_SERVICE", ""))
+def memory_elsewhere(app_name: str = "") -> str:
+    """Return where an app's agents keep memory (see `elsewhere`); empty: in this store."""
+    return _elsewhere(app_name, "DEVUI_MEMORY_SERVICE")
 
 
-def refuse_artifact() -> None:
-    """Refuse to save an artifact in this store while agents keep theirs elsewhere: they would not find it.
+def _elsewhere(app_name: str, setting: str) -> str:
+    remote = remotes.of_app(app_name)
+    return str(getattr(settings, setting, "")) if remote is None else remote.url
+
+
+def refuse_artifact(app_name: str) -> None:
+    """Refuse to save an artifact in this store while its agents keep theirs elsewhere: they would not find it.
 
     Raises:
         BadInput: they do.
     """
-    if where := artifacts_elsewhere():
+    if where := artifacts_elsewhere(app_name):
         raise BadInput(
-            f"This server's agents keep artifacts in {where}: one that is saved here they would not find.",
+            f"The agents of {app_name!r} keep artifacts in {where}: one that is saved here they would not find.",
             hint="POST /apps/{app}/users/{user}/sessions/{session}/artifacts saves one there.",
         )
 
@@ -102,7 +111,7 @@ def refuse_copy(session: AgentSession) -> None:
     """
     if mirror := mirror_of(session):
         raise BadInput(
-            f"Session {session.session_id!r} is kept by ADK's session service {mirror.place}; what is here is a copy.",
+            f"Session {session.session_id!r} is kept by {place_of(session)}; what is here is a copy.",
             hint="A run or ADK's own paths (PATCH and DELETE /apps/…/sessions/…) change it there, and here with it."
             " In a fork with state of its own anything may be done.",
         )
@@ -114,7 +123,7 @@ def refuse_deletion(session: AgentSession) -> None:
     Raises:
         BadInput: they do.
     """
-    where = elsewhere()
+    where = elsewhere(session.app_name)
     mirror = mirror_of(session) if where else None
     if mirror and mirror.place == where:
         raise BadInput(
@@ -123,15 +132,15 @@ def refuse_deletion(session: AgentSession) -> None:
         )
 
 
-def refuse_new() -> None:
-    """Refuse to make a session of real life in this store while agents keep theirs elsewhere.
+def refuse_new(app_name: str) -> None:
+    """Refuse to make a session of real life in this store while its agents keep theirs elsewhere.
 
     Raises:
         BadInput: they do.
     """
-    if where := elsewhere():
+    if where := elsewhere(app_name):
         raise BadInput(
-            f"This server's agents keep their sessions in {where}: one that is made here they would not find.",
+            f"The agents of {app_name!r} keep their sessions in {where}: one that is made here they would not find.",
             hint="POST /apps/{app}/users/{user}/sessions makes one there, and here with it; a fork needs state of"
             " its own.",
         )

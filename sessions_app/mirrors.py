@@ -7,6 +7,7 @@ is ever deleted because the truth lacks it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import F
 
-from sessions_app import bell, state, statements, writes
+from sessions_app import bell, event_text, indexing, state, statements, writes
 from sessions_app.errors import AlreadyExists, BadInput, DuplicateEvent
 from sessions_app.ids import SessionKey
 from sessions_app.ledger import Provenance, take_owners, write_keys
@@ -100,22 +101,53 @@ def append(key: SessionKey, arrival: Arrival, updated_at: float) -> Appended:
     return appended
 
 
-def take_over(key: SessionKey, arrivals: Iterable[Arrival]) -> tuple[int, list[str]]:
-    """Append events of the truth that are missing here. Return how many, and why others cannot be stored.
+def take_over(key: SessionKey, arrivals: Iterable[Arrival], correct: bool = False) -> tuple[int, list[str]]:
+    """Append events of the truth that are missing here. Return by how much the revision grew, and what is refused why.
+
+    Args:
+        correct: an event that stands here with another body gets that of the truth.
 
     Raises:
         SessionMissing: there is no copy.
     """
-    came, refused = 0, []
+    grown, refused = 0, list[str]()
     with transaction.atomic():
         for arrival in arrivals:
             try:
-                came += not writes.append_event(key, arrival.record, cause=arrival.cause).duplicate
-            except DuplicateEvent:
-                pass  # the process that gave it to the truth has stored it here meanwhile
+                grown += not writes.append_event(key, arrival.record, cause=arrival.cause).duplicate
+            except DuplicateEvent:  # else the process that gave it to the truth has stored it here meanwhile
+                grown += correct and _correct(key, arrival.record, refused)
             except BadInput as error:
                 refused.append(error.message)
-    return came, refused
+    return grown, refused
+
+
+def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
+    """Let a stored event say what the truth says of it. Return whether it does now.
+
+    What it writes to the state stands in the ledger already, so one with another delta is left as it is.
+    """
+    session = AgentSession.objects.select_for_update().get(**key._asdict())
+    stored = Event.objects.get(session=session, event_id=record.event_id)
+    before, after = (
+        json.loads(body) for body in (stored.private or stored.data, record.private or record.data)
+    )
+    if before["actions"]["stateDelta"] != after["actions"]["stateDelta"]:
+        refused.append(f"event {record.event_id!r} came with another change of state than it is kept with")
+        return False
+    said_before = event_text.text_of(stored.data)
+    AgentSession.objects.filter(pk=session.pk).update(
+        revision=F("revision") + 1,
+        total_tokens=F("total_tokens") + record.total_tokens - stored.total_tokens,
+        error_count=F("error_count") + int(record.is_error) - int(bool(before.get("errorCode"))),
+    )
+    for name in ("invocation_id", "author", "kind", "timestamp", "branch", "is_final", "total_tokens"):
+        setattr(stored, name, getattr(record, name))
+    stored.summary, stored.data, stored.private = record.summary, record.data, record.private
+    stored.save()
+    if event_text.text_of(record.data) != said_before:
+        indexing.reset_session(session.pk)
+    return True
 
 
 def is_settled(truth: Truth, behind: str = "") -> bool:

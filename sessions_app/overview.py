@@ -1,4 +1,4 @@
-"""The apps at a glance: those of the agents folder, and those that only have sessions left."""
+"""The apps at a glance: those of the agents folder and of remote servers, and those that only have sessions left."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count
 
-from sessions_app import agents, listing
+from sessions_app import agents, listing, remotes
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentCard, AgentSession, Run
+from sessions_app.remotes import Remote
 
 KEPT_S = 2.0
 """How long lists go on with the agents that a folder had, unless it was itself written to: to look is a long walk."""
@@ -25,6 +26,7 @@ class Agent:
 
     Attributes:
         in_folder: the agents folder has it, so it can be run.
+        remote: the server that has it; None: it runs on this machine, or nowhere any more.
         status: one of `AgentCard.Status`; unknown also when the code has changed since it was loaded.
         tree: the description of its root agent (see `AgentCard.description`), empty when not known.
         error: why it could not be loaded: type, message, file, line, source, traceback; empty when it could.
@@ -43,6 +45,14 @@ class Agent:
     code_version: str = ""
     files_version: str = ""
     checked_at: float = 0.0
+    remote: Remote | None = None
+
+    @property
+    def can_run(self) -> bool:
+        """Tell whether somebody can be asked to run it: a process here, or a server that answers and has it."""
+        if self.remote is None:
+            return self.in_folder
+        return not self.remote.problem and self.name in self.remote.app_names
 
     @property
     def has_changed(self) -> bool:
@@ -52,7 +62,7 @@ class Agent:
     @property
     def is_asked_for(self) -> bool:
         """Tell whether loading the agent would tell something new."""
-        return self.in_folder and self.status == AgentCard.Status.UNKNOWN
+        return self.can_run and self.status == AgentCard.Status.UNKNOWN
 
 
 def folder() -> agents.AgentsFolder | None:
@@ -67,7 +77,8 @@ def folder() -> agents.AgentsFolder | None:
 def app_names() -> list[str]:
     """Return every app a page can be about, sorted."""
     found = folder()
-    return sorted({*(_names(found) if found else ()), *listing.apps_with_sessions()})
+    remote = remotes.names_of_apps(remotes.every())
+    return sorted({*(_names(found) if found else ()), *remote, *listing.apps_with_sessions()})
 
 
 def _names(found: agents.AgentsFolder) -> tuple[str, ...]:
@@ -84,9 +95,13 @@ def _names_at(found: agents.AgentsFolder, _changed_ns: int, _period: float) -> t
 
 
 def overview() -> list[Agent]:
-    """Return every app: those of the agents folder first. The number of queries does not grow with them."""
+    """Return every app: those of the agents folder first, then those of remote servers.
+
+    The number of queries does not grow with them.
+    """
     found = folder()
-    names = found.names() if found else []
+    local = found.names() if found else []
+    names = [*local, *remotes.names_of_apps(remotes.every())]
     sessions = listing.newest_sessions()
     counts = _session_counts()
     active = _active_runs()
@@ -95,7 +110,7 @@ def overview() -> list[Agent]:
         _agent(
             name,
             cards.get(name),
-            found if name in names else None,
+            found if name in local else None,
             sessions=sessions.get(name, []),
             session_count=counts.get(name, 0),
             active_runs=active.get(name, 0),
@@ -109,12 +124,14 @@ def agent(app_name: str) -> Agent | None:
     found = folder()
     in_folder = found is not None and app_name in found.names()
     card = AgentCard.objects.filter(app_name=app_name).first()
-    if card is None and not in_folder and app_name not in listing.apps_with_sessions():
+    is_remote = app_name in remotes.names_of_apps(remotes.every())
+    if not (card or in_folder or is_remote) and app_name not in listing.apps_with_sessions():
         return None
     return _agent(app_name, card, found if in_folder else None)
 
 
 def _agent(name: str, card: AgentCard | None, found: agents.AgentsFolder | None, **facts: Any) -> Agent:
+    facts["remote"] = remotes.of_app(name)
     if card is None:
         return Agent(name, found is not None, AgentCard.Status.UNKNOWN, **facts)
     files_version = found.code_version(name) if found is not None else ""
@@ -140,9 +157,20 @@ def _active_runs() -> dict[str, int]:
 
 
 def next_to_load(after: str) -> str:
-    """Return the first agent of the folder behind `after` of which nothing current is known, or nothing."""
+    """Return the first agent behind `after` of which nothing current is known, or nothing.
+
+    Behind those of the folder come those of remote servers that can be reached.
+    """
     found = folder()
-    later = [name for name in found.names() if name > after] if found else []
+    local = found.names() if found else []
+    remote = remotes.names_of_apps(remote for remote in remotes.every() if not remote.problem)
+    names = [*local, *remote]
+    later = names[names.index(after) + 1 :] if after in names else [name for name in names if name > after]
     cards = AgentCard.objects.filter(app_name__in=later).exclude(status=AgentCard.Status.UNKNOWN)
     versions = dict(cards.values_list("app_name", "code_version"))
-    return next((name for name in later if found and versions.get(name) != found.code_version(name)), "")
+    return next((name for name in later if versions.get(name) != _version_now(found, local, name)), "")
+
+
+def _version_now(found: agents.AgentsFolder | None, local: list[str], name: str) -> str:
+    """Return the version of an agent's code; that of a remote one is not told, so what is known of it stays."""
+    return found.code_version(name) if found and name in local else ""

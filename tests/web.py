@@ -19,11 +19,11 @@ def over(app: Any, **headers: str) -> httpx.AsyncClient:
 
 
 @asynccontextmanager
-async def serve(app: Any) -> AsyncIterator[str]:
-    """Serve an ASGI application on a free port and yield its address."""
+async def serve(app: Any, **config: Any) -> AsyncIterator[str]:
+    """Serve an ASGI application on a free port and yield its address. `config` is uvicorn's."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", **config))
         serving = asyncio.create_task(server.serve([listening]))
         try:
             yield f"127.0.0.1:{listening.getsockname()[1]}"

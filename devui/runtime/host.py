@@ -28,7 +28,8 @@ from devui.runtime.evals import EvalRuns
 from devui.runtime.loading import AgentSource, describe_failure
 from devui.runtime.places import Places
 from devui.runtime.runner import ManagedRunner
-from devui.runtime.runs import AgentExited, LiveRun, Runs
+from devui.runtime.runs import AgentExited, Runs
+from devui.runtime.turns import LiveRun
 from sessions_app import agent_cards, db
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
@@ -128,6 +129,7 @@ class RuntimeHost:
         else:
             self.state = "ready"
             self.description = await self._described(root, app)
+            self.runs.git_revision = self.description.get("code", {}).get("git", "")
             await db.write(agent_cards.write_ready, name, version, self.description)
 
     async def _described(self, root: Node, app: App | None) -> dict[str, Any]:

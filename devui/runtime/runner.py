@@ -18,7 +18,8 @@ from typing_extensions import override
 
 from devui.runtime._adk import StreamingMode
 from devui.runtime.answers import sendable
-from devui.runtime.runs import LiveRun, Runs
+from devui.runtime.runs import Runs
+from devui.runtime.turns import LiveRun
 from sessions_app import db, keeping
 from sessions_app.ids import can_exist
 from sessions_app.models import AgentSession, Run

@@ -13,16 +13,13 @@ import httpx
 from devui.supervisor import calls
 from devui.supervisor.child import Child
 from sessions_app import db
-from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.errors import DevUIError
 from sessions_app.models import Run
-from sessions_app.runs import processes, rows
+from sessions_app.runs import rows
 from sessions_app.runs.client import Frame, RuntimeSocket
 
 if TYPE_CHECKING:
     from devui.supervisor.supervisor import Supervisor
-
-FOREIGN_CANCEL_S = 2 * processes.HEARTBEAT_S + 2
-"""Seconds for a process of another server to hear that a run is to be cancelled, and to do it."""
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +52,7 @@ class AppClient:
         runtime_id = await db.read(_runtime_of, run_id)
         child = self._supervisor.child_with(runtime_id)
         if child is None:
-            await self._await_foreign_cancel(run_id)
+            await self._supervisor.feeds.await_foreign_cancel(run_id)
         elif not await self._ends_by_itself(child, run_id):
             await self._supervisor.end_to_cancel(child, run_id)
 
@@ -109,19 +106,6 @@ class AppClient:
         except (TimeoutError, DevUIError):
             return False
         return bool(answer["ended"])
-
-    async def _await_foreign_cancel(self, run_id: str) -> None:
-        frames = self._supervisor.feeds.follow(run_id)
-        try:
-            async with asyncio.timeout(FOREIGN_CANCEL_S):
-                async for frame in frames:
-                    if frame["type"] == "end":
-                        return
-        except TimeoutError as error:
-            raise RuntimeUnavailable(
-                f"Run {run_id} belongs to a process of another server, which does not react.",
-                hint="It is marked crashed when that process stops giving signs of life.",
-            ) from error
 
 
 def _runtime_of(run_id: str) -> str | None:

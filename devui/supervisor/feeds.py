@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from devui.supervisor import calls
 from devui.supervisor.child import Child
 from sessions_app import db
-from sessions_app.errors import DevUIError
+from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run
-from sessions_app.runs import rows
+from sessions_app.runs import processes, rows
 from sessions_app.runs.client import Frame
 from sessions_app.runs.frames import FrameLog
 
 LOOK_S = 0.2
 """Seconds between two looks at the row of a run that no process of this server has."""
+
+FOREIGN_CANCEL_S = 2 * processes.HEARTBEAT_S + 2
+"""Seconds for a process of another server to hear that a run is to be cancelled, and to do it."""
 
 KEPT_S = 10.0
 """Seconds that an ended feed is kept for pages that come late."""
@@ -45,6 +48,23 @@ class Feeds:
             frames = FrameLog()
             self._feeds[run_id] = _Feed(frames, asyncio.create_task(self._fill(run_id, frames)))
         return self._feeds[run_id].frames.follow(after)
+
+    async def await_foreign_cancel(self, run_id: str) -> None:
+        """Wait until a run has ended that another server's process was told to cancel.
+
+        Raises:
+            RuntimeUnavailable: it does not react.
+        """
+        try:
+            async with asyncio.timeout(FOREIGN_CANCEL_S):
+                async for frame in self.follow(run_id):
+                    if frame["type"] == "end":
+                        return
+        except TimeoutError as error:
+            raise RuntimeUnavailable(
+                f"Run {run_id} belongs to a process of another server, which does not react.",
+                hint="It is marked crashed when that process stops giving signs of life.",
+            ) from error
 
     async def close(self) -> None:
         """End all feeds; their readers get what they have."""

@@ -23,7 +23,7 @@ from devui.supervisor.limits import Limits
 from devui.supervisor.output import LineSink
 from devui.supervisor.sockets import SocketFolder
 from sessions_app import agent_cards, agents, db
-from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
 from sessions_app.models import AgentCard
 from sessions_app.runs import processes, rows
 
@@ -40,14 +40,14 @@ class Supervisor:
 
     def __init__(
         self,
-        agents_dir: str | Path,
+        agents_dir: str | Path | None,
         options: RuntimeOptions | None = None,
         *,
         limits: Limits | None = None,
         environment: Mapping[str, str] | None = None,
         write_line: LineSink | None = None,
     ) -> None:
-        self.folder = agents.open_folder(agents_dir)
+        self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
         self.limits = limits or Limits()
         self.feeds = Feeds(self.child_with)
         self.deliveries = Deliveries(self)
@@ -76,7 +76,7 @@ class Supervisor:
 
     def apps(self) -> list[str]:
         """Return the names of the apps that can be run, sorted."""
-        return self.folder.names()
+        return self.folder.names() if self.folder else []
 
     async def client(self, app_name: str) -> AppClient:
         """Return the app's runtime, started if need be.
@@ -95,16 +95,16 @@ class Supervisor:
             NotFound: no such app.
             RuntimeUnavailable: the process could not be started.
         """
-        self.folder.folder_of(app_name)
+        folder = self._folder_with(app_name)
         async with self._starting[app_name]:
-            version = await asyncio.to_thread(self.folder.code_version, app_name)
+            version = await asyncio.to_thread(folder.code_version, app_name)
             current = self._current.get(app_name)
             if current is not None and current.is_alive:
                 if current.config.code_version == version:
                     current.used_at = time.monotonic()
                     return current
                 self._retire(current, "its code has changed")
-            child = self._current[app_name] = await self._start(app_name, version)
+            child = self._current[app_name] = await self._start(app_name, folder, version)
             return child
 
     def child_with(self, runtime_id: str | None) -> Child | None:
@@ -153,13 +153,21 @@ class Supervisor:
         await self.feeds.close()
         self._sockets.remove()
 
-    async def _start(self, app_name: str, version: str) -> Child:
+    def _folder_with(self, app_name: str) -> agents.AgentsFolder:
+        if self.folder is None:
+            raise NotFound(
+                f"No agent {app_name!r}.", hint="This server was started without a folder of agents."
+            )
+        self.folder.folder_of(app_name)
+        return self.folder
+
+    async def _start(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
         if self._closing.is_set():
             raise RuntimeUnavailable("The server is stopping.", hint="Start it again.")
         try:
             child = await Child.spawn(
                 app_name,
-                self.folder.given,
+                folder.given,
                 version,
                 self._options,
                 self._sockets.listen(),
@@ -179,7 +187,7 @@ class Supervisor:
         self.spawn(self._await_start(child))
         if not self._is_watching:
             self._is_watching = True
-            self.spawn(self._watch_code())
+            self.spawn(self._watch_code(folder))
         return child
 
     async def _attend(self, child: Child) -> None:
@@ -256,12 +264,12 @@ class Supervisor:
                 if not health["active_runs"]:
                     self._retire(child, "nobody used it")
 
-    async def _watch_code(self) -> None:
+    async def _watch_code(self, folder: agents.AgentsFolder) -> None:
         """Start the new process of an app in use as soon as its code changes, so that the next run finds it."""
         from watchfiles import awatch
 
         try:
-            async for _ in awatch(self.folder.given, watch_filter=lambda change, path: agents.is_code(path)):
+            async for _ in awatch(folder.given, watch_filter=lambda change, path: agents.is_code(path)):
                 for app_name in list(self._current):
                     with suppress(DevUIError):
                         await self.child(app_name)

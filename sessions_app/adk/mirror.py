@@ -8,7 +8,6 @@ import inspect
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 from google.adk.errors.input_validation_error import InputValidationError
@@ -21,7 +20,7 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from sessions_app import db, mirrors, state
+from sessions_app import copying, db, mirrors, state
 from sessions_app.adk import mapping, provenance, reading
 from sessions_app.adk.service import DjangoSessionService, cause_of, recorded
 from sessions_app.ids import SessionKey, check_ids
@@ -29,9 +28,6 @@ from sessions_app.mirrors import Arrival, Copy, Truth
 from sessions_app.writes import Untracked
 
 log = logging.getLogger(__name__)
-
-BATCH = 200
-"""Events that are taken over in one transaction."""
 
 
 class MirroredSessionService(BaseSessionService):
@@ -218,26 +214,9 @@ class MirroredSessionService(BaseSessionService):
             await self._fell_behind(key, error)
 
     async def _take_over(self, truth: Truth, here: Copy, session: Session, seeds: dict[str, Any]) -> None:
-        revision, refused = here.revision, list[str]()
-        if revision is None:
-            created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
-            revision = await db.write(mirrors.begin, truth, seeds, created_at)
-        missing = (event for event in session.events if event.id not in here.event_ids)
-        while batch := list(islice(missing, BATCH)):
-            arrivals = await asyncio.to_thread(lambda events: list(map(_arrival, events)), batch)
-            came, left_out = await db.write(mirrors.take_over, truth.key, arrivals)
-            revision, refused = revision + came, refused + left_out
-        behind = self._difference(here.event_ids - {event.id for event in session.events}, refused)
-        if not await db.read(mirrors.is_settled, truth, behind):
-            await db.write(mirrors.settle, truth, behind, revision)
-
-    def _difference(self, only_here: frozenset[str], refused: list[str]) -> str:
-        told = []
-        if only_here:
-            told.append(f"{len(only_here)} of the events here are not in {self.place}.")
-        if refused:
-            told.append(f"{len(refused)} of its events cannot be stored here: {refused[0]}")
-        return " ".join(told)
+        created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
+        events = copying.Events(session.events, id_of=lambda event: event.id, arrival_of=_arrival)
+        await copying.bring(truth, here, events, seeds=seeds, created_at=created_at)
 
     async def _is_newest(self, session: Session) -> bool:
         key = self._key(session.app_name, session.user_id, session.id)

@@ -12,14 +12,13 @@ from http import HTTPStatus
 from importlib.metadata import version as version_of
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router
 
 from devui.http import json_text
-from sessions_app import agents, bodies, db, keeping, state, writes
+from sessions_app import bodies, db, keeping, overview, state, writes
 from sessions_app.api import apps, proxy, restoring, snapshots
 from sessions_app.errors import BadInput, DevUIError, SessionMissing
 from sessions_app.ids import SessionKey, check_ids
@@ -62,7 +61,7 @@ async def list_apps(request: HttpRequest, detailed: bool = False) -> Any:
 @router.get(SESSIONS)
 async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
     """List a user's sessions with their state and without their events; those of evals are left out."""
-    if keeping.elsewhere():
+    if keeping.elsewhere(app_name):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
     return json_text(await db.read(snapshots.list_text, app_name, user_id))
 
@@ -70,7 +69,7 @@ async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> Ht
 @router.get(SESSION)
 async def get_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
     """Return a session with all its events. An eval attempt's session is found by its id."""
-    if keeping.elsewhere() and not await db.read(_is_in_a_realm, app_name, user_id, session_id):
+    if keeping.elsewhere(app_name) and not await db.read(_is_in_a_realm, app_name, user_id, session_id):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     return await _session(app_name, user_id, session_id)
 
@@ -84,10 +83,10 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     """
     body = bodies.parse(request)
     asked = bodies.shaped_if_any(body, bodies.CreateSession) or bodies.CreateSession()
-    if asked.events or keeping.elsewhere():
+    if asked.events or keeping.elsewhere(app_name):
         bodies.refuse_deep(body)
         answer = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
-        if keeping.elsewhere() or not restoring.is_refused_for_its_events(answer):
+        if keeping.elsewhere(app_name) or not restoring.is_refused_for_its_events(answer):
             return answer
         key = SessionKey("", app_name, user_id, (asked.session_id or "").strip() or str(uuid.uuid4()))
         # In the pool of readers: it writes in many small transactions of its own.
@@ -103,7 +102,7 @@ async def create_session_with_id(
 ) -> HttpResponseBase:
     """Create a session of a given id; the body is its state. Deprecated in ADK."""
     body = bodies.parse(request)
-    if keeping.elsewhere():
+    if keeping.elsewhere(app_name):
         bodies.refuse_deep(body)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     initial = bodies.shaped_if_any(body, dict[str, Any])
@@ -121,7 +120,7 @@ async def update_session(
     """
     delta = bodies.shaped(bodies.parse(request), bodies.UpdateSession).state_delta
     title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
-    if keeping.elsewhere():
+    if keeping.elsewhere(app_name):
         bodies.refuse_deep(delta)
         await db.read(_refuse_busy, app_name, user_id, session_id)
         path = upstream_path(app_name, user_id, session_id)
@@ -142,7 +141,7 @@ async def delete_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
     """Delete a session and its events. A missing one is no error."""
-    if keeping.elsewhere():
+    if keeping.elsewhere(app_name):
         await db.read(_refuse_busy, app_name, user_id, session_id)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     await db.write(_delete, app_name, user_id, session_id)
@@ -189,7 +188,10 @@ def _create_seeded(key: SessionKey, given: dict[str, Any]) -> None:
 def _initial_state(app_name: str) -> dict[str, Any]:
     """Read `initial_state.json` beside the agent; a file that cannot be used is no state (`DevServer`)."""
     try:
-        folder = agents.open_folder(settings.DEVUI_AGENTS_DIR).folder_of(app_name)
+        found = overview.folder()
+        if found is None:
+            return {}
+        folder = found.folder_of(app_name)
         text = (folder / INITIAL_STATE_FILE).read_text(encoding="utf-8")
     except (DevUIError, OSError):
         return {}

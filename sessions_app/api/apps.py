@@ -6,9 +6,7 @@ import json
 import logging
 from typing import Any
 
-from django.conf import settings
-
-from sessions_app import agents, db
+from sessions_app import db, overview, remotes
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentCard
 from sessions_app.runs import cards
@@ -53,8 +51,13 @@ def _info(name: str, tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _language(name: str) -> str:
+    if remote := remotes.of_app(name):
+        return remote.language or "python"
+    found = overview.folder()
     try:
-        folder = agents.open_folder(settings.DEVUI_AGENTS_DIR).folder_of(name)
+        folder = found.folder_of(name) if found else None
     except DevUIError:
+        folder = None
+    if folder is None:
         return "python"
     return "yaml" if (folder / "root_agent.yaml").exists() else "python"

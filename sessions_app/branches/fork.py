@@ -136,11 +136,12 @@ def _begin(session_pk: int, wanted: Wanted) -> tuple[AgentSession, Event, Sessio
 
 
 def _place(source: AgentSession, wanted: Wanted) -> SessionKey:
+    app_name = source.app_name if wanted.app_name is None else wanted.app_name
     if not wanted.own_realm:
-        keeping.refuse_new()
+        keeping.refuse_new(app_name)
     return SessionKey(
         realm=f"{realms.FORK}{uuid.uuid4()}" if wanted.own_realm else "",
-        app_name=source.app_name if wanted.app_name is None else wanted.app_name,
+        app_name=app_name,
         user_id=source.user_id if wanted.user_id is None else wanted.user_id,
         session_id=wanted.session_id.strip() or str(uuid.uuid4()),
     )

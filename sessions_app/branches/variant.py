@@ -88,7 +88,7 @@ def before(said: Said, title: str) -> AgentSession:
         return fork.fork(said.session.pk, fork.Wanted(seq=said.before, title=title, own_realm=own))
     session = said.session
     if not session.realm:
-        keeping.refuse_new()
+        keeping.refuse_new(session.app_name)
     found = history.state_at_start(session).values(Scope.SESSION)
     key = SessionKey("", session.app_name, session.user_id, str(uuid.uuid4()))
     return writes.create_session(key, found, origin=FORKED, title=state.clean_text(title))

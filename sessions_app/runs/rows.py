@@ -39,6 +39,9 @@ HANDED_ON_S = 10.0
 ADK = "adk"
 """Source of a run that was asked for on one of ADK's own paths: its caller waits for the answer of one process."""
 
+SCRIPT = "script"
+"""Source of what a program with a Runner of its own left waiting: all that is known of its run is the question."""
+
 
 def create_run(
     session_pk: int, request: Mapping[str, Any], source: str = "console", runtime_id: str | None = None
@@ -177,14 +180,19 @@ def status_of(run_id: str) -> str | None:
 
 
 def open_calls(session_pk: int, invocation_id: str) -> list[str]:
-    """Return the ids of an invocation's long-running calls that the user has not answered, oldest first."""
-    events = Event.objects.filter(session_id=session_pk, invocation_id=invocation_id).order_by("seq")
-    waiting: dict[str, None] = {}
-    for author, text in events.values_list("author", "summary"):
-        summary = json.loads(text)
-        waiting.update((call["id"], None) for call in summary.get("calls", []) if call["waiting"])
-        if author == "user":
-            for result in summary.get("results", []):
+    """Return the ids of an invocation's long-running calls that the user has not answered, oldest first.
+
+    An answer belongs to the invocation that asked, as in Python's ADK, or begins one, as in other languages.
+    """
+    events = Event.objects.filter(session_id=session_pk).order_by("seq")
+    waiting: dict[str, int] = {}
+    for seq, text in events.filter(invocation_id=invocation_id).values_list("seq", "summary"):
+        calls = json.loads(text).get("calls", [])
+        waiting.update((call["id"], seq) for call in calls if call["waiting"])
+    if waiting:
+        answers = events.filter(seq__gt=min(waiting.values()), author="user")
+        for text in answers.values_list("summary", flat=True):
+            for result in json.loads(text).get("results", []):
                 waiting.pop(result["id"], None)
     return list(waiting)
 
@@ -232,6 +240,54 @@ def settle_rewound(session_pk: int, seq: int) -> None:
     """End the waiting runs of a session that began at an event or later: what they asked was taken back with it."""
     waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING, first_seq__gte=seq - 1)
     _change(waiting, status=Status.DONE)
+
+
+def note_question(session_pk: int, invocation_id: str, seq: int) -> bool:
+    """Keep that an agent that another program runs waits for an answer since an event; once an invocation.
+
+    Return whether it was kept: not when nothing is open, and not of an invocation of which a run tells already.
+    """
+    with transaction.atomic():
+        told = Run.objects.filter(session_id=session_pk, invocation_id=invocation_id)
+        if told.filter(status__in=(*ACTIVE, Status.WAITING)).exists() or not open_calls(
+            session_pk, invocation_id
+        ):
+            return False
+        now = time.time()
+        Run.objects.create(
+            id=uuid.uuid4().hex,
+            session_id=session_pk,
+            status=Status.WAITING,
+            source=SCRIPT,
+            invocation_id=invocation_id,
+            created_at=now,
+            started_at=now,
+            finished_at=now,
+            first_seq=seq - 1,
+            last_seq=seq,
+        )
+        bell.ring_after_commit()
+    return True
+
+
+def note_answer(session_pk: int) -> None:
+    """End the waiting runs of a session of which nothing is asked any more, because another program answered."""
+    with transaction.atomic():
+        waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING).exclude(invocation_id="")
+        answered = [
+            pk
+            for pk, invocation_id in waiting.values_list("pk", "invocation_id")
+            if not open_calls(session_pk, invocation_id)
+        ]
+        _change(Run.objects.filter(pk__in=answered), status=Status.DONE)
+
+
+def note_rewind(session_pk: int, invocation_id: str) -> None:
+    """End the waiting runs of a session that another program rewound to before an invocation."""
+    first = Event.objects.filter(session_id=session_pk, invocation_id=invocation_id).order_by("seq")
+    seq = first.values_list("seq", flat=True).first()
+    if seq is not None:
+        settle_rewound(session_pk, seq)
 
 
 def _lean(request: str) -> str:

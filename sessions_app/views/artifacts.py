@@ -153,7 +153,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "is_filtered": any(query[name] for name in FILTERS),
         "upload": _address("artifact-upload", query, only=("app", "user", "session", "realm")),
         "apps": overview.app_names(),
-        "elsewhere": keeping.artifacts_elsewhere(),
+        "elsewhere": keeping.artifacts_elsewhere(query["app"]),
     }
     return render_partial(request, LIST, context, partial="artifacts")
 
@@ -280,8 +280,8 @@ def upload(request: HttpRequest) -> HttpResponse:
     given = {name: request.POST.get(name, "") for name in ("app", "user", "session", "name", "realm")}
     if not form.is_valid():
         return _upload_form(request, form, given)
-    keeping.refuse_artifact()
     key: FileKey = form.cleaned_data["key"]
+    keeping.refuse_artifact(key.app_name)
     _refuse_kept(key.realm)
     saved = _save(key, form.cleaned_data["file"])
     return redirect(file_url(key, saved.version))

@@ -151,7 +151,7 @@ def _initial(session: AgentSession, seq: int | None) -> Context:
         "app": session.app_name,
         "user": session.user_id,
         "title": title_of(session, at),
-        "shared": "own" if keeping.elsewhere() else "live",
+        "shared": "own" if keeping.elsewhere(session.app_name) else "live",
     }
 
 

@@ -59,7 +59,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "can_search": can_search,
         "most": rows.MOST_RECALLED,
         "apps": overview.app_names(),
-        "elsewhere": keeping.memory_elsewhere(),
+        "elsewhere": keeping.memory_elsewhere(query["app"]),
         **(_recalled(query) if query["q"] and can_search else _listed(query)),
     }
     return render_partial(request, LIST, context, partial="memory")

@@ -58,11 +58,11 @@ def _wanted(values: dict[str, Any]) -> AgentSession:
     seed = folder.initial_state(app) if folder and values["seeded"] else {}
     state = {**seed, **values["state"]}
     if values["how"] == "continue":
-        if not keeping.elsewhere():
+        if not keeping.elsewhere(app):
             return active.get_or_create(app, user, state=state)[0]
         found = active.find_active(app, user)
         if found is not None:
             return found
     key = writes.SessionKey("", app, user, values["session_id"] or str(uuid.uuid4()))
-    create = elsewhere.create_session if keeping.elsewhere() else writes.create_session
+    create = elsewhere.create_session if keeping.elsewhere(app) else writes.create_session
     return create(key, state)

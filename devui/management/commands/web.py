@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from devui import flags
+from devui import env, flags
 from devui.login import kept
 from sessions_app import keeping
 from sessions_app.errors import DevUIError
@@ -20,6 +20,8 @@ from sessions_app.runs.client import RuntimeProvider
 
 if TYPE_CHECKING:
     from devui.demo import DemoSession
+    from devui.remote import Address
+    from devui.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +49,15 @@ class Command(BaseCommand):
         parser.add_argument(
             "agents_dir",
             nargs="?",
-            default=settings.DEVUI_AGENTS_DIR,
-            help="Folder whose subfolders are agents, or the folder of one agent.",
+            help="Folder whose subfolders are agents, or the folder of one agent. Without it, the one that"
+            " DEVUI_AGENTS_DIR names, else the working folder; none beside --runtime.",
+        )
+        parser.add_argument(
+            "--runtime",
+            metavar="NAME=URL",
+            action="append",
+            default=[],
+            help="A running ADK API server of any language, whose agents appear as AGENT@NAME. Can be given again.",
         )
         parser.add_argument(
             "--host",
@@ -72,10 +81,12 @@ class Command(BaseCommand):
 
     def _serve(self, options: dict[str, Any]) -> None:
         from devui import demo, server
+        from devui.remote import Address, Runtimes
         from devui.supervisor import Limits, Supervisor
 
+        addresses = Address.read_all(options["runtime"])
         supervisor = Supervisor(
-            options["agents_dir"], flags.runtime_options(options), limits=Limits.from_environment()
+            _folder(options), flags.runtime_options(options), limits=Limits.from_environment()
         )
         sessions = demo.read(options["demo"]) if options["demo"] else []
         has_login = kept.current() is not None
@@ -83,7 +94,7 @@ class Command(BaseCommand):
         if not server.is_loopback(options["host"]):
             self._open_to_network(options["host"])
         server.prepare_store()
-        settings.DEVUI_AGENTS_DIR = str(supervisor.folder.given)
+        settings.DEVUI_AGENTS_DIR = str(supervisor.folder.given) if supervisor.folder else ""
         settings.DEVUI_SESSION_SERVICE = without_password(flags.session_service_uri(options))
         settings.DEVUI_ARTIFACT_SERVICE = without_password(options["artifact_service_uri"] or "")
         settings.DEVUI_MEMORY_SERVICE = without_password(options["memory_service_uri"] or "")
@@ -93,10 +104,10 @@ class Command(BaseCommand):
             self.stderr.write(f"Agents keep their sessions in {where}; {keeping.place()} has a copy.")
         if not keeping.place().survives_restart:
             self.stderr.write("Sessions are kept in a temporary store that is removed when the server ends.")
-        self._say_where(options["host"], listener.getsockname()[1], supervisor)
+        self._say_where(options["host"], listener.getsockname()[1], supervisor, addresses)
         server.serve(
             listener,
-            supervisor,
+            Runtimes(supervisor, addresses),
             access_log=options["verbose"],
             first=partial(_begin, sessions, supervisor),
         )
@@ -112,14 +123,23 @@ class Command(BaseCommand):
             " names more."
         )
 
-    def _say_where(self, host: str, port: int, supervisor: Any) -> None:
+    def _say_where(self, host: str, port: int, supervisor: Supervisor, addresses: list[Address]) -> None:
         shown = f"[{host}]" if ":" in host else host
         names = supervisor.apps()
         found = f"{len(names)} agents" if len(names) != 1 else "1 agent"
+        here = [f"{found} of {supervisor.folder.given}"] if supervisor.folder else []
+        remote = [f"those of {address.name} at {address.url}" for address in addresses]
         self.stdout.write(
-            f"DevUI serves {found} of {supervisor.folder.given} on http://{shown}:{port}/ (Ctrl-C ends it)"
+            f"DevUI serves {', '.join(here + remote)} on http://{shown}:{port}/ (Ctrl-C ends it)"
         )
         self.stdout.flush()
+
+
+def _folder(options: dict[str, Any]) -> str | None:
+    """Return the folder of agents; None: only remote servers were named."""
+    if options["runtime"] and not options["agents_dir"] and not env.text("DEVUI_AGENTS_DIR"):
+        return None
+    return options["agents_dir"] or settings.DEVUI_AGENTS_DIR
 
 
 async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:

@@ -1,0 +1,80 @@
+"""`--runtime NAME=URL`, read and refused in words that show no password."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from sessions_app.errors import BadInput
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+HINT = "Write --runtime NAME=URL, such as --runtime go=http://127.0.0.1:8080/api."
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A remote server as it was named.
+
+    Attributes:
+        url: without account, query and the slash at its end.
+        account: user and password for HTTP's basic authentication; None: none.
+    """
+
+    name: str
+    url: str
+    account: tuple[str, str] | None = None
+
+    @classmethod
+    def read(cls, given: str) -> Address:
+        """Read `NAME=URL`.
+
+        Raises:
+            BadInput: it is something else. No message shows an account.
+        """
+        name, separator, url = given.partition("=")
+        if not separator or not NAME.fullmatch(name.strip()):
+            raise BadInput(
+                "--runtime needs a name of letters, digits, `_` and `-` before the URL.",
+                hint=HINT,
+            )
+        name = name.strip()
+        try:
+            parts = urlsplit(url.strip())
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise _bad(name, f"its URL is malformed: {_plain(error)}") from None
+        if parts.scheme not in {"http", "https"} or not host:
+            raise _bad(name, "its URL is none of http://HOST… and https://HOST…")
+        if parts.query or parts.fragment:
+            raise _bad(name, "its URL has a query or a fragment, which no path can be added to")
+        shown = f"[{host}]" if ":" in host else host
+        place = f"{parts.scheme}://{shown}{f':{port}' if port is not None else ''}{parts.path.rstrip('/')}"
+        account = None
+        if parts.username is not None:
+            account = unquote(parts.username), unquote(parts.password or "")
+        return cls(name, place, account)
+
+    @classmethod
+    def read_all(cls, given: Iterable[str]) -> list[Address]:
+        """Read every `NAME=URL`.
+
+        Raises:
+            BadInput: one is something else, or two have one name.
+        """
+        addresses: dict[str, Address] = {}
+        for each in map(cls.read, given):
+            if each.name in addresses:
+                raise _bad(each.name, "another one has this name already")
+            addresses[each.name] = each
+        return list(addresses.values())
+
+
+def _bad(name: str, why: str) -> BadInput:
+    return BadInput(f"--runtime {name}: {why}.", hint=HINT)
+
+
+def _plain(error: ValueError) -> str:
+    """Return what is wrong without the piece of the URL that Python quotes."""
+    return "its port is no number" if "ort" in str(error) else "its host cannot be read"

@@ -1,0 +1,124 @@
+"""An app of a remote server, as pages and the API see it (`sessions_app.runs.client.RuntimeClient`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import httpx
+
+from devui.remote import dialects
+from devui.remote.server import RemoteServer
+from devui.supervisor.feeds import Feeds
+from sessions_app import db
+from sessions_app.errors import BadInput
+from sessions_app.models import Run
+from sessions_app.runs import rows
+from sessions_app.runs.client import Frame, RuntimeSocket
+
+HEALTHY = {"state": "ready"}
+
+
+class RemoteClient:
+    """Hands over runs, watches and cancels them, and answers ADK's paths."""
+
+    def __init__(self, server: RemoteServer, app_name: str, feeds: Feeds) -> None:
+        self._server = server
+        self._app_name = app_name
+        self._feeds = feeds
+
+    async def start_run(self, run_id: str) -> None:
+        """Carry out a queued run. One that has ended meanwhile, or that another process has, is left alone."""
+        if not await db.write(rows.assign, run_id, self._server.runtime_id):
+            return
+        run = await db.read(_read_run, run_id)
+        if run is not None and run.status == Run.Status.QUEUED and run_id not in self._server.runs.active:
+            self._server.runs.start(run)
+
+    async def cancel_run(self, run_id: str) -> None:
+        """Cancel a run. Returns when its row says how it ended.
+
+        Raises:
+            RuntimeUnavailable: another process has it, which does not react.
+        """
+        if run_id not in self._server.runs.active and await db.write(
+            rows.end_queued, run_id, Run.Status.CANCELLED
+        ):
+            return
+        if not await db.write(rows.request_cancel, run_id):
+            return
+        if run_id in self._server.runs.active:
+            await self._server.runs.cancel(run_id)
+        else:
+            await self._feeds.await_foreign_cancel(run_id)
+
+    def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
+        """Yield a run's frames with n > `after`, from memory and then as they come, until `end`."""
+        frames = self._server.runs.frames(run_id)
+        return frames.follow(after) if frames is not None else self._feeds.follow(run_id, after)
+
+    def open(
+        self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """Open a request to ADK's paths, which the remote server answers.
+
+        Raises:
+            RuntimeUnavailable: it does not answer.
+        """
+        return self._open(method, path, headers, content)
+
+    def open_socket(self, path: str) -> AbstractAsyncContextManager[RuntimeSocket]:
+        """Refuse a live run.
+
+        Raises:
+            BadInput: always.
+        """
+        raise BadInput(
+            f"Live runs of agents at {self._server.line.url} are not passed on.",
+            hint="Connect to /run_live of that server itself; its session is brought here when it is read next.",
+        )
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Answer what of the `/devui/…` endpoints a remote server can be asked for.
+
+        Raises:
+            NotReached: it does not answer.
+            BadInput: it cannot be asked for that.
+        """
+        if path == "/devui/health":
+            await self._server.describe(self._app_name)
+            return HEALTHY
+        if path == "/devui/run-config":
+            return {"problems": _problems(self._server.copies.dialect, dict(body or {}))}
+        what = "what its models see" if path == "/devui/seen" else "that"
+        raise BadInput(
+            f"{self._server.line.url} cannot be asked for {what}: ADK's REST has no path for it.",
+            hint="Run the agent in a folder of this server for that, where its language is Python.",
+        )
+
+    @asynccontextmanager
+    async def _open(
+        self, method: str, path: str, headers: Mapping[str, str], content: bytes
+    ) -> AsyncIterator[httpx.Response]:
+        response = await self._server.paths.answer(self._app_name, method, path, headers, content)
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+
+def _problems(dialect: dialects.Dialect, asked: dict[str, Any]) -> dict[str, str]:
+    """Return what is wrong with a RunConfig, by its fields: those that cannot be told."""
+    config = asked.get("run_config") or {}
+    problems = {}
+    for name, value in config.items():
+        try:
+            dialects.run_body(dialect, "", "", "", {"run_config": {name: value}})
+        except BadInput as error:
+            problems[name] = error.message
+    return problems
+
+
+def _read_run(run_id: str) -> Run | None:
+    return Run.objects.select_related("session").filter(pk=run_id).first()

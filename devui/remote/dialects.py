@@ -1,0 +1,345 @@
+"""What differs between the ADK servers of Python, Go, Java, JavaScript and Rust, made one: Python's wire form. Pure.
+
+Nothing is validated and nothing is lost: names are folded, times become seconds, bytes URL-safe base64, untagged parts
+get their tags; what no model of ADK has moves to `customMetadata` (`sessions_app.importers.normalise`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app.errors import BadInput
+from sessions_app.importers import rust
+from sessions_app.importers.normalise import normalise, removed_keys
+from sessions_app.importers.times import moment
+
+LANGUAGES = {"javascript": "js", "typescript": "js", "node": "js", "nodejs": "js", "golang": "go"}
+"""Other names that a server may give its language."""
+
+MOST_ERROR = 2_000
+"""Characters of what a server says of an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How the server of a language is spoken to.
+
+    Attributes:
+        named_in_body: a session is created under an id that stands in the body; else in the path.
+        told: fields of `/run_sse` that it takes beside app, user, session, message and `streaming`.
+        patches: it changes the state of a session outside a run.
+        takes_events: a session may be created with events.
+        has_tags: the parts of its contents say what they are; else they are told by their fields.
+    """
+
+    named_in_body: bool = False
+    told: frozenset[str] = frozenset({"stateDelta"})
+    patches: bool = False
+    takes_events: bool = False
+    has_tags: bool = True
+
+
+PYTHON = Dialect(
+    named_in_body=True,
+    told=frozenset({"stateDelta", "invocationId", "customMetadata"}),
+    patches=True,
+    takes_events=True,
+)
+OTHERS = Dialect()
+RUST = Dialect(has_tags=False)
+
+DIALECTS = {"python": PYTHON, "rust": RUST}
+"""Go refuses fields that it does not know; Java and JavaScript ignore them. So all get what all understand."""
+
+FIELDS = {
+    "state_delta": "stateDelta",
+    "invocation_id": "invocationId",
+    "custom_metadata": "customMetadata",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event as a server tells it.
+
+    Attributes:
+        wire: in Python's wire form; a time that the server does not tell is that of its arrival, or 0 in a session.
+        removed: keys of its delta that were removed, not set to None.
+        has_time: the server tells its time.
+    """
+
+    wire: dict[str, Any]
+    removed: frozenset[str] = frozenset()
+    has_time: bool = True
+
+    @property
+    def id(self) -> str:
+        """ADK's id of the event."""
+        return str(self.wire["id"])
+
+    @property
+    def is_partial(self) -> bool:
+        """Tell whether it is a piece of an event that comes later, which no session has."""
+        return bool(self.wire.get("partial"))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as a server tells it in a stream."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTold:
+    """A session as a server tells it; `events` are those of its JSON, which become `Told` one by one."""
+
+    id: str
+    user_id: str
+    state: dict[str, Any]
+    updated_at: float
+    events: list[dict[str, Any]]
+
+
+def language_of(version: Any, headers: Mapping[str, str]) -> str:
+    """Return a server's language by what `/version` answers, else by what its framework says; else nothing."""
+    told = version.get("language") if isinstance(version, dict) else None
+    if isinstance(told, str) and told:
+        return LANGUAGES.get(told.lower(), told.lower())
+    if "express" in headers.get("x-powered-by", "").lower():
+        return "js"
+    return "python" if "uvicorn" in headers.get("server", "").lower() else ""
+
+
+def dialect_of(language: str) -> Dialect:
+    """Return how the server of a language is spoken to; one whose language is not known as most are."""
+    return DIALECTS.get(language, OTHERS)
+
+
+def apps_in(answer: Any) -> tuple[str, ...]:
+    """Return the names in an answer of `/list-apps`, sorted.
+
+    Raises:
+        ValueError: no ADK server answers that.
+    """
+    if isinstance(answer, dict):
+        listed = answer.get("apps")
+        answer = [app.get("name") if isinstance(app, dict) else app for app in listed or []]
+    if answer is None:  # Go's empty list
+        return ()
+    if not isinstance(answer, list) or not all(isinstance(name, str) for name in answer):
+        raise ValueError("an ADK server answers a list of names")
+    return tuple(sorted(set(answer)))
+
+
+def run_body(
+    dialect: Dialect, app: str, user_id: str, session_id: str, request: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the body of `/run_sse` and `/run` for a run as its row has it.
+
+    Raises:
+        BadInput: the run asks for what this server's paths cannot be told.
+    """
+    config = dict(request.get("run_config") or {})
+    asked = {name: request.get(name) for name in FIELDS}
+    asked["custom_metadata"] = config.pop("custom_metadata", None) or asked["custom_metadata"]
+    extra = {FIELDS[name]: value for name, value in asked.items() if value}
+    unsaid = sorted(
+        [*(extra.keys() - dialect.told), *(name for name, value in config.items() if value is not None)]
+    )
+    if unsaid:
+        raise BadInput(
+            f"The paths of this remote server cannot be told {', '.join(unsaid)}.",
+            hint="Leave it out of the RunConfig, or run the agent in a folder of this server.",
+        )
+    message = request.get("new_message")
+    body = {
+        "appName": app,
+        "userId": user_id,
+        "sessionId": session_id,
+        "streaming": bool(request.get("streaming")),
+    }
+    if message:
+        body["newMessage"] = _standard(message)
+    if dialect is PYTHON:
+        body["functionCallEventId"] = "whole"  # else an event with an artifact comes in two pieces of one id
+    return body | extra
+
+
+def events_in(session: Mapping[str, Any]) -> SessionTold:
+    """Return a session of an answer; its spelling, times and empty lists are as its language has them.
+
+    Raises:
+        ValueError: it is no session.
+    """
+    folded = {str(key).replace("_", "").lower(): value for key, value in session.items()}
+    name, user_id = folded.get("id", folded.get("sessionid")), folded.get("userid")
+    if not isinstance(name, str) or not isinstance(user_id, str):
+        raise ValueError("a session has an id and a userId")
+    events = folded.get("events") or []
+    state = folded.get("state") or {}
+    if not isinstance(events, list) or not isinstance(state, dict):
+        raise ValueError("the events of a session are a list, its state is an object")
+    return SessionTold(
+        id=name,
+        user_id=user_id,
+        state=state,
+        updated_at=_time(folded.get("lastupdatetime", folded.get("updatedat"))),
+        events=[event for event in events if isinstance(event, dict)],
+    )
+
+
+def sessions_in(answer: Any) -> list[dict[str, Any]]:
+    """Return the sessions in an answer that lists them: an array, nothing, or an object that has one.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    listed = answer.get("sessions") if isinstance(answer, dict) else answer
+    if listed is None:
+        return []
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise ValueError("sessions are listed in an array")
+    return listed
+
+
+def event(dialect: Dialect, raw: Mapping[str, Any], arrived_at: float, number: int = 0) -> Told:
+    """Return an event in Python's wire form.
+
+    Args:
+        arrived_at: its time, when the server does not tell one.
+        number: its place in its session, for an event without an id.
+    """
+    spelled = raw if dialect.has_tags else _tagged(raw)
+    wire, _ = normalise(spelled)
+    removed = removed_keys(wire)
+    has_time = "timestamp" in wire
+    wire.setdefault("timestamp", arrived_at)
+    if not wire.get("id"):
+        wire["id"] = f"event-{number}"
+    return Told(wire, removed, has_time)
+
+
+def id_of(raw: Mapping[str, Any], number: int) -> str:
+    """Return the id of an event as its server tells it, or the one that `event` gives it, without reading the rest."""
+    told = raw.get("id", raw.get("Id", raw.get("ID")))
+    return str(told) if told else f"event-{number}"
+
+
+def in_frame(dialect: Dialect, name: str, data: str) -> Told | Failure | None:
+    """Return what a frame of `/run_sse` tells; None: nothing.
+
+    Args:
+        name: of the frame, in a stream that names some of them.
+
+    Raises:
+        ValueError: it is no JSON object.
+    """
+    if not data.strip():
+        return None
+    try:
+        told = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if told is None:
+        return None
+    if not isinstance(told, dict):
+        raise ValueError("a frame is an object")
+    if name == "error" or ("error" in told and "author" not in told):
+        return failure_of(told)
+    return event(dialect, told, time.time())
+
+
+def failure_of(told: Any) -> Failure:
+    """Return what an answer or a frame says of an error.
+
+    Python says `detail`, or `error` with `error_details`; Go and Rust plain text; Java Spring's fields; JavaScript
+    `error`.
+    """
+    if isinstance(told, dict):
+        details = told.get("error_details")
+        details = details if isinstance(details, dict) else {}
+        text = (
+            details.get("error_message")
+            or told.get("detail")
+            or told.get("message")
+            or told.get("error")
+            or told
+        )
+        kind = details.get("error_type") or ""
+        if not kind and isinstance(told.get("error"), str):
+            head, separator, _ = told["error"].partition(": ")
+            kind = head if separator and head.isidentifier() else ""
+            text = text[len(kind) + 2 :] if kind and isinstance(text, str) and text == told["error"] else text
+        return Failure(str(kind) or "RemoteError", _short(text))
+    return Failure("RemoteError", _short(told))
+
+
+def error_text(body: bytes) -> str:
+    """Return what an answer says that says no; empty: nothing."""
+    text = body.decode(errors="replace").strip()
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return (
+            "" if text.lstrip().startswith("<") else _short(text)
+        )  # a page of HTML is meant for nobody here
+    return failure_of(told).message if told else ""
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MOST_ERROR else text[: MOST_ERROR - 1] + "…"
+
+
+def _tagged(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an event of Rust's whose parts say what they are; the fields of its model's answer stand at its top."""
+    inner = raw.get("llm_response")
+    spelled = {**(inner if isinstance(inner, dict) else {}), **raw}
+    spelled.pop("llm_response", None)
+    content = spelled.get("content")
+    if isinstance(content, dict) and isinstance(content.get("parts"), list):
+        spelled["content"] = {**content, "parts": [rust.part(part) for part in content["parts"]]}
+    return spelled
+
+
+def _standard(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message in the spelling and with the alphabet of base64 that every language reads."""
+    parts = message.get("parts")
+    told = (
+        [_part(part) if isinstance(part, Mapping) else part for part in parts if part]
+        if isinstance(parts, list)
+        else []
+    )
+    return {"role": message.get("role") or "user", "parts": told}
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"inline_data": "inlineData", "file_data": "fileData", "function_response": "functionResponse"}
+    told = {names.get(key, key): item for key, item in part.items()}
+    if "inlineData" in told:
+        told["inlineData"] = _bytes(told["inlineData"])
+    return told
+
+
+def _bytes(blob: Any) -> Any:
+    if not isinstance(blob, Mapping):
+        return blob
+    names = {"mime_type": "mimeType", "display_name": "displayName"}
+    spelled = {names.get(key, key): item for key, item in blob.items()}
+    if isinstance(data := spelled.get("data"), str):
+        text = data.replace("-", "+").replace("_", "/").rstrip("=")
+        spelled["data"] = text + "=" * (-len(text) % 4)
+    return spelled
+
+
+def _time(value: Any) -> float:
+    try:
+        return moment(value) or 0.0
+    except ValueError:
+        return 0.0

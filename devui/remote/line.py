@@ -1,0 +1,223 @@
+"""Asking one remote server over HTTP: bounded, never led elsewhere, and explained when it goes wrong.
+
+Only the address of the command line is ever called. Redirects are not followed, proxies and accounts of the
+environment are not used, and what is said of an address shows no password.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from devui.remote.address import Address
+from sessions_app.errors import RuntimeUnavailable
+
+CONNECT_S = 5.0
+ANSWER_S = 60.0
+"""Seconds of silence after which an answer is given up. A run may be silent for as long as its model thinks."""
+
+MOST_ANSWER = 8_000_000
+MOST_SESSION = 256_000_000
+MOST_FRAME = 64_000_000
+"""Bytes of an answer, of a whole session, and of one frame of a stream; more is refused and not kept."""
+
+MOST_REFUSAL = 100_000
+"""Bytes that are read of an answer that says no."""
+
+KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+"""A peer that is gone without a word is noticed by the system, however long a run is silent."""
+
+HEADERS = {"Accept-Encoding": "identity", "User-Agent": "devui"}
+
+
+class NotReached(RuntimeUnavailable):
+    """The remote server cannot be reached, or broke off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that was read whole."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Tell whether the server did what it was asked."""
+        return 200 <= self.status < 300
+
+
+class Line:
+    """The way to one remote server. `url` is what is said of it; `base` is where its API begins."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.base = address.url
+        timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+        self._http = httpx.AsyncClient(
+            auth=httpx.BasicAuth(*address.account) if address.account else None,
+            headers=HEADERS,
+            timeout=timeout,
+            follow_redirects=False,
+            trust_env=False,
+            transport=httpx.AsyncHTTPTransport(
+                trust_env=False, limits=httpx.Limits(max_connections=200), socket_options=KEEP_ALIVE
+            ),
+        )
+
+    @property
+    def url(self) -> str:
+        """The address, without an account."""
+        return self.address.url
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        most: int = MOST_ANSWER,
+        seconds: float = ANSWER_S,
+    ) -> Answer:
+        """Send a request and read the whole answer.
+
+        Args:
+            path: percent-encoded, below the address.
+            body: sent as JSON, unless None.
+            content: sent as it is.
+
+        Raises:
+            NotReached: nothing answers, it answers too much, or leads elsewhere.
+        """
+        async with self.open(
+            method, path, body, content=content, headers=headers, seconds=seconds
+        ) as response:
+            most = most if response.is_success else MOST_REFUSAL
+            return Answer(response.status_code, response.headers, await self._read(response, most))
+
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float | None = ANSWER_S,
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request and let the answer be read as it comes. `seconds` None: it may be silent for any time.
+
+        Raises:
+            NotReached: nothing answers, it breaks off while it is read, or leads elsewhere.
+        """
+        sent = dict(headers or {})
+        if body is not None:
+            content = json.dumps(body).encode()
+            sent["Content-Type"] = "application/json"
+        url = httpx.URL(self.base).copy_with(raw_path=(httpx.URL(self.base).path.rstrip("/") + path).encode())
+        timeout = httpx.Timeout(seconds, connect=CONNECT_S)
+        request = self._http.build_request(method, url, content=content, headers=sent, timeout=timeout)
+        with self._explained():
+            response = await self._http.send(request, stream=True)
+            try:
+                if response.has_redirect_location:
+                    raise NotReached(
+                        f"{self.url} leads elsewhere ({response.status_code}), which is not followed.",
+                        hint="Name the address it leads to by --runtime, if that is where the server is.",
+                    )
+                yield response
+            finally:
+                await response.aclose()
+
+    async def lines(self, response: httpx.Response) -> AsyncIterator[str]:
+        """Yield the lines of a stream, each of at most `MOST_FRAME` bytes.
+
+        Raises:
+            NotReached: a line is longer, or the stream breaks off.
+        """
+        held: list[bytes] = []
+        size = 0
+        async for chunk in response.aiter_bytes():
+            *whole, rest = chunk.split(b"\n")
+            for piece in whole:
+                held.append(piece)
+                yield b"".join(held).rstrip(b"\r").decode(errors="replace")
+                held, size = [], 0
+            held.append(rest)
+            size += len(rest)
+            if size > MOST_FRAME:
+                raise self._too_much(MOST_FRAME)
+        if last := b"".join(held):
+            yield last.decode(errors="replace")
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._http.aclose()
+
+    async def _read(self, response: httpx.Response, most: int) -> bytes:
+        held, size = [], 0
+        async for chunk in response.aiter_bytes():
+            size += len(chunk)
+            if size > most:
+                if not response.is_success:
+                    break
+                raise self._too_much(most)
+            held.append(chunk)
+        return b"".join(held)
+
+    def _too_much(self, most: int) -> NotReached:
+        return NotReached(
+            f"{self.url} answers with more than {most // 1_000_000} MB, which is not read.",
+            hint="Is it the ADK server that was meant?",
+        )
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.TransportError as error:
+            raise NotReached(
+                f"{self.url} {_what(error)}.",
+                hint="Start it, or correct the address that --runtime names; DevUI looks again by itself.",
+            ) from error
+        except httpx.InvalidURL as error:
+            raise NotReached(f"{self.url} cannot be asked for that: {error}.") from error
+
+
+def _what(error: httpx.TransportError) -> str:
+    """Return what went wrong on the way, in words."""
+    if isinstance(error, httpx.ConnectTimeout):
+        return f"does not answer within {CONNECT_S:.0f} s"
+    if isinstance(error, httpx.ConnectError):
+        return f"cannot be reached: {_why_not_reached(error)}"
+    if isinstance(error, httpx.TimeoutException):
+        return "was silent for too long"
+    if isinstance(error, httpx.RemoteProtocolError):
+        return "broke off in the middle of its answer, or does not speak HTTP"
+    if isinstance(error, httpx.ReadError | httpx.WriteError | httpx.CloseError):
+        return "broke the connection off"
+    return f"cannot be asked: {error}"
+
+
+def _why_not_reached(error: BaseException) -> str:
+    """Return what the system says of a connection that could not be made; it stands at the end of a chain of causes."""
+    cause: BaseException | None = error
+    why = str(error)
+    while cause is not None:
+        if isinstance(cause, ConnectionRefusedError):
+            return "the connection is refused"
+        if isinstance(cause, OSError) and cause.strerror:
+            why = cause.strerror
+        group = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else None
+        cause = group or cause.__cause__ or cause.__context__
+    return why

@@ -1,0 +1,71 @@
+"""What runs agents for this web process: processes of its own, and remote servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from devui.remote.address import Address
+from devui.remote.client import RemoteClient
+from devui.remote.server import RemoteServer
+from devui.supervisor import Supervisor
+from devui.supervisor.feeds import Feeds
+from devui.supervisor.supervisor import STOPPED
+from sessions_app import remotes
+from sessions_app.errors import NotFound, RuntimeUnavailable
+from sessions_app.runs.client import RuntimeClient
+
+
+class Runtimes:
+    """Finds what runs an app (`sessions_app.runs.client.RuntimeProvider`). An async context manager."""
+
+    def __init__(self, supervisor: Supervisor, addresses: Iterable[Address] = ()) -> None:
+        self.supervisor = supervisor
+        self.servers = {address.name: RemoteServer(address) for address in addresses}
+        self._feeds = Feeds(lambda runtime_id: None)
+
+    async def __aenter__(self) -> Self:
+        await self.supervisor.__aenter__()
+        for server in self.servers.values():
+            await server.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server in self.servers.values():
+            await server.close(STOPPED)
+        await self._feeds.close()
+        remotes.forget_all()
+        await self.supervisor.close()
+
+    def apps(self) -> list[str]:
+        """Return the names of the apps that can be run, those of this machine first, each part sorted."""
+        return [*self.supervisor.apps(), *remotes.names_of_apps(remotes.every())]
+
+    async def client(self, app_name: str) -> RuntimeClient:
+        """Return what runs an app.
+
+        Raises:
+            NotFound: no such app.
+            RuntimeUnavailable: its process could not be started, or its server does not answer.
+        """
+        remote = remotes.of_app(app_name)
+        if remote is None:
+            return await self.supervisor.client(app_name)
+        server = self.servers[remote.name]
+        if app_name not in server.told.app_names:
+            told = await server.look()
+            if app_name not in told.app_names:
+                if told.problem:
+                    raise RuntimeUnavailable(told.problem)
+                raise NotFound(
+                    f"{told.url} has no app {remotes.name_there(app_name)!r}.",
+                    hint="GET /list-apps names the apps.",
+                )
+        return RemoteClient(server, app_name, self._feeds)
+
+    async def end_process(self, runtime_id: str, why: str) -> bool:
+        """End a process that does not react. False: it is none of this server's; remote ones are never ended."""
+        return await self.supervisor.end_process(runtime_id, why)

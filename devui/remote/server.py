@@ -1,0 +1,210 @@
+"""One remote server: looked at now and then, its agents described, its runs carried out by this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+import uuid
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from devui.remote import dialects
+from devui.remote.address import Address
+from devui.remote.cards import described
+from devui.remote.copies import Copies
+from devui.remote.line import Answer, Line, NotReached
+from devui.remote.paths import Paths
+from devui.remote.runs import RemoteRuns
+from sessions_app import agent_cards, db, remotes
+from sessions_app.errors import BadInput, DevUIError
+from sessions_app.models import AgentSession
+from sessions_app.remotes import Remote
+from sessions_app.runs import processes, rows
+
+LOOK_S = 15.0
+"""Seconds between two looks at a server that answers."""
+
+AGAIN_S = 3.0
+"""The same at one that does not."""
+
+LOOK_ANSWER_S = 10.0
+"""Seconds that a server may take to tell its apps: some load their agents first."""
+
+API = "/api"
+"""Where the servers of Go and Rust have their API, when an address does not say it."""
+
+USERS_FOLLOWED = 50
+"""Users of an app whose sessions are brought here when its server is found."""
+
+NEW_USER = "user"
+"""How ADK's front end calls its user, whose sessions are looked for though nobody is known here."""
+
+log = logging.getLogger(__name__)
+
+
+class RemoteServer:
+    """A remote server, from the start of the web process to its end."""
+
+    def __init__(self, address: Address) -> None:
+        self.runtime_id = uuid.uuid4().hex
+        self.line = Line(address)
+        self.copies = Copies(self.line)
+        self.runs = RemoteRuns(self.runtime_id, self.line, self.copies)
+        self.paths = Paths(self.line, self.copies, self.runs)
+        self.told = Remote(address.name, address.url)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._meeting: asyncio.Task[None] | None = None
+        self._looking = asyncio.Lock()
+        remotes.note(self.told)
+
+    async def start(self) -> None:
+        """Register what runs its agents, and begin to look at it."""
+        await db.write(processes.register, self.runtime_id, f"@{self.told.name}", os.getpid(), "")
+        self._spawn(self._watch())
+        self._spawn(self._beat())
+
+    async def close(self, why: str) -> None:
+        """End its runs, and look no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.runs.close(why)
+        await self.copies.close()
+        await self.line.close()
+        await db.write(processes.stop, self.runtime_id)
+
+    async def look(self) -> Remote:
+        """Ask the server what it is and which apps it has, and return what is known of it then."""
+        async with self._looking:
+            was = self.told
+            try:
+                apps, language, version = await self._asked()
+                self.told = replace(
+                    was, apps=apps, language=language, version=version, problem="", asked_at=time.time()
+                )
+            except DevUIError as error:
+                problem = f"{error.message} {error.hint}".strip()
+                self.told = replace(was, problem=problem, asked_at=time.time())
+            remotes.note(self.told)
+            self._say(was)
+        if not self.told.problem and (was.problem or was.apps != self.told.apps):
+            self._meeting = self._spawn(self._meet())
+        return self.told
+
+    async def met(self) -> None:
+        """Wait until the apps that were found last are described and their sessions are here."""
+        if self._meeting is not None:
+            await asyncio.wait([self._meeting])
+
+    async def describe(self, app_name: str) -> None:
+        """Ask what an app is like, and write its card.
+
+        Raises:
+            NotReached: the server does not answer.
+        """
+        description, error = await described(self.line, remotes.name_there(app_name), self.told)
+        if error:
+            await db.write(agent_cards.write_failed, app_name, "", error)
+        else:
+            await db.write(agent_cards.write_ready, app_name, "", description)
+
+    async def _asked(self) -> tuple[tuple[str, ...], str, str]:
+        """Return the apps, the language and the version that the server tells.
+
+        Raises:
+            NotReached: it does not answer.
+            BadInput: it is no ADK server.
+        """
+        answer = await self._list_apps()
+        try:
+            apps = dialects.apps_in(json.loads(answer.body))
+        except (ValueError, RecursionError) as error:
+            raise self.copies.strange(ValueError("/list-apps is no list of names")) from error
+        version = await self._version()
+        language = dialects.language_of(version, answer.headers)
+        self.copies.dialect = dialects.dialect_of(language)
+        told = version.get("version") if isinstance(version, dict) else ""
+        return apps, language, told if isinstance(told, str) else ""
+
+    async def _list_apps(self) -> Answer:
+        answer = await self.line.ask("GET", "/list-apps", seconds=LOOK_ANSWER_S)
+        if answer.status == 404 and not self.line.base.endswith(API):
+            below = await self.line.ask("GET", f"{API}/list-apps", seconds=LOOK_ANSWER_S)
+            if below.is_success:
+                self.line.base = self.line.url + API
+                return below
+        if answer.status in {401, 403}:
+            raise BadInput(
+                f"{self.line.url} answers {answer.status}: it lets nobody in without a name.",
+                hint="Write --runtime NAME=http://USER:PASSWORD@HOST, or allow this machine there.",
+            )
+        if not answer.is_success:
+            raise BadInput(
+                f"{self.line.url} is no ADK server: /list-apps answers {answer.status}.",
+                hint="Name the address below which the server has /list-apps.",
+            )
+        return answer
+
+    async def _version(self) -> Any:
+        with suppress(NotReached, ValueError, RecursionError):
+            answer = await self.line.ask("GET", "/version", seconds=LOOK_ANSWER_S)
+            if answer.is_success:
+                return json.loads(answer.body)
+        return None
+
+    def _say(self, was: Remote) -> None:
+        name, now = self.told.name, self.told
+        if now.problem and now.problem != was.problem:
+            log.warning("Remote server %s: %s", name, now.problem)
+        elif not now.problem and (was.problem or not was.asked_at):
+            log.info("Remote server %s answers: %s, %d apps.", name, now.kind, len(now.apps))
+
+    async def _meet(self) -> None:
+        """Describe the apps of a server that is new, or came back, and bring here what its sessions did meanwhile."""
+        for app_name in self.told.app_names:
+            try:
+                await self.describe(app_name)
+                for user_id in await db.read(_users, app_name):
+                    self.copies.follow(app_name, await self.copies.sessions(app_name, user_id))
+                    await self.copies.settled()
+            except NotReached:
+                return
+            except DevUIError as error:
+                log.info("App %r: %s", app_name, error.message)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                log.exception("The look at remote server %s failed; trying again.", self.told.name)
+            await asyncio.sleep(AGAIN_S if self.told.problem else LOOK_S)
+
+    async def _beat(self) -> None:
+        """Say that its runs have an owner, and hear who wants one cancelled from another process."""
+        while True:
+            await asyncio.sleep(processes.HEARTBEAT_S)
+            try:
+                await db.write(processes.beat, self.runtime_id)
+                for run_id in await db.read(rows.cancel_requests, self.runtime_id):
+                    await self.runs.cancel(run_id)
+            except Exception:
+                log.exception("The store did not take a sign of life of remote server %s.", self.told.name)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _users(app_name: str) -> list[str]:
+    """Return the users whose sessions are looked for: those of the newest sessions here, and ADK's own."""
+    newest = AgentSession.objects.filter(realm="", app_name=app_name).order_by("-updated_at")
+    known = dict.fromkeys(newest.values_list("user_id", flat=True)[: USERS_FOLLOWED * 10])
+    return list({**known, NEW_USER: None})[: USERS_FOLLOWED + 1]

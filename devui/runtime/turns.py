@@ -1,0 +1,194 @@
+"""Runs that take turns: their rows claimed in order, their frames, their abort signals and their ends.
+
+Runs on one session take turns in the order of their rows, which also holds between two processes, such as an old
+one that finishes its runs and the one that replaces it. Nothing here knows ADK: a runtime process drives agents with
+it, the web process those of remote servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessions_app import db
+from sessions_app.models import AgentSession, Run
+from sessions_app.runs import rows
+from sessions_app.runs.frames import FrameLog
+
+TURN_POLL_S = 0.25
+"""Seconds between two looks whether another process has finished the run before."""
+
+ABORT_S = 0.5
+"""Seconds an agent has to react to ADK's abort signal before its task is cancelled."""
+
+KEPT_LOGS = 200
+"""How many ended runs keep their frames for readers that come late."""
+
+Status = Run.Status
+
+
+@dataclass(eq=False, slots=True)
+class LiveRun:
+    """A run in this process.
+
+    Attributes:
+        place: its place among the runs on its session.
+        author: the agent that spoke last; the root agent before any did.
+        abort: the signal that ADK looks at.
+        task: the task that drives it.
+        reason: why it is cancelled, when no user asked for it.
+        stored_error: code of the error event that ADK itself stored last; empty before any.
+    """
+
+    id: str
+    session: AgentSession
+    place: tuple[float, str]
+    author: str
+    abort: asyncio.Event
+    frames: FrameLog = field(default_factory=FrameLog)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[Any] | None = None
+    invocation_id: str = ""
+    reason: str = ""
+    stored_error: str = ""
+
+
+class Turns:
+    """The runs that this process drives."""
+
+    def __init__(self, runtime_id: str, code_version: str, on_left: Callable[[], None]) -> None:
+        self.runtime_id = runtime_id
+        self.code_version = code_version
+        self.git_revision = ""  # known once the agent has been loaded, before any run
+        self._on_left = on_left
+        self.active: dict[str, LiveRun] = {}
+        self._running: dict[int, LiveRun] = {}
+        self._kept: OrderedDict[str, FrameLog] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._freed = asyncio.Event()
+
+    def enter(self, run: Run, *, author: str = "system", abort: asyncio.Event | None = None) -> LiveRun:
+        """Take in a queued run, whose session has been read with it."""
+        place = (run.created_at, run.pk)
+        live = LiveRun(run.pk, run.session, place, author, abort or asyncio.Event())
+        self.active[run.pk] = live
+        live.frames.publish("status", status=Status.QUEUED)
+        return live
+
+    def frames(self, run_id: str) -> FrameLog | None:
+        """Return the frames of a run that is active or ended not long ago."""
+        live = self.active.get(run_id)
+        return live.frames if live else self._kept.get(run_id)
+
+    async def cancel(self, run_id: str) -> bool:
+        """Ask a run to end, then cancel its task. Return whether it ended; an agent that blocks does not."""
+        live = self.active.get(run_id)
+        if live is None:
+            return True
+        live.abort.set()
+        self._wake()
+        if not await _within(ABORT_S, live.ended) and live.task is not None:
+            live.task.cancel()
+        return await _within(ABORT_S, live.ended)
+
+    async def cancel_all(self, why: str) -> None:
+        """Cancel every run, when the process is about to end; nobody asked for it, so the rows say why."""
+        for live in self.active.values():
+            live.reason = why
+        await asyncio.gather(*(self.cancel(run_id) for run_id in list(self.active)))
+
+    async def finish(self, live: LiveRun, status: str, **error: str) -> None:
+        """Write a run's end, unless somebody else has written one, and tell its readers.
+
+        A second cancellation of the caller does not interrupt it.
+        """
+        await asyncio.shield(self._spawn(self._finish(live, status, error)))
+
+    def note_stored(
+        self, session_pk: int, seq: int, *, event_id: str, author: str, branch: str, invocation_id: str
+    ) -> LiveRun | None:
+        """Tell the readers of a session's run that an event was stored, and note the run's invocation.
+
+        Return the run; None: none of this process runs on the session.
+        """
+        live = self._running.get(session_pk)
+        if live is None:
+            return None
+        live.frames.publish("stored", seq=seq, event_id=event_id, author=author, branch=branch)
+        if not live.invocation_id and invocation_id:
+            live.invocation_id = invocation_id
+            self._spawn(db.write(rows.note_invocation, live.id, invocation_id))
+        return live
+
+    async def _finish(self, live: LiveRun, status: str, error: Mapping[str, str]) -> None:
+        if not live.ended.is_set():
+            if status == Status.CANCELLED and live.reason:
+                error = {"error_type": "ServerStopped", "error": live.reason}
+            await db.write(rows.finish, live.id, status, invocation_id=live.invocation_id, **error)
+            await self._leave(live)
+
+    async def take_turn(self, live: LiveRun) -> bool:
+        """Wait until no earlier run is active on the session, then claim the run. Return whether it was."""
+        while not live.abort.is_set():
+            freed = self._freed
+            first = await db.read(rows.active_run, live.session.pk)
+            if first is None or (first.created_at, first.pk) > live.place:
+                return False
+            if first.pk == live.id:
+                code = self.code_version, self.git_revision
+                claimed = await db.write(rows.claim, live.id, self.runtime_id, *code)
+                if claimed is None:
+                    return False
+                self._running[live.session.pk] = live
+                live.frames.publish("status", status=Status.RUNNING)
+                return True
+            await _within(TURN_POLL_S, freed)
+        return False
+
+    async def leave_unclaimed(self, live: LiveRun) -> None:
+        """Let go of a run that was cancelled before its turn, or ended or claimed elsewhere."""
+        if live.abort.is_set():
+            await self.finish(live, Status.CANCELLED)
+        else:
+            await self._leave(live)
+
+    async def good_end(self, live: LiveRun) -> Status:
+        """Return how a run ended that nothing broke off: cancelled, waiting for input, or done."""
+        if live.abort.is_set():
+            return Status.CANCELLED
+        waiting = await db.read(rows.open_calls, live.session.pk, live.invocation_id)
+        return Status.WAITING if waiting else Status.DONE
+
+    async def _leave(self, live: LiveRun) -> None:
+        status = await db.read(rows.status_of, live.id) or Status.CANCELLED
+        live.frames.publish("status", status=status)
+        live.frames.publish("end", status=status)
+        self.active.pop(live.id, None)
+        if self._running.get(live.session.pk) is live:
+            del self._running[live.session.pk]
+        self._kept[live.id] = live.frames
+        while len(self._kept) > KEPT_LOGS:
+            self._kept.popitem(last=False)
+        live.ended.set()
+        self._wake()
+        self._on_left()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _wake(self) -> None:
+        self._freed.set()
+        self._freed = asyncio.Event()
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()

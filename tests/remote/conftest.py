@@ -1,0 +1,91 @@
+"""DevUI with remote servers: ADK's own in Python, synthetic ones of other languages, and hostile ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from devui.remote import Address, Runtimes
+from devui.supervisor import Supervisor
+from sessions_app import db, remotes
+from sessions_app.models import AgentSession, Run
+from sessions_app.runs import client as runs
+from sessions_app.runs import rows
+from tests.web import over, serve
+
+PATIENCE_S = 60
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "agents"
+
+
+@pytest.fixture
+def store(transactional_db: None) -> Iterator[None]:
+    """A store emptied after the test, whose threads end with it."""
+    yield
+    db.close_pools()
+
+
+@pytest.fixture(autouse=True)
+def no_folder(settings: Any) -> Iterator[None]:
+    """A server that was given remote servers alone."""
+    settings.DEVUI_AGENTS_DIR = ""
+    yield
+    remotes.forget_all()
+
+
+@pytest_asyncio.fixture
+async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of DevUI."""
+    from devui.asgi import application
+
+    async with over(application) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connected(*given: str, agents_dir: Path | None = None) -> AsyncIterator[Runtimes]:
+    """Connect to remote servers as `manage.py web --runtime` does, and look at each once."""
+    async with Runtimes(Supervisor(agents_dir), Address.read_all(given)) as runtimes:
+        runs.register(runtimes)
+        try:
+            for server in runtimes.servers.values():
+                await server.look()
+            yield runtimes
+        finally:
+            runs.register(None)
+
+
+@asynccontextmanager
+async def served(app: Any, name: str = "far") -> AsyncIterator[Runtimes]:
+    """Serve a remote server's application, which does not say what serves it, and connect to it."""
+    async with serve(app, server_header=False) as address, connected(f"{name}=http://{address}") as runtimes:
+        yield runtimes
+
+
+async def ended(run_id: str) -> Run:
+    """Return a run when it has ended or waits for input."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            run: Run = await db.read(Run.objects.select_related("session").get, pk=run_id)
+            if run.status not in rows.ACTIVE:
+                return run
+            await asyncio.sleep(0.02)
+
+
+async def the_session() -> AgentSession:
+    """Return the one session that the store has."""
+    return await db.read(AgentSession.objects.select_related("mirrored").get)
+
+
+async def started(web: httpx.AsyncClient, session_key: int, message: Any, **more: Any) -> str:
+    """Ask for a run by our own API, and return its id."""
+    sent = await web.post("/api/v1/runs", json={"session": session_key, "message": message, **more})
+    assert sent.status_code == 202, sent.text
+    run_id: str = sent.json()["id"]
+    return run_id

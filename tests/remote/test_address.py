@@ -1,0 +1,55 @@
+"""`--runtime NAME=URL`: what can be meant, and refusals that show no password."""
+
+from __future__ import annotations
+
+import pytest
+
+from devui.remote import Address
+from sessions_app.errors import BadInput
+
+
+def test_an_address_is_a_name_and_a_url_without_its_account():
+    address = Address.read("go=https://ann:s%C3%A9cret@example.com:8443/api/")
+    assert address == Address("go", "https://example.com:8443/api", ("ann", "sécret"))
+    assert Address.read("a-b_1=http://[::1]:9/").url == "http://[::1]:9"
+    assert Address.read("x=http://127.0.0.1").account is None
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("http://127.0.0.1:8000", "needs a name"),
+        ("=http://127.0.0.1:8000", "needs a name"),
+        ("a b=http://127.0.0.1:8000", "needs a name"),
+        ("go@x=http://127.0.0.1:8000", "needs a name"),
+        ("go=", "none of http://"),
+        ("go=127.0.0.1:8000", "none of http://"),
+        ("go=file:///etc/passwd", "none of http://"),
+        ("go=gopher://host", "none of http://"),
+        ("go=http://", "none of http://"),
+        ("go=http://host:port", "its port is no number"),
+        ("go=http://host:99999999", "its port is no number"),
+        ("go=http://[::1", "its host cannot be read"),
+        ("go=http://host/?token=secret", "a query or a fragment"),
+        ("go=http://host/#secret", "a query or a fragment"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_the_way_out(given, why):
+    with pytest.raises(BadInput) as refused:
+        Address.read(given)
+    assert why in refused.value.message
+    assert "--runtime NAME=URL" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "given", ["go=http://ann:secret@host:port", "go=ftp://ann:secret@host", "http://ann:secret@host"]
+)
+def test_no_refusal_shows_a_password(given):
+    with pytest.raises(BadInput) as refused:
+        Address.read(given)
+    assert "secret" not in f"{refused.value} {refused.value.hint}"
+
+
+def test_two_servers_of_one_name_are_refused():
+    with pytest.raises(BadInput, match="has this name already"):
+        Address.read_all(["go=http://a", "go=http://b"])

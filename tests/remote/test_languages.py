@@ -1,0 +1,227 @@
+"""The same agent on a server of each language gives the same events, state and answers here. Synthetic servers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from sessions_app import db, history
+from sessions_app.models import Event, Run, Scope
+from tests.remote.conftest import ended, served, started, the_session
+from tests.remote.synthetic import START, Go, Java, JavaScript, Rust, Synthetic, WithoutStream
+
+APP = "clerk@far"
+SESSIONS = f"/apps/{APP}/users/ann/sessions"
+LANGUAGES = (Go, Java, JavaScript, Rust, WithoutStream)
+
+
+def of_every_language(test: Any) -> Any:
+    return pytest.mark.parametrize("language", LANGUAGES, ids=lambda made: f"synthetic {made.__name__}")(test)
+
+
+def told(event: dict[str, Any]) -> Any:
+    """Return what of an event is the same in every language: its author, parts and delta."""
+    parts = [{**part} for part in event["content"]["parts"]]
+    return event["author"], parts, event["actions"]["stateDelta"]
+
+
+CALL = {"functionCall": {"id": "c1", "name": "book", "args": {"city": "Oslo"}}}
+ANSWER = {"functionResponse": {"id": "c1", "name": "book", "response": {"status": "ok"}}}
+BOOKED = [
+    ("user", [{"text": "book Oslo"}], {}),
+    ("clerk", [CALL], {}),
+    ("clerk", [ANSWER], {"city": "Oslo", "user:home": "Oslo"}),
+    ("clerk", [{"text": "Done."}], {}),
+]
+
+
+@of_every_language
+async def test_a_run_is_recorded_alike_whatever_the_language(web, language):
+    remote: Synthetic = language()
+    async with served(remote.app()) as runtimes:
+        assert (await web.get("/list-apps")).json() == [APP]
+        created = await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
+        assert (created.status_code, created.json()["state"]) == (200, {"n": 1}), created.text
+        assert (created.json()["id"], created.json()["appName"]) == ("s1", APP)
+
+        key = (await the_session()).pk
+        run = await ended(await started(web, key, "book Oslo", streaming=True))
+        assert (run.status, run.error) == ("done", "")
+        assert run.invocation_id == remote.sessions["s1"].events[0]["invocationId"]
+        assert (run.first_seq, run.last_seq) == (0, 4)
+
+        session = (await web.get(f"{SESSIONS}/s1")).json()
+        assert [told(event) for event in session["events"]] == BOOKED
+        assert [event["id"] for event in session["events"]] == [e["id"] for e in remote.sessions["s1"].events]
+        assert session["state"] == {"n": 1, "city": "Oslo", "user:home": "Oslo"}
+        assert START <= session["lastUpdateTime"] < START + 60
+        assert [listed["id"] for listed in (await web.get(SESSIONS)).json()] == ["s1"]
+        await runtimes.servers["far"].copies.settled()
+        row = await the_session()
+        assert (row.mirrored.place, row.mirrored.behind) == (runtimes.servers["far"].line.url, "")
+
+
+@of_every_language
+async def test_what_a_run_wrote_is_known_at_each_event(web, language):
+    async with served(language().app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        session = await the_session()
+        await ended(await started(web, session.pk, "book Oslo"))
+
+        def city_at(seq: int) -> Any:
+            event = Event.objects.get(session=session.pk, seq=seq)
+            return history.state_at(session, event).values(Scope.SESSION).get("city")
+
+        assert [await db.read(city_at, seq) for seq in (2, 3)] == [None, "Oslo"]
+
+
+@of_every_language
+async def test_an_answer_that_is_awaited_is_given_by_the_next_run(web, language):
+    remote = language()
+    async with served(remote.app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        key = (await the_session()).pk
+        waiting = await ended(await started(web, key, "leave"))
+        assert waiting.status == "waiting"
+        answer = {"functionResponse": {"id": "c9", "name": "leave", "response": {"status": "granted"}}}
+        answered = await ended(await started(web, key, {"role": "user", "parts": [answer]}))
+        assert answered.status == "done"
+        assert remote.asked[-1]["newMessage"]["parts"] == [answer]
+        assert (await ended(waiting.pk)).status == "done"
+
+
+@of_every_language
+async def test_a_session_is_deleted_there_and_here(web, language):
+    remote = language()
+    async with served(remote.app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        for _ in range(2):
+            gone = await web.delete(f"{SESSIONS}/s1")
+            assert (gone.status_code, gone.json()) == (200, None), gone.text
+        assert remote.sessions == {}
+        missing = await web.get(f"{SESSIONS}/s1")
+        assert (missing.status_code, missing.json()["code"]) == (404, "session_not_found")
+
+
+@of_every_language
+async def test_an_id_that_is_taken_overwrites_nothing(web, language):
+    remote = language()
+    async with served(remote.app()):
+        await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
+        again = await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 2}})
+        assert (again.status_code, again.json()["detail"]) == (409, "Session already exists: s1")
+        assert remote.sessions["s1"].state == {"n": 1}
+
+
+@pytest.mark.parametrize("language", [Go, JavaScript], ids=["synthetic Go", "synthetic JavaScript"])
+async def test_an_error_that_the_stream_tells_fails_the_run(web, language):
+    async with served(language().app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        run = await ended(await started(web, (await the_session()).pk, "fail"))
+        assert (run.status, run.error_type, run.error) == ("failed", "RemoteError", "kaput")
+        assert run.last_seq == 1  # the message is kept there, so it is here
+
+
+async def test_a_stream_that_breaks_off_fails_the_run_as_java_does_it(web):
+    async with served(Java().app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        run = await ended(await started(web, (await the_session()).pk, "fail"))
+        assert (run.status, run.error_type) == ("failed", "NotReached")
+        assert "broke off in the middle" in run.error
+
+
+async def test_a_key_that_java_removes_is_removed_here(web):
+    async with served(Java().app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        key = (await the_session()).pk
+        await ended(await started(web, key, "book Oslo"))
+        await ended(await started(web, key, "book nowhere"))
+        session = (await web.get(f"{SESSIONS}/s1")).json()
+        assert session["state"] == {"user:home": "nowhere"}
+        assert "REMOVED" not in json.dumps(session)
+
+
+async def test_go_is_sent_no_field_that_it_does_not_know(web):
+    remote = Go()
+    async with served(remote.app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        key = (await the_session()).pk
+        parts = [{"text": "hello"}, {"inlineData": {"mimeType": "image/png", "data": "-_8"}}]
+        message = {"role": "user", "parts": parts}
+        run = await ended(await started(web, key, message, state_delta={"mood": "good"}, streaming=True))
+        assert run.status == "done", run.error
+        sent = remote.asked[-1]
+        assert (sent["appName"], sent["stateDelta"], sent["streaming"]) == ("clerk", {"mood": "good"}, True)
+        assert sent["newMessage"]["parts"][1]["inlineData"]["data"] == "+/8="  # the alphabet that Go reads
+
+
+async def test_what_a_server_cannot_be_told_is_refused_before_it_runs(web):
+    remote = Go()
+    async with served(remote.app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        key = (await the_session()).pk
+        run = await ended(await started(web, key, "hello", run_config={"max_llm_calls": 3}))
+        assert (run.status, run.error_type) == ("failed", "BadInput")
+        assert "cannot be told max_llm_calls" in run.error
+        assert remote.asked == []
+        patched = await web.patch(f"{SESSIONS}/s1", json={"stateDelta": {"n": 1}})
+        assert patched.status_code == 400
+        assert "outside a run" in patched.json()["detail"]
+
+
+async def test_times_that_go_does_not_tell_are_those_of_arrival_and_stay(web):
+    async with served(Go().app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        key = (await the_session()).pk
+        await ended(await started(web, key, "book Oslo"))
+
+        def times() -> list[float]:
+            return list(Event.objects.order_by("seq").values_list("timestamp", flat=True))
+
+        before = await db.read(times)
+        assert before == sorted(before)
+        await web.get(f"{SESSIONS}/s1")
+        assert await db.read(times) == before
+
+
+@of_every_language
+async def test_closing_the_stream_cancels_as_adk_does(web, language):
+    if not language.streams:
+        pytest.skip("it has no stream that could be closed")
+    remote = language()
+    async with served(remote.app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        run_id = await started(web, (await the_session()).pk, "wait", streaming=True)
+        await remote.waits.wait()
+        cancelled = await web.post(f"/api/v1/runs/{run_id}/cancel")
+        assert cancelled.json()["status"] == "cancelled"
+        await remote.went_away.wait()
+        assert [event["author"] for event in remote.sessions["s1"].events] == ["user"]
+
+
+async def test_runs_on_one_session_take_turns(web):
+    remote = JavaScript()
+    async with served(remote.app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        key = (await the_session()).pk
+        first = await started(web, key, "wait", streaming=True)
+        second = await started(web, key, "hello")
+        await remote.waits.wait()
+        statuses = {run["id"]: run["status"] for run in (await web.get("/api/v1/runs")).json()["runs"]}
+        assert statuses == {first: "running", second: "queued"}
+        await web.post(f"/api/v1/runs/{first}/cancel")
+        assert (await ended(second)).status == "done"
+
+
+async def test_a_run_that_goes_on_when_the_server_stops_is_cancelled_and_says_why(web):
+    remote = JavaScript()
+    async with served(remote.app()) as runtimes:
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        run_id = await started(web, (await the_session()).pk, "wait")
+        await remote.waits.wait()
+        row: Run = await db.read(Run.objects.select_related("runtime").get, pk=run_id)
+        assert row.runtime_id == runtimes.servers["far"].runtime_id
+    run = await ended(run_id)
+    assert (run.status, run.error) == ("cancelled", "The server was stopped.")

@@ -1,0 +1,221 @@
+"""ADK's own server of Python as a remote: the code that `adk api_server` runs, over ADK's services in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+
+from sessions_app import db, deletion, edits, keeping
+from sessions_app.branches.fork import Wanted, fork
+from sessions_app.errors import BadInput
+from sessions_app.models import AgentCard, AgentSession, Event, Run, StateChange
+from tests.api.peer import adk_server
+from tests.remote.conftest import EXAMPLES, connected, ended, served, started, the_session
+from tests.web import serve
+
+OFFICE = "/apps/office@py/users/ann/sessions"
+
+
+@pytest.fixture(scope="module")
+def oracle() -> tuple[Any, InMemorySessionService]:
+    """ADK's server, which takes a while to make, and its sessions."""
+    service = InMemorySessionService()
+    return adk_server(EXAMPLES, service), service
+
+
+@pytest_asyncio.fixture
+async def there(
+    oracle: tuple[Any, InMemorySessionService], web: httpx.AsyncClient
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of ADK's server itself, without sessions, to which DevUI is connected as `py`."""
+    server, service = oracle
+    for held in (service.sessions, service.user_state, service.app_state):
+        held.clear()
+    async with (
+        serve(server) as address,
+        connected(f"py=http://{address}"),
+        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=60) as client,
+    ):
+        yield client
+
+
+async def begin(web: httpx.AsyncClient, session_id: str = "s1", **body: Any) -> int:
+    """Create a session by ADK's path, and return its key here."""
+    created = await web.post(OFFICE, json={"sessionId": session_id, **body})
+    assert created.status_code == 200, created.text
+    row: AgentSession = await db.read(AgentSession.objects.get, session_id=session_id)
+    return row.pk
+
+
+async def same(web: httpx.AsyncClient, there: httpx.AsyncClient, session_id: str = "s1") -> dict[str, Any]:
+    """Hold what DevUI answers of a session to what its server answers, and return it."""
+    here: dict[str, Any] = (await web.get(f"{OFFICE}/{session_id}")).json()
+    kept = (await there.get(f"/apps/office/users/ann/sessions/{session_id}")).json()
+    assert here == kept | {"appName": "office@py"}
+    return here
+
+
+async def test_its_agents_stand_beside_the_local_ones_and_are_described(web, there):
+    assert "office@py" in (await web.get("/list-apps")).json()
+    page = await web.get("/agents/office@py/", headers={"HX-Request": "true", "HX-Target": "agent-card"})
+    assert page.status_code == 200
+    assert "Requests, payments, notes and memory." in page.text
+    assert "request_leave" in page.text
+    assert "Help with the work of an office." in page.text
+    detailed = (await web.get("/list-apps", params={"detailed": "true"})).json()["apps"]
+    office = next(app for app in detailed if app["name"] == "office@py")
+    assert (office["rootAgentName"], office["language"]) == ("office", "python")
+
+
+async def test_a_run_is_recorded_as_it_streams_and_is_exactly_what_the_server_keeps(web, there):
+    key = await begin(web, state={"mood": "calm", "user:name": "Ann", "app:house": 7})
+    run = await ended(await started(web, key, "Take a note: tea at four", streaming=True))
+    assert (run.status, run.error) == ("done", "")
+    session = await same(web, there)
+    assert session["state"] == {"mood": "calm", "user:name": "Ann", "app:house": 7, "notes": 1}
+    assert [event["actions"]["artifactDelta"] for event in session["events"]] == [
+        {},
+        {},
+        {"minutes.md": 0},
+        {},
+    ]
+    row = await the_session()
+    assert (row.last_seq, row.mirrored.behind, row.origin) == (4, "", "live")
+    assert str(await db.read(keeping.place_of, row)).startswith("the ADK server http://127.0.0.1:")
+
+    def causes() -> list[tuple[str, str]]:
+        return list(StateChange.objects.order_by("pk").values_list("key", "cause"))
+
+    assert ("notes", "append") in await db.read(causes)
+    assert "import" not in dict(await db.read(causes)).values()  # nothing came but by an event or as a seed
+
+
+async def test_what_happens_there_meanwhile_comes_with_the_next_read(web, there):
+    await begin(web)
+    asked = {"appName": "office", "userId": "ann", "sessionId": "s1"}
+    message = {"newMessage": {"role": "user", "parts": [{"text": "Take a note: by phone"}]}}
+    assert (await there.post("/run", json=asked | message)).status_code == 200
+    await there.patch("/apps/office/users/ann/sessions/s1", json={"stateDelta": {"user:n": 2}})
+    session = await same(web, there)
+    assert (len(session["events"]), session["state"]["user:n"]) == (5, 2)
+
+
+async def test_a_long_running_call_and_a_confirmation_are_answered_through_it(web, there):
+    key = await begin(web)
+    waiting = await ended(await started(web, key, "Pay 120 to Acme"))
+    assert waiting.status == "waiting"
+
+    def asked() -> Any:
+        calls = (part.get("functionCall") for event in Event.objects.order_by("seq") for part in parts(event))
+        return next(call for call in calls if call and call["name"] == "adk_request_confirmation")
+
+    def parts(event: Event) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(event.data).get("content", {}).get("parts", [])
+        return found
+
+    call = await db.read(asked)
+    answer = {"functionResponse": {"id": call["id"], "name": call["name"], "response": {"confirmed": True}}}
+    paid = await ended(await started(web, key, {"role": "user", "parts": [answer]}))
+    assert (paid.status, paid.error) == ("done", "")
+    assert (await same(web, there))["state"]["payments"] == [{"to": "Acme", "amount": 120}]
+    assert (await ended(waiting.pk)).status == "done"
+
+
+async def test_a_failure_of_the_agent_is_that_of_the_run(web, there):
+    key = await begin(web)
+    run = await ended(await started(web, key, "Break it"))
+    assert (run.status, run.error_type) == ("failed", "RuntimeError")
+    assert run.error == "The printer on floor 7 does not answer."
+    assert (await same(web, there))["events"][0]["author"] == "user"
+
+
+async def test_adks_own_paths_run_and_record_it(web, there):
+    key = await begin(web)
+    asked = {"appName": "office@py", "userId": "ann", "sessionId": "s1", "streaming": True}
+    message = {"newMessage": {"role": "user", "parts": [{"text": "Take a note: tea"}]}}
+    answer = await web.post("/run_sse", json=asked | message)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    told = [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
+    session = await same(web, there)
+    assert [event for event in told if not event.get("partial")] == session["events"][1:]
+    whole = await web.post(
+        "/run", json=asked | {"newMessage": {"role": "user", "parts": [{"text": "Hello"}]}}
+    )
+    assert whole.json() == (await same(web, there))["events"][len(session["events"]) + 1 :]
+    failed = await web.post(
+        "/run", json=asked | {"newMessage": {"role": "user", "parts": [{"text": "Break it"}]}}
+    )
+    assert (failed.status_code, failed.json()["detail"]) == (
+        500,
+        "RuntimeError: The printer on floor 7 does not answer.",
+    )
+
+    def rows() -> list[tuple[str, str]]:
+        return list(Run.objects.filter(session=key).order_by("created_at").values_list("source", "status"))
+
+    assert await db.read(rows) == [("adk", "done"), ("adk", "done"), ("adk", "failed")]
+    none = await web.post("/run", json=asked | {"sessionId": "none"} | message)
+    assert (none.status_code, none.json()["code"]) == (404, "session_not_found")
+
+
+async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, there):
+    key = await begin(web)
+    await ended(await started(web, key, "Take a note: tea"))
+    patched = await web.patch(f"{OFFICE}/s1", json={"stateDelta": {"mood": "good", "temp:x": 1}})
+    assert (patched.status_code, patched.json()["state"]["temp:x"]) == (200, 1)
+    assert (await same(web, there))["state"]["mood"] == "good"
+    assert (await web.get(f"{OFFICE}/s1/artifacts")).json() == ["minutes.md"]
+    part = (await web.get(f"{OFFICE}/s1/artifacts/minutes.md/versions/0")).json()
+    assert "tea" in part["text"]
+    missing = await web.get(f"{OFFICE}/s1/artifacts/nothing")
+    assert (missing.status_code, missing.json()["detail"]) == (404, "Artifact not found")
+    remembered = await web.patch("/apps/office@py/users/ann/memory", json={"session_id": "s1"})
+    assert (remembered.status_code, remembered.json()) == (200, None)
+
+
+async def test_the_copy_is_not_to_be_changed_by_hand_and_can_be_forked_for_reading(web, there):
+    key = await begin(web)
+    await ended(await started(web, key, "Take a note: tea"))
+    session = await the_session()
+    with pytest.raises(BadInput, match="is kept by the ADK server http"):
+        await db.write(edits.put_key, session.pk, "n", 1)
+    with pytest.raises(BadInput, match="what is here is a copy"):
+        await db.write(deletion.delete, [session.pk])
+    with pytest.raises(BadInput, match="would not find"):
+        await db.in_slices(fork, session.pk, Wanted(seq=2))
+    made = await db.in_slices(fork, session.pk, Wanted(seq=2, own_realm=True))
+    run = await ended(await started(web, made.pk, "Hello"))
+    assert (run.status, run.error_type) == ("failed", "BadInput")
+    assert "this fork has state of its own" in run.error
+
+
+async def test_a_server_that_comes_back_with_other_sessions_is_told_by_the_copy(web, there, oracle):
+    key = await begin(web)
+    await ended(await started(web, key, "Hello"))
+    oracle[1].sessions.clear()
+    gone = await web.get(f"{OFFICE}/s1")
+    assert gone.status_code == 404
+    row = await the_session()
+    assert (row.last_seq, row.mirrored.behind.startswith("It is not in http")) == (2, True)
+    run = await ended(await started(web, key, "Hello"))
+    assert (run.status, run.error_type) == ("failed", "SessionMissing"), run.error
+
+
+async def test_sessions_that_a_server_has_are_found_when_it_is_met(oracle, web):
+    server, service = oracle
+    for held in (service.sessions, service.user_state, service.app_state):
+        held.clear()
+    await service.create_session(app_name="office", user_id="user", session_id="old", state={"n": 1})
+    async with served(server, name="py") as runtimes:
+        await runtimes.servers["py"].met()
+        row = await the_session()
+        assert (row.session_id, row.app_name, row.mirrored.behind) == ("old", "office@py", "")
+        card: AgentCard = await db.read(AgentCard.objects.get, app_name="office@py")
+        assert card.status == AgentCard.Status.READY
+        assert runtimes.servers["py"].told.kind.endswith("for Python")
