@@ -52,6 +52,10 @@ format: $(VENV)/.dev ## format the code
 bench: $(VENV)/.dev ## measure the budgets against ADK's own services and tools
 	$(BIN)/python -m benchmarks
 
+.PHONY: parity
+parity: $(VENV)/.dev ## show that scores are those of `adk eval` (which gets a virtual environment of its own)
+	$(BIN)/python -m tests.parity
+
 .PHONY: screenshots
 screenshots: $(VENV)/.dev ## take the README's pictures from the server of `make run`
 	$(BIN)/python docs/take_screenshots.py http://$(HOST):$(PORT)

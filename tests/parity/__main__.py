@@ -1,0 +1,170 @@
+"""Runs both sides, prints a table, and ends with 1 when a difference is none of the intended ones."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Sequence
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from evals_app.alignment import Rules
+from evals_app.metrics import label_of
+from tests.parity.compare import Compared, compare
+from tests.parity.corpus import EXAMPLES, Job, jobs
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+SHOWN = 10
+
+
+def main() -> int:
+    """Return the exit code: 0 when both sides agree wherever they are meant to."""
+    parser = argparse.ArgumentParser(prog="make parity", description="Compare run_evals with adk eval.")
+    parser.add_argument("--venv", type=Path, default=ROOT / ".venv-parity", help="has google-adk[eval]")
+    options = parser.parse_args()
+    peer = prepared(options.venv)
+    with tempfile.TemporaryDirectory(prefix="devui-parity-") as place:
+        folder = Path(place)
+        agents = _agents(folder)
+        (folder / "files").mkdir()
+        wanted = jobs(folder / "files")
+        theirs = _adk(peer, folder, agents, wanted)
+        ours = [_devui(folder, agents, number, job) for number, job in enumerate(wanted)]
+    return report(wanted, [compare(left, right) for left, right in zip(theirs, ours, strict=True)])
+
+
+def prepared(place: Path) -> Path:
+    """Return a Python with google-adk[eval] of the version that is installed here, made once and kept."""
+    wanted = f"google-adk[eval]=={version('google-adk')}"
+    python, mark = place / "bin" / "python", place / ".installed"
+    lines = [wanted, "rouge-score", "pyyaml"]
+    if mark.is_file() and mark.read_text() == "\n".join(lines) and python.exists():
+        return python
+    print(f"installing {wanted} into {place.name} …", flush=True)
+    shutil.rmtree(place, ignore_errors=True)
+    venv.create(place, with_pip=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, *lines], check=True)
+    mark.write_text("\n".join(lines))
+    return python
+
+
+def _agents(folder: Path) -> Path:
+    """Copy the agents: `adk eval` writes its results beside them."""
+    agents = folder / "agents"
+    ignored = shutil.ignore_patterns("__pycache__", ".adk")
+    shutil.copytree(EXAMPLES / "agents", agents, ignore=ignored)
+    shutil.copytree(HERE / "agents" / "parrot", agents / "parrot", ignore=ignored)
+    return agents
+
+
+def _adk(python: Path, folder: Path, agents: Path, wanted: Sequence[Job]) -> list[Any]:
+    """Run all jobs with `adk eval`: those of an agent in one process, in the order given."""
+    results: dict[int, Any] = {}
+    numbered = sorted(enumerate(wanted), key=lambda one: one[1].agent)
+    for agent, group in groupby(numbered, key=lambda one: one[1].agent):
+        some = list(group)
+        asked = [
+            {
+                "agent_dir": str(agents / agent),
+                "file": str(_file(agents, job)),
+                "config": str(_config(folder, number, job)),
+                "whole": job.whole,
+            }
+            for number, job in some
+        ]
+        jobs_file, results_file = folder / f"{agent}.jobs.json", folder / f"{agent}.results.json"
+        jobs_file.write_text(json.dumps(asked))
+        print(f"adk eval: {agent}, {len(some)} evalsets", flush=True)
+        subprocess.run(
+            [str(python), str(HERE / "adk_side.py"), str(jobs_file), str(results_file)],
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(agents), "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE if not os.environ.get("DEVUI_PARITY_LOG") else None,
+        )
+        read = json.loads(results_file.read_text(encoding="utf-8"))
+        results.update(zip((number for number, _ in some), read, strict=True))
+    return [results[number] for number in range(len(wanted))]
+
+
+def _devui(folder: Path, agents: Path, number: int, job: Job) -> list[Any]:
+    """Run a job with `run_evals` and return its attempts."""
+    print(f"run_evals: {job.agent}, {job.file.name}, {_metrics(job)}", flush=True)
+    out = folder / f"{number}.devui.json"
+    command = [sys.executable, str(ROOT / "manage.py"), "run_evals", str(agents / job.agent)]
+    command += [str(_file(agents, job)), "--config", str(_config(folder, number, job))]
+    command += ["--num-runs", str(job.num_runs), "--json", str(out)]
+    env = {**os.environ, "DATABASE_URL": f"sqlite:///{folder / 'devui.sqlite3'}"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    if not out.is_file():
+        raise SystemExit(f"run_evals {job.file.name} did not run:\n{done.stdout}{done.stderr}")
+    (run,) = json.loads(out.read_text(encoding="utf-8"))["runs"]
+    attempts: list[Any] = run["attempts"]
+    return attempts
+
+
+def _file(agents: Path, job: Job) -> Path:
+    """Return the evalset: of an agent's own its copy beside the copied agent."""
+    beside = agents / job.agent / job.file.name
+    return beside if job.file.is_relative_to(EXAMPLES / "agents") else job.file
+
+
+def _config(folder: Path, number: int, job: Job) -> Path:
+    path = folder / f"{number}.config.json"
+    path.write_text(json.dumps(job.config))
+    return path
+
+
+def report(wanted: Sequence[Job], found: Sequence[Compared]) -> int:
+    """Print what was compared, and return the exit code."""
+    unintended = 0
+    rows = [("evalset", "metrics", "scores", "verdicts", "differ")]
+    for job, compared in zip(wanted, found, strict=True):
+        bad = [one for one in compared.differences if not _intended(job, one.case)]
+        unintended += len(bad)
+        differ = (
+            str(len(bad)) if bad else f"{len(compared.differences)} intended" if compared.differences else "0"
+        )
+        rows.append((job.file.name, _metrics(job), str(compared.scores), str(compared.verdicts), differ))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    for job, compared in zip(wanted, found, strict=True):
+        for reason in dict.fromkeys(filter(None, (_intended(job, one.case) for one in compared.differences))):
+            print(f"intended, {job.file.name}: {reason}.")
+        for one in [one for one in compared.differences if not _intended(job, one.case)][:SHOWN]:
+            print(f"DIFFERS, {job.file.name} {one.case}: {one.what}: adk eval {one.adk}, DevUI {one.devui}")
+    scores, verdicts = sum(one.scores for one in found), sum(one.verdicts for one in found)
+    print(f"{scores:,} scores and {verdicts:,} verdicts compared, {unintended} differ.")
+    return 1 if unintended or not scores else 0
+
+
+def _intended(job: Job, case: str) -> str:
+    return job.intended.get(case) or job.intended.get(None, "")
+
+
+def _metrics(job: Job) -> str:
+    return ", ".join(label_of(name) + _rules(criterion) for name, criterion in job.config["criteria"].items())
+
+
+def _rules(criterion: Any) -> str:
+    rules = Rules.of(criterion)
+    words = [
+        *([rules.match_type.lower()] if rules.match_type != "EXACT" else []),
+        *(["names"] if rules.ignore_args else []),
+    ]
+    return f" ({', '.join(words)})" if words else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

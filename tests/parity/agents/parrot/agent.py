@@ -1,0 +1,45 @@
+"""Does what the user's message says: {"calls": [[tool, arguments], …], "say": …, "raise": …, "count": true}."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+
+import offline_judge
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.genai import types
+
+offline_judge.register()
+
+
+class Parrot(BaseAgent):
+    """Repeats."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        parts = (ctx.user_content.parts if ctx.user_content else None) or []
+        told = json.loads("".join(part.text or "" for part in parts))
+        for name, args in told.get("calls", []):
+            call = types.Part(function_call=types.FunctionCall(name=name, args=args))
+            yield self._event(ctx, call)
+            yield self._event(ctx, types.Part.from_function_response(name=name, response={"ok": True}))
+        if "raise" in told:
+            raise RuntimeError(told["raise"])
+        if told.get("count"):
+            number = ctx.session.state.get("user:n", 0) + 1
+            yield self._event(ctx, types.Part(text=f"number {number}"), **{"user:n": number})
+        elif "say" in told:
+            yield self._event(ctx, types.Part(text=told["say"]))
+
+    def _event(self, ctx: InvocationContext, part: types.Part, **delta: int) -> Event:
+        return Event(
+            author=self.name,
+            invocation_id=ctx.invocation_id,
+            content=types.Content(role="model", parts=[part]),
+            actions=EventActions(state_delta=delta),
+        )
+
+
+root_agent = Parrot(name="parrot")
