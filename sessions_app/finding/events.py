@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django.db.models import Q, QuerySet
+from django.db import connection
+from django.db.models import F, Q, QuerySet, Value
+from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
 from sessions_app import event_index, search, state
 from sessions_app.comparing import compared
 from sessions_app.finding.owners import of_session
 from sessions_app.finding.stated import written
 from sessions_app.finding.tail import Tail
-from sessions_app.models import AgentSession, Event, Kind, StateChange
+from sessions_app.models import AgentSession, Event, Kind, Scope, StateChange
 from sessions_app.query import Field, Query, StateTerm, Term, Word, moment
 
 EVENT_FIELDS = frozenset(
@@ -37,21 +39,23 @@ class InSession:
 
     def between(self, first: int, last: int) -> QuerySet[Event]:
         """Return the events from a seq to another that match, oldest first. Terms about the session are left out."""
-        rows = Event.objects.filter(session=self.session, seq__gte=first, seq__lte=last)
+        rows = Event.objects.filter(session=self.session)
+        is_listed = False
         for term in self.wanted.terms:
             condition = self._condition(term, first, last)
             if condition is not None:
                 rows = rows.exclude(condition) if term.negated else rows.filter(condition)
-        return rows.order_by("seq")
+                is_listed = is_listed or (_is_listed(term) and not term.negated)
+        return rows.filter(_between(first, last, is_sought=not is_listed)).order_by("seq")
 
     def _condition(self, term: Term, first: int, last: int) -> Q | None:
         """Return the condition of a term, without its negation; None: it says nothing about events."""
         if isinstance(term, Word):
             return self._with_word(term.text, first, last)
         if isinstance(term, StateTerm):
-            return self._writing(term)
+            return self._writing(term, first, last)
         if term.name == "key":
-            return self._writing(written(term.value))
+            return self._writing(written(term.value), first, last)
         return _EVENTS[term.name](term.value) if _is_of_events(term) else None
 
     def _with_word(self, text: str, first: int, last: int) -> Q:
@@ -61,7 +65,7 @@ class InSession:
         tail = [event.seq for event in self._tail.with_words(wanted)]
         return Q(seq__in=event_index.seqs(self.session.pk, wanted, first, last)) | Q(seq__in=tail)
 
-    def _writing(self, term: StateTerm) -> Q:
+    def _writing(self, term: StateTerm, first: int, last: int) -> Q:
         """Return the events that wrote a value as the term says, whatever it says of when."""
         rows = StateChange.objects.filter(
             scope=term.scope,
@@ -69,7 +73,25 @@ class InSession:
             key_id=state.key_id(term.key),
             session=self.session,
         )
+        if term.scope is Scope.SESSION:  # a seq is a position there, by which the index of a key is sorted
+            rows = rows.filter(position__gte=first, position__lte=last)
         return Q(seq__in=rows.filter(compared("value", term)).values("seq"))
+
+
+def _is_listed(term: Term) -> bool:
+    """Tell whether an index lists the events of a term."""
+    return not isinstance(term, Field) or term.name == "key"
+
+
+def _between(first: int, last: int, *, is_sought: bool) -> Q:
+    """Return the condition that an event is of a stretch. Where others list its events SQLite is not to walk all of it.
+
+    Args:
+        first, last: seqs of the stretch.
+        is_sought: whether the index of seqs is to find it.
+    """
+    seq = F("seq") if is_sought or connection.vendor != "sqlite" else F("seq") + Value(0)
+    return Q(GreaterThanOrEqual(seq, first)) & Q(LessThanOrEqual(seq, last))
 
 
 def _is_of_events(term: Field) -> bool:
