@@ -26,7 +26,7 @@ RUBRIC = re.compile(r"^\*\s+(?:\[id: (?P<id>[^\]]*)\]\s*)?(?P<text>.+)$", re.MUL
 QUOTED = re.compile(r"[“\"]([^”\"]+)[”\"]")
 SENTENCE = re.compile(r"<sentence>(.*?)</sentence>", re.DOTALL)
 ANSWERS = re.compile(
-    r'"User prompt": (?P<asked>.*?),\s*"Agent response": (?P<given>.*),\s*"Reference response": (?P<wanted>.*),\s*\}',
+    r'"User prompt": (?P<asked>.*?),\s*"Agent response": (?P<given>.*),\s*"Reference response": (?P<wanted>.*?),\s*\}',
     re.DOTALL,
 )
 ENDS = re.compile(r"(?<=[.!?。！？])\s+")

@@ -1,0 +1,102 @@
+"""Simulated users and judges: any model of ADK, also one that needs no network; what goes wrong is said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from evals_app import ordering
+from evals_app.engine.execute import execute_run
+from evals_app.engine.source import FolderAgent
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.ordering import Wish
+from sessions_app import db
+from tests.evals.builders import case, evalset, turn
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+pytestmark = pytest.mark.anywhere
+
+Status = EvalAttempt.Status
+
+SCENARIO = {
+    "eval_id": "talks",
+    "conversation_scenario": {"starting_prompt": "Hello", "conversation_plan": "- Bye"},
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "judged_by"), [("judged", {"offline-judge"}), ("scenarios", {"offline-judge", "offline-user"})]
+)
+async def test_examples_are_judged_and_played_without_a_network(store, place, judged_by):
+    file = next((EXAMPLES / place).glob("*.evalset.json"))
+
+    def order():
+        agents, app_name = ordering.agent_at(EXAMPLES / "agents" / "weather")
+        return agents, app_name, ordering.order(agents, app_name, Wish(str(file))).id
+
+    agents, app_name, run_id = await db.write(order)
+    await execute_run(run_id, FolderAgent(agents, app_name), asyncio.Event())
+    run = await db.read(EvalRun.objects.get, pk=run_id)
+    assert run.passed == run.total, await db.read(lambda: list(run.attempts.values_list("case_id", "error")))
+    for attempt in await db.read(lambda: list(run.attempts.all())):
+        used = json.loads(attempt.judge)
+        assert used.keys() == judged_by
+        assert all(one["calls"] and one["prompt"] and one["output"] for one in used.values())
+
+
+async def only(run):
+    return await db.read(
+        lambda: (run.attempts.get(), list(run.attempts.get().results.filter(invocation=None)))
+    )
+
+
+def config(user="judge-yes", judge="judge-yes", **more):
+    options = {"judge_model": judge, "num_samples": 1}
+    return {
+        "criteria": {
+            "per_turn_user_simulator_quality_v1": {"threshold": 0.5, "judge_model_options": options}
+        },
+        "user_simulator_config": {"model": user, "max_allowed_invocations": 2, **more},
+    }
+
+
+def answers(ctx, said):
+    return f"You said {said}."
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [("judge-raises", "the judge is out for lunch"), ("nobody-knows", "Model nobody-knows not found")],
+)
+async def test_a_simulated_user_that_cannot_be_asked_is_told_on_the_case(play, user, said):
+    attempt, _ = await only(await play(evalset(SCENARIO), answers, config(user)))
+    assert attempt.status == Status.ERROR
+    assert "The simulated user could not be asked" in attempt.error
+    assert said in attempt.error
+    assert "user_simulator_config names its model" in attempt.error
+
+
+async def test_a_judge_of_the_simulated_user_that_talks_nonsense_is_no_bad_user(play):
+    attempt, [overall, *_] = await only(await play(evalset(SCENARIO), answers, config(judge="judge-babbles")))
+    assert (attempt.status, overall.status) == (Status.INCOMPLETE, "not_evaluated")
+    assert overall.reason.startswith("Turn 2 could not be judged.")
+    assert "It said “I like turtles.”" in overall.reason
+
+
+async def test_a_fixed_conversation_has_no_simulated_user_to_judge(play):
+    run = await play(evalset(case("a", turn("hi", "You said hi."))), answers, config())
+    _, [overall, *_] = await only(run)
+    assert overall.reason.startswith("The case is a fixed conversation")
+
+
+@pytest.mark.parametrize("metric", ["final_response_match_v2", "hallucinations_v1"])
+async def test_a_judge_that_raises_is_quoted(play, metric):
+    options = {"judge_model": "judge-raises", "num_samples": 1}
+    criteria = {"criteria": {metric: {"threshold": 0.5, "judge_model_options": options}}}
+    _, [overall, *_] = await only(
+        await play(evalset(case("a", turn("hi", "You said hi."))), answers, criteria)
+    )
+    assert "out for lunch" in overall.reason
