@@ -15,6 +15,7 @@ from sessions_app.keyset import integer_key
 from sessions_app.listing import Wanted
 from sessions_app.models import Run, Scope
 from sessions_app.query import MAX_LENGTH, parse
+from sessions_app.query.times import moment
 from sessions_app.writes import ID_BYTES
 
 MOST_ACTED_ON = 500
@@ -160,11 +161,32 @@ class ViewName(forms.Form):
     replace = forms.BooleanField(required=False)
 
 
+class Moment(forms.CharField):
+    """A time as the search of sessions takes it, such as `2h` or `2026-11-01`: the text, once it can be meant."""
+
+    def clean(self, value: Any) -> str:
+        """Return the text."""
+        text: str = super().clean(value)
+        try:
+            if text:
+                moment(text)
+        except BadInput as error:
+            raise forms.ValidationError(f"{error.message} {error.hint}") from error
+        return text
+
+
 class RunQuery(Pager):
-    """Filters of the list of runs."""
+    """Filters of the list of runs. `after` and `until` are when they were created."""
+
+    FILTERS = ("app", "status", "user", "session", "error", "after", "until")
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     status = forms.ChoiceField(required=False, choices=[("", "any"), *Run.Status.choices])
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    error = forms.CharField(required=False, max_length=200)
+    after = Moment(required=False, max_length=40)
+    until = Moment(required=False, max_length=40)
 
 
 class RunWatch(RunQuery, Watch):

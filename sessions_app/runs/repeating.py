@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django.db.models import Q
+
 from sessions_app.errors import BadInput
 from sessions_app.models import Event, Run
+
+REPEATABLE = Q(request__contains='"parts"') & ~Q(request__contains='"functionResponse"')
+"""Runs whose request holds a message that can be sent once more: what `can_repeat` tells of one."""
 
 
 def request_of(run: Run) -> dict[str, Any]:

@@ -258,6 +258,7 @@ class Group:
         continued: the invocation began before what is shown.
         gap: seconds of silence before it, when they are worth a mark; else 0.
         runs: its runs, unless they simply succeeded.
+        ran: its first run of each version of the code that ran.
         behind: runs that ended after these events and left none of their own.
     """
 
@@ -267,6 +268,7 @@ class Group:
     continued: bool = False
     gap: float = 0.0
     runs: list[RunMark] = field(default_factory=list)
+    ran: list[Run] = field(default_factory=list)
     behind: list[RunMark] = field(default_factory=list)
 
     @property

@@ -66,7 +66,8 @@ def _with_runs(group: Group, runs: list[Run]) -> Group:
     is_asking = any(item.questions for item in group.items)
     shown = {item.run.pk for item in group.items if item.run}
     told = [run for run in own if is_told(run, is_asking=is_asking and run is own[-1])]
-    return replace(group, runs=[RunMark(run, run.pk not in shown) for run in told])
+    ran = {run.code_version: run for run in reversed(own) if run.code_version}
+    return replace(group, runs=[RunMark(run, run.pk not in shown) for run in told], ran=[*ran.values()][::-1])
 
 
 def _with_alone(found: list[Group], alone: list[Run]) -> list[Group]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -17,11 +17,24 @@ from devui.http import render_partial
 from sessions_app import keyset, overview, watching
 from sessions_app.forms import RunQuery, RunWatch
 from sessions_app.models import Run
-from sessions_app.runs import rows
+from sessions_app.query.times import moment
+from sessions_app.runs import repeating, rows
 
 LIST = "devui/sessions/runs.html"
 MOST_ARRIVED = 99
 """Runs counted as new; there may be more."""
+
+MOST_KINDS = 50
+"""Kinds of errors that can be chosen from."""
+
+COLUMNS = {
+    "app": "session__app_name",
+    "status": "status",
+    "user": "session__user_id",
+    "session": "session__session_id",
+    "error": "error_type",
+}
+"""Filter → the column that has its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,7 @@ class Row:
 
     run: Run
     is_active: bool
+    can_repeat: bool
     seconds: float | None
     events: int | None
 
@@ -44,9 +58,10 @@ def index(request: HttpRequest) -> HttpResponse:
         "page": page,
         "rows": [_row(run) for run in page.rows],
         "watch": _watch(query, watching.seen(page.rows, _mark), newest if page.is_first else None),
-        "app": query["app"],
-        "status": query["status"],
+        "query": query,
+        "is_filtered": any(query[name] for name in RunQuery.FILTERS),
         "statuses": Run.Status.choices,
+        "errors": _kinds_of_errors(query["error"]),
         "apps": overview.app_names(),
     }
     return render_partial(request, LIST, context, partial="runs")
@@ -75,16 +90,26 @@ def changes(request: HttpRequest) -> HttpResponse:
 
 
 def _runs() -> QuerySet[Run]:
-    return Run.objects.select_related("session").defer("request")
+    """Return the runs without their requests, which hold whole messages."""
+    is_repeatable = ExpressionWrapper(repeating.REPEATABLE, output_field=BooleanField())
+    runs = Run.objects.select_related("session").annotate(is_repeatable=is_repeatable)
+    return runs.defer("request")
 
 
 def _wanted(query: Mapping[str, Any]) -> QuerySet[Run]:
-    found = _runs()
-    if query["app"]:
-        found = found.filter(session__app_name=query["app"])
-    if query["status"]:
-        found = found.filter(status=query["status"])
+    found = _runs().filter(**{column: query[name] for name, column in COLUMNS.items() if query[name]})
+    if query["after"]:
+        found = found.filter(created_at__gte=moment(query["after"]))
+    if query["until"]:
+        found = found.filter(created_at__lt=moment(query["until"]))
     return found
+
+
+def _kinds_of_errors(chosen: str) -> list[str]:
+    """Return the kinds of errors that runs have failed of, and the one that is asked for."""
+    failed = Run.objects.exclude(error_type="").order_by("error_type")
+    known = failed.values_list("error_type", flat=True).distinct()[:MOST_KINDS]
+    return sorted({*known, *filter(None, [chosen])})
 
 
 def _arrived(query: Mapping[str, Any], seen: watching.Seen[str]) -> int:
@@ -107,11 +132,13 @@ def _watch(query: Mapping[str, Any], seen: watching.Seen[str], since: float | No
 
 def _address(route: str, query: Mapping[str, Any], **more: str) -> str:
     """Return the address of a route with the filters of a query."""
-    filters = {name: query[name] for name in ("app", "status") if query[name]}
+    filters = {name: query[name] for name in RunQuery.FILTERS if query[name]}
     return f"{reverse(route)}?{urlencode(filters | more)}".removesuffix("?")
 
 
 def _row(run: Run) -> Row:
     seconds = run.finished_at - run.started_at if run.finished_at and run.started_at else None
     events = run.last_seq - run.first_seq if run.last_seq is not None and run.first_seq is not None else None
-    return Row(run, run.status in rows.ACTIVE, seconds, events)
+    is_active = run.status in rows.ACTIVE
+    can_repeat = not is_active and bool(run.is_repeatable)  # type: ignore[attr-defined]  # annotated by `_runs`
+    return Row(run, is_active, can_repeat, seconds, events)

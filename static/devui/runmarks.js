@@ -18,9 +18,17 @@ export function markRuns(html, showsTheEnd) {
   return added;
 }
 
+/** What ran stands in the head of the invocation, once a version; how it went below. */
 function putBeside(mark, invocation) {
-  if (!invocation || !mark.firstElementChild) return;
+  const ran = mark.querySelector(".ran");
+  ran?.remove();
+  if (!invocation) return;
   for (const group of list().querySelectorAll(`[data-invocation="${CSS.escape(invocation)}"]`)) {
+    const head = group.querySelector(".invocation-head");
+    if (ran && !head.querySelector(`[data-code="${CSS.escape(ran.dataset.code)}"]`)) {
+      head.querySelector(".mono").after(ran.cloneNode(true));
+    }
+    if (!mark.firstElementChild) continue;
     const isAnswered = mark.querySelector('[data-status="waiting"]') && !group.querySelector("[data-question]");
     if (!isAnswered) group.querySelector(".run-states").append(mark.cloneNode(true));
   }

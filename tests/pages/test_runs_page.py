@@ -57,7 +57,78 @@ def test_a_run_that_is_being_cancelled_is_not_cancelled_twice(get: Get):
 
 def test_a_run_that_has_ended_cannot_be_cancelled(get: Get):
     run(Story(), status="done")
-    assert not get("/runs/").one("td", css="row-actions").all("form")
+    assert "Cancel" not in get("/runs/").one("td", css="row-actions").text
+
+
+def test_a_run_says_which_code_it_ran(get: Get):
+    run(Story(), status="done", code_version="0123456789abcdef", git_revision="fedcba98+")
+    [row] = table(get("/runs/"))
+    assert row["Code"] == "0123456"
+    code = get("/runs/").one("code", css="ran")
+    assert code.attrs["title"] == "Code 0123456789abcdef, commit fedcba98+"
+
+
+@pytest.mark.parametrize("status", ["done", "failed", "waiting", "cancelled", "crashed"])
+def test_what_a_run_was_asked_is_asked_again_from_here(get: Get, status: str):
+    ended = run(Story(), status=status)
+    form = get("/runs/").one("td", css="row-actions").one("form")
+    assert (form.attrs["method"], form.attrs["action"]) == ("post", f"/runs/{ended.pk}/again/")
+    assert form.one("button").text == "Again"
+
+
+def test_an_answer_and_a_run_of_nothing_known_are_not_asked_again(get: Get):
+    answer = {"new_message": {"parts": [{"functionResponse": {"id": "c1", "name": "x", "response": {}}}]}}
+    for number, request in enumerate((answer, {}, {"live": True})):
+        made = runs.create_run(Story(f"s{number}").pk, request)
+        Run.objects.filter(pk=made.pk).update(status="done")
+    assert not any(cell.all("form") for cell in get("/runs/").all("td", css="row-actions"))
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("user=ben", ["s2"]),
+        ("session=s1", ["s1"]),
+        ("error=ValueError", ["s3"]),
+        ("error=Nobody", []),
+        ("after=1970-01-01T00:04", ["s3"]),
+        ("until=1970-01-01T00:04", ["s2", "s1"]),
+        ("after=1970-01-01T00:02&until=1970-01-01T00:04", ["s2"]),
+        ("after=1h", []),
+        ("status=failed&error=ValueError&user=ann&session=s3", ["s3"]),
+    ],
+)
+def test_runs_are_filtered_by_who_when_and_why(get: Get, query: str, found: list[str]):
+    run(Story("s1"), at=60.0, status="done")
+    run(Story("s2", user="ben"), at=180.0, status="done")
+    run(Story("s3"), at=300.0, status="failed", error_type="ValueError", error="no")
+    page = get(f"/runs/?{query}")
+    assert (
+        [row["Session"].split()[0] for row in table(page)] == found if found else page.one("div", css="empty")
+    )
+
+
+def test_the_form_keeps_what_it_filters_by(get: Get):
+    run(Story(), status="failed", error_type="<b>", error="no")
+    page = get("/runs/?user=ann&session=s%201&after=2h&until=today&error=%3Cb%3E")
+    fields = {
+        name: page.one("input", name=name).attrs["value"] for name in ("user", "session", "after", "until")
+    }
+    assert fields == {"user": "ann", "session": "s 1", "after": "2h", "until": "today"}
+    [chosen] = [
+        option for option in page.one("select", name="error").all("option") if "selected" in option.attrs
+    ]
+    assert (chosen.attrs["value"], chosen.text) == ("<b>", "<b>")
+
+
+def test_the_next_page_and_the_watch_keep_every_filter(get: Get):
+    story = Story()
+    for n in range(60):
+        run(story, at=float(n), status="failed", error_type="ValueError", error="no")
+    query = "app=weather&status=failed&user=ann&session=s1&error=ValueError&after=1970-01-01&until=1h"
+    page = get(f"/runs/?{query}")
+    for address in (page.one("a", rel="next").attrs["href"], page.one("div", id="watch").attrs["hx-get"]):
+        assert set(query.split("&")) <= set(address.replace("?", "&").split("&")), address
 
 
 def test_runs_are_filtered_by_app_and_status(get: Get):
@@ -80,7 +151,7 @@ def test_pages_join_without_a_gap_or_a_repetition(get: Get):
     assert sorted(seen) == sorted(made)
 
 
-@pytest.mark.parametrize("query", ["?status=bored", "?before=x"])
+@pytest.mark.parametrize("query", ["?status=bored", "?before=x", "?after=soon", "?until=-1d"])
 def test_a_parameter_that_cannot_be_meant_is_refused(get: Get, query: str):
     get(f"/runs/{query}", status=400)
 
@@ -95,7 +166,8 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_runs(
     for n in range(3):
         for m in range(10):
             run(Story(f"s{n}-{m}"), status="failed")
-        with django_assert_num_queries(2):  # the apps of the filter, the runs with their sessions
+        # the apps and the errors of the filters, the runs with their sessions
+        with django_assert_num_queries(3):
             client.get("/runs/")
 
 
