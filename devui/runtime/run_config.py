@@ -19,11 +19,14 @@ from typing_extensions import override
 from devui.runtime._adk import StreamingMode
 from devui.runtime.config import RuntimeOptions
 
-DEPTH = 1
-"""Objects in objects that the schema tells of; what lies deeper is written by who knows it."""
+DEPTH = 4
+"""Objects in objects that the schema tells of: all that RunConfig has today."""
 
-LONGEST = 300
-"""Characters of a field's description."""
+LONGEST, LONGEST_WITHIN = 300, 140
+"""Characters of a field's description, and of one in an object."""
+
+
+NULL = {"type": "null"}
 
 
 class _Tolerant(GenerateJsonSchema):
@@ -85,16 +88,21 @@ def _inlined(found: Any, definitions: Mapping[str, Any], depth: int) -> Any:
         return [_inlined(each, definitions, depth) for each in found]
     if not isinstance(found, dict):
         return found
+    longest = LONGEST if depth == DEPTH else LONGEST_WITHIN
     if "$ref" in found:
         beside = {key: value for key, value in found.items() if key != "$ref"}
         if depth == 0:
             return {"type": "object", **beside}
         referred = definitions.get(found["$ref"].rpartition("/")[2], {})
         return _inlined({**referred, **beside}, definitions, depth - 1)
+    options = found.get("anyOf")
+    if isinstance(options, list) and len(options) == 2 and NULL in options:  # it may be left out, as all may
+        only = next(each for each in options if each != NULL)
+        return _inlined({**only, **found, "anyOf": None}, definitions, depth)
     return {
-        key: _shortened(value) if key == "description" else _inlined(value, definitions, depth)
+        key: _shortened(value, longest) if key == "description" else _inlined(value, definitions, depth)
         for key, value in found.items()
-        if key not in {"$defs", "title"}
+        if key not in {"$defs", "title", "additionalProperties"} and value is not None
     }
 
 
@@ -111,11 +119,12 @@ def _docstrings(owner: type) -> dict[str, str]:
             continue
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             paragraph = inspect.cleandoc(str(below.value.value)).partition("\n\n")[0]
-            found[field.target.id] = _shortened(" ".join(paragraph.split()))
+            found[field.target.id] = _shortened(paragraph)
     return found
 
 
-def _shortened(text: Any) -> Any:
-    if not isinstance(text, str) or len(text) <= LONGEST:
+def _shortened(text: Any, longest: int = LONGEST) -> Any:
+    if not isinstance(text, str):
         return text
-    return text[: LONGEST - 1] + "…"
+    words = " ".join(text.split())
+    return words if len(words) <= longest else words[: longest - 1] + "…"

@@ -1,17 +1,18 @@
 """A form made of a JSON schema, and the JSON value that somebody filled in with it. Pure.
 
-Every property of an object is a field, of any other schema its value is the one field, with an empty name. What a
-control cannot say (objects in objects, unions) is written as JSON. A field that is left empty is unset.
+Every property of an object is a field, of any other schema its value is the one field, with an empty name. An object
+among them is a group of fields, which may be written as JSON instead; what no control says (unions, objects with any
+keys) is written as JSON always. A field that is left empty is unset, and so is a group in which nothing stands.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-Kind = Literal["text", "integer", "number", "boolean", "choice", "choices", "json"]
+Kind = Literal["text", "integer", "number", "boolean", "choice", "choices", "list", "group", "json"]
 Schema = Mapping[str, Any]
 
 KINDS: Mapping[str, Kind] = {
@@ -26,7 +27,13 @@ REFERENCES = 20
 """References that are followed one after the other: a schema may refer to itself."""
 
 MOST_FIELDS = 100
-"""Fields of a form: an object with more properties is written as JSON."""
+"""Properties of an object that has fields: one with more is written as JSON."""
+
+MOST_IN_GROUPS = 200
+"""Fields in all groups of a form: objects that come later are written as JSON."""
+
+DEEPEST = 5
+"""Groups in groups: an object that lies deeper is written as JSON. A schema may refer to itself."""
 
 MOST_CHOICES = 200
 """What can be chosen from: of more any text is taken."""
@@ -55,7 +62,9 @@ class Field:
         default: what holds when it is unset, as JSON; empty: nothing is known of it.
         choices: (value, words) of what can be chosen, or of what a text may be among others.
         keys: names of the keys of an object that is written as JSON.
-        text, chosen: what stands in it.
+        item: the control of one value of a list, which are written a line each.
+        fields: those of a group.
+        text, chosen: what stands in it; of a group what it is as JSON.
     """
 
     name: str
@@ -66,6 +75,8 @@ class Field:
     default: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     keys: tuple[str, ...] = ()
+    item: Kind = "text"
+    fields: tuple[Field, ...] = ()
     is_required: bool = False
     is_deprecated: bool = False
     text: str = ""
@@ -77,6 +88,16 @@ class Field:
         """The id of its control."""
         return "field-" + "".join(sign if sign.isalnum() else "-" for sign in self.input_name)
 
+    @property
+    def is_set(self) -> bool:
+        """Tell whether anything stands in it."""
+        return bool(self.text.strip() or any(self.chosen)) or is_set(self.fields)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Tell whether anything is wrong with it, or in it."""
+        return bool(self.error) or any(field.is_wrong for field in self.fields)
+
 
 def fields_of(schema: Schema, prefix: str) -> list[Field]:
     """Return the empty fields of a schema's form, their names in the form with a prefix.
@@ -87,16 +108,12 @@ def fields_of(schema: Schema, prefix: str) -> list[Field]:
         return []
     found = _plain(schema, schema)
     properties = found.get("properties")
+    making = _Making(schema)
     if not isinstance(properties, Mapping) or not properties:
-        return [_field("", found, schema, prefix, is_required=True)]
+        return [making.field("", found, prefix.rstrip("."), is_required=True, depth=0)]
     if len(properties) > MOST_FIELDS:
         return []
-    required = set(_texts(found.get("required")))
-    return [
-        _field(name, each, schema, prefix, is_required=name in required)
-        for name, each in properties.items()
-        if isinstance(each, Mapping)
-    ]
+    return list(making.fields(found, prefix, depth=0))
 
 
 def fill(fields: Sequence[Field], posted: Posted) -> list[Field]:
@@ -106,6 +123,7 @@ def fill(fields: Sequence[Field], posted: Posted) -> list[Field]:
             field,
             text=posted.get(field.input_name, ""),
             chosen=tuple(posted.getlist(field.input_name)),
+            fields=tuple(fill(field.fields, posted)),
         )
         for field in fields
     ]
@@ -113,7 +131,16 @@ def fill(fields: Sequence[Field], posted: Posted) -> list[Field]:
 
 def is_set(fields: Sequence[Field]) -> bool:
     """Tell whether anything stands in a form."""
-    return any(field.text.strip() for field in fields)
+    return any(field.is_set for field in fields)
+
+
+def wrong(fields: Sequence[Field]) -> list[Field]:
+    """Return the fields with which something is wrong, those of groups too."""
+    found = []
+    for field in fields:
+        found += [field] if field.error else []
+        found += wrong(field.fields)
+    return found
 
 
 def read(fields: Sequence[Field]) -> tuple[Any, list[Field]]:
@@ -121,8 +148,12 @@ def read(fields: Sequence[Field]) -> tuple[Any, list[Field]]:
     told: list[Field] = []
     values: dict[str, Any] = {}
     for field in fields:
-        value, error = _value(field)
-        told.append(replace(field, error=error))
+        if field.kind == "group":
+            value, judged = _group(field)
+        else:
+            value, error = _value(field)
+            judged = replace(field, error=error)
+        told.append(judged)
         if value is not None:
             values[field.name] = value
     if len(fields) == 1 and not fields[0].name:
@@ -158,6 +189,22 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
+def _group(field: Field) -> tuple[Any, Field]:
+    """Return the object that a group says, None when it is unset, and the group with what is wrong in it."""
+    in_fields = is_set(field.fields)
+    if field.text.strip():
+        value, error = _parsed(field, field.text.strip())
+        if in_fields:
+            error = "Its fields and its JSON both say something: leave one of them empty."
+        elif not error and not isinstance(value, dict):
+            error = "This is no JSON object."
+        return (None if error else value), replace(field, error=error)
+    if not in_fields:
+        return None, replace(field, error=_missing(field, ""))
+    value, told = read(field.fields)
+    return value, replace(field, fields=tuple(told))
+
+
 def _value(field: Field) -> tuple[Any, str]:
     """Return a field's value, None when it is unset, and what is wrong with it."""
     if field.kind == "choices":
@@ -170,7 +217,20 @@ def _value(field: Field) -> tuple[Any, str]:
         return None, _missing(field, text.strip())
     if field.kind == "text":
         return text, ""
+    if field.kind == "list":
+        return _lines(field, [line.strip() for line in text.split("\n") if line.strip()])
     return _parsed(field, text.strip())
+
+
+def _lines(field: Field, lines: Sequence[str]) -> tuple[Any, str]:
+    """Return the values of a list, and what is wrong with the first line that says none."""
+    values = []
+    for number, line in enumerate(lines, 1):
+        value, error = (line, "") if field.item == "text" else _parsed(replace(field, kind=field.item), line)
+        if error:
+            return None, f"Line {number}: {error}"
+        values.append(value)
+    return values, ""
 
 
 def _missing(field: Field, given: object) -> str:
@@ -194,41 +254,72 @@ def _parsed(field: Field, text: str) -> tuple[Any, str]:
     return value, ""
 
 
-def _field(name: str, given: Schema, root: Schema, prefix: str, *, is_required: bool) -> Field:
-    schema = _plain(given, root)
-    kind, choices = _control(schema, root)
-    described = given.get("description") or schema.get("description") or ""
-    default = given.get("default", schema.get("default"))
-    properties = schema.get("properties")
-    keys = tuple(map(str, properties)) if isinstance(properties, Mapping) else ()
-    return Field(
-        name=name,
-        input_name=f"{prefix}{name}" if name else prefix.rstrip("."),
-        kind=kind,
-        label=name or str(schema.get("title") or "Answer"),
-        description=str(described),
-        default="" if default is None else json.dumps(default, ensure_ascii=False),
-        choices=choices,
-        keys=keys[:KEYS_NAMED] if kind == "json" else (),
-        is_required=is_required,
-        is_deprecated=bool(given.get("deprecated") or schema.get("deprecated")),
-    )
+@dataclass(slots=True)
+class _Making:
+    """A form that is being made of a schema. `room`: how many fields groups may still have."""
+
+    root: Schema
+    room: int = MOST_IN_GROUPS
+
+    def fields(self, schema: Schema, prefix: str, depth: int) -> Iterator[Field]:
+        """Yield a field for each property of an object."""
+        required = set(_texts(schema.get("required")))
+        for name, each in schema["properties"].items():
+            if isinstance(each, Mapping):
+                yield self.field(name, each, f"{prefix}{name}", is_required=name in required, depth=depth)
+
+    def field(self, name: str, given: Schema, input_name: str, *, is_required: bool, depth: int) -> Field:
+        """Return the field of a value."""
+        schema = _plain(given, self.root)
+        kind, choices, item = _control(schema, self.root)
+        described = given.get("description") or schema.get("description") or ""
+        default = given.get("default", schema.get("default"))
+        properties = schema.get("properties")
+        keys = tuple(map(str, properties)) if isinstance(properties, Mapping) else ()
+        within: tuple[Field, ...] = ()
+        if kind == "json" and keys and depth < DEEPEST and len(keys) <= min(self.room, MOST_FIELDS):
+            self.room -= len(keys)
+            within = tuple(self.fields(schema, f"{input_name}.", depth + 1))
+        return Field(
+            name=name,
+            input_name=input_name,
+            kind="group" if within else kind,
+            label=name or str(schema.get("title") or "Answer"),
+            description=str(described),
+            default="" if default is None else json.dumps(default, ensure_ascii=False),
+            choices=choices,
+            keys=keys[:KEYS_NAMED] if kind == "json" else (),
+            item=item,
+            fields=within,
+            is_required=is_required,
+            is_deprecated=bool(given.get("deprecated") or schema.get("deprecated")),
+        )
 
 
-def _control(schema: Schema, root: Schema) -> tuple[Kind, tuple[tuple[str, str], ...]]:
-    """Return by which control a value of a schema is filled in, and what can be chosen."""
+def _control(schema: Schema, root: Schema) -> tuple[Kind, tuple[tuple[str, str], ...], Kind]:
+    """Return by which control a value of a schema is filled in, what can be chosen, and what a list is of."""
     choices = _choices(schema)
     if choices:
-        return "choice", choices
+        return "choice", choices, "text"
     kind = schema.get("type")
     if kind == "boolean":
-        return "boolean", BOOLEANS
+        return "boolean", BOOLEANS, "text"
     if kind == "array" and isinstance(schema.get("items"), Mapping):
-        items = _choices(_plain(schema["items"], root))
-        return ("choices", items) if items else ("json", ())
+        return _list(_plain(schema["items"], root))
     if isinstance(kind, str) and kind in KINDS:
-        return KINDS[kind], ()
-    return _union(schema, root)
+        return KINDS[kind], (), "text"
+    return *_union(schema, root), "text"
+
+
+def _list(items: Schema) -> tuple[Kind, tuple[tuple[str, str], ...], Kind]:
+    """Return the control of a list: boxes to tick, lines to write, or JSON."""
+    if choices := _choices(items):
+        return "choices", choices, "text"
+    kind = items.get("type")
+    item = KINDS.get(kind) if isinstance(kind, str) else None
+    if item in {"text", "integer", "number"}:
+        return "list", (), item
+    return "json", (), "text"
 
 
 def _union(schema: Schema, root: Schema) -> tuple[Kind, tuple[tuple[str, str], ...]]:

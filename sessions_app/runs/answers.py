@@ -51,9 +51,8 @@ def _confirmation(posted: Posted) -> dict[str, Any]:
 
 def _filled(question: Question, posted: Posted) -> Any:
     value, told = schemaform.read(schemaform.fill(question.fields, posted))
-    for field in told:
-        if field.error:
-            raise BadInput(f"{field.label}: {field.error}", hint="Correct it and send it again.")
+    for field in schemaform.wrong(told):
+        raise BadInput(f"{field.label}: {field.error}", hint="Correct it and send it again.")
     return value
 
 

@@ -89,7 +89,7 @@ def read(app_name: str, posted: Posted, files: Sequence[UploadedFile[Any]], *, s
             errors[name] = problem
     fields = schemaform.fill(config_fields(app_name), posted)
     chosen, told = schemaform.read(fields)
-    errors |= {each.input_name: each.error for each in told if each.error}
+    errors |= {each.input_name: each.error for each in schemaform.wrong(told)}
     values["run_config"] = {**(chosen or {}), **(values["run_config"] or {})}
     return Draft(
         text=sent["message"],
@@ -107,12 +107,12 @@ def read(app_name: str, posted: Posted, files: Sequence[UploadedFile[Any]], *, s
 def config_fields(app_name: str) -> list[Field]:
     """Return the empty fields of the RunConfig as the app's process told of it; none before it was loaded.
 
-    Those with a control come first, those that are written as JSON then, deprecated ones last.
+    Those with a control come first, then groups and what is written as JSON, deprecated ones last.
     """
     text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
     schema = json.loads(text or "{}").get("run_config") or {}
     found = schemaform.fields_of(schema, CONFIG)
-    return sorted(found, key=lambda each: (each.is_deprecated, each.kind == "json"))
+    return sorted(found, key=lambda each: (each.is_deprecated, each.kind in {"group", "json"}))
 
 
 def type_of(content: bytes, claimed: str) -> str:

@@ -63,7 +63,9 @@ export function keepOptions(form) {
         if (field.name !== key || !Array.isArray(texts)) continue;
         if (field.type === "checkbox") field.checked = texts.includes(field.value);
         else field.value = String(texts[0] ?? "");
-        field.closest("details")?.setAttribute("open", "");
+        for (let around = field.closest("details"); around; around = around.parentElement.closest("details")) {
+          around.open = true;
+        }
       }
     }
   }

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pytest
+from django.http import QueryDict
 from google.adk.agents.run_config import RunConfig
 
 from devui.runtime import run_config
 from devui.runtime.config import RuntimeOptions
 from sessions_app.presentation import schemaform
+from sessions_app.presentation.schemaform import Field
 
 OPTIONS = RuntimeOptions()
 
@@ -23,7 +26,7 @@ def test_every_field_of_adks_run_config_is_a_field_of_the_form():
 
 
 def test_the_schema_is_json_and_stands_beside_the_agents_of_every_app():
-    assert len(json.dumps(run_config.schema())) < 30_000
+    assert len(json.dumps(run_config.schema())) < 40_000
 
 
 def test_the_controls_fit_the_fields():
@@ -32,7 +35,42 @@ def test_the_controls_fit_the_fields():
     assert fields["support_cfc"].kind == "boolean"
     assert fields["streaming_mode"].choices == (("sse", "sse"), ("bidi", "bidi"))
     assert ("AUDIO", "AUDIO") in fields["response_modalities"].choices
-    assert "voiceConfig" in fields["speech_config"].keys
+    voice = fields["speech_config"].fields[0].fields[1].fields[0]
+    assert (voice.input_name, voice.kind) == (
+        "config.speech_config.voiceConfig.prebuiltVoiceConfig.voiceName",
+        "text",
+    )
+    assert fields["http_options"].kind == fields["get_session_config"].kind == "group"
+
+
+def test_every_object_that_has_fields_has_them_in_the_form():
+    """JSON is left for what no control says: any keys, lists of objects, what has no JSON at all."""
+
+    def written_as_json(fields: Iterable[Field]) -> set[str]:
+        found = {field.name for field in fields if field.kind == "json"}
+        return found.union(*(written_as_json(field.fields) for field in fields))
+
+    fields = schemaform.fields_of(run_config.schema(), "config.")
+    clients = {"clientArgs", "asyncClientArgs", "httpxClient", "httpxAsyncClient", "aiohttpClient"}
+    keyed = {"labels", "headers", "extraBody", "custom_metadata"}
+    lists = {"speakerVoiceConfigs", "model_input_context"}
+    assert written_as_json(fields) == {*clients, *keyed, *lists, "languageAuto"}
+
+
+def test_what_the_fields_say_is_what_adk_takes():
+    posted = QueryDict(
+        "config.http_options.timeout=5&config.http_options.retryOptions.httpStatusCodes=429%0A503"
+        "&config.speech_config.voiceConfig.prebuiltVoiceConfig.voiceName=Puck"
+        "&config.tool_thread_pool_config.max_workers=2&config.max_llm_calls=3"
+    )
+    value, told = schemaform.read(
+        schemaform.fill(schemaform.fields_of(run_config.schema(), "config."), posted)
+    )
+    assert not schemaform.wrong(told)
+    found = run_config.run_config({"run_config": value}, OPTIONS)
+    assert found.http_options.retry_options.http_status_codes == [429, 503]
+    assert found.speech_config.voice_config.prebuilt_voice_config.voice_name == "Puck"
+    assert (found.tool_thread_pool_config.max_workers, found.max_llm_calls) == (2, 3)
 
 
 @pytest.mark.parametrize(

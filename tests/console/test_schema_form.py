@@ -17,10 +17,23 @@ LEAVE = {
         "kind": {"$ref": "#/$defs/Kind", "default": "holiday"},
         "hours": {"type": "number"},
         "who": {"type": "array", "items": {"enum": ["me", "team"]}},
-        "more": {"type": "object", "properties": {"a": {}, "b": {}}},
+        "more": {
+            "type": "object",
+            "required": ["a"],
+            "properties": {
+                "a": {"type": "integer"},
+                "b": {"anyOf": [{"$ref": "#/$defs/Deep"}, {"type": "null"}]},
+            },
+        },
+        "notes": {"type": "array", "items": {"type": "string"}},
+        "rates": {"type": "array", "items": {"type": "number"}},
+        "free": {"type": "object", "additionalProperties": {"type": "string"}},
         "tier": {"anyOf": [{"enum": ["slow"], "type": "string"}, {"type": "string"}]},
     },
-    "$defs": {"Kind": {"type": "string", "enum": ["holiday", "sick"]}},
+    "$defs": {
+        "Kind": {"type": "string", "enum": ["holiday", "sick"]},
+        "Deep": {"type": "object", "properties": {"c": {"type": "boolean"}}},
+    },
 }
 
 
@@ -28,7 +41,7 @@ def filled(query: str) -> tuple[object, dict[str, str]]:
     """Return what a form of `LEAVE` says, and what is wrong with it."""
     fields = schemaform.fill(schemaform.fields_of(LEAVE, "a."), QueryDict(query))
     value, told = schemaform.read(fields)
-    return value, {field.name: field.error for field in told if field.error}
+    return value, {field.input_name.removeprefix("a."): field.error for field in schemaform.wrong(told)}
 
 
 def test_every_property_is_a_field_with_the_control_that_fits():
@@ -39,18 +52,41 @@ def test_every_property_is_a_field_with_the_control_that_fits():
         "kind": "choice",
         "hours": "number",
         "who": "choices",
-        "more": "json",
+        "more": "group",
+        "notes": "list",
+        "rates": "list",
+        "free": "json",
         "tier": "text",
     }
     assert fields["days"].is_required
     assert (fields["kind"].default, fields["kind"].choices[1]) == ('"holiday"', ("sick", "sick"))
-    assert fields["more"].keys == ("a", "b")
+    assert [field.input_name for field in fields["more"].fields] == ["a.more.a", "a.more.b"]
+    assert [field.input_name for field in fields["more"].fields[1].fields] == ["a.more.b.c"]
+    assert fields["rates"].item == "number"
     assert fields["tier"].choices == (("slow", "slow"),)
 
 
 def test_what_is_filled_in_is_a_value_of_its_type_and_the_rest_is_unset():
     assert filled("a.days=3&a.paid=false&a.hours=1.5&a.who=me&a.who=team&a.more=%7B%22a%22%3A1%7D") == (
         {"days": 3, "paid": False, "hours": 1.5, "who": ["me", "team"], "more": {"a": 1}},
+        {},
+    )
+
+
+def test_an_object_is_filled_in_by_its_fields_or_as_json():
+    assert filled("a.days=1&a.more.a=2&a.more.b.c=true") == (
+        {"days": 1, "more": {"a": 2, "b": {"c": True}}},
+        {},
+    )
+    assert filled("a.days=1&a.more=%7B%22z%22%3A1%7D") == ({"days": 1, "more": {"z": 1}}, {})
+    assert filled("a.days=1") == ({"days": 1}, {}), (
+        "a group in which nothing stands is unset, what it needs too"
+    )
+
+
+def test_a_list_is_a_value_a_line():
+    assert filled("a.days=1&a.notes=one%0D%0A%0D%0A two &a.rates=1%0A2.5") == (
+        {"days": 1, "notes": ["one", "two"], "rates": [1, 2.5]},
         {},
     )
 
@@ -67,6 +103,12 @@ def test_what_is_filled_in_is_a_value_of_its_type_and_the_rest_is_unset():
         ("a.days=1&a.who=you", "who", "cannot be chosen"),
         ("a.days=1&a.paid=maybe", "paid", "cannot be chosen"),
         ("a.days=1&a.more={", "more", "Line 1, column 2"),
+        ("a.days=1&a.more=[]", "more", "no JSON object"),
+        ("a.days=1&a.more=%7B%7D&a.more.a=1", "more", "leave one of them empty"),
+        ("a.days=1&a.more.a=x", "more.a", "whole number"),
+        ("a.days=1&a.more.b.c=true", "more.a", "needed"),
+        ("a.days=1&a.more.a=1&a.more.b.c=maybe", "more.b.c", "cannot be chosen"),
+        ("a.days=1&a.rates=1%0Ax", "rates", "Line 2: This is no number"),
         ("a.days=1&a.more=" + "[" * 100_000, "more", "nested too deeply"),
     ],
 )
@@ -125,6 +167,29 @@ def test_a_schema_of_very_many_properties_or_choices_makes_no_endless_form():
     assert schemaform.fields_of({"properties": {f"p{n}": {} for n in range(101)}}, "a.") == []
     [field] = schemaform.fields_of({"enum": [str(n) for n in range(1000)], "type": "string"}, "a.")
     assert (field.kind, field.choices) == ("text", ())
+
+
+def test_a_schema_that_holds_itself_ends():
+    loop = {
+        "$ref": "#/$defs/A",
+        "$defs": {"A": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}},
+    }
+    [field] = schemaform.fields_of(loop, "a.")
+    depth = 0
+    while field.fields:
+        [field], depth = field.fields, depth + 1
+    assert (depth, field.kind) == (schemaform.DEEPEST, "json")
+
+
+def test_objects_in_objects_make_no_endless_form():
+    wide = {"type": "object", "properties": {f"p{n}": {"$ref": "#/$defs/W"} for n in range(50)}}
+    fields = schemaform.fields_of({**wide, "$defs": {"W": wide}}, "a.")
+
+    def count(among: list[Field]) -> int:
+        return sum(1 + count(list(field.fields)) for field in among)
+
+    assert count(fields) <= 50 + schemaform.MOST_IN_GROUPS
+    assert {field.kind for field in fields} == {"group", "json"}
 
 
 def test_no_schema_is_no_form():
