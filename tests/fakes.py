@@ -1,11 +1,14 @@
-"""A model that says what it is told to, for agents that run in tests."""
+"""Models that say what they are told to, for agents that run in tests."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from google.adk.models.base_llm import BaseLlm
+from google.adk.models.base_llm_connection import BaseLlmConnection
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
@@ -51,6 +54,72 @@ class ScriptedModel(BaseLlm):
                         content=_content([types.Part(text=text[start : start + 3])]), partial=True
                     )
         yield LlmResponse(content=_content(parts), finish_reason=types.FinishReason.STOP)
+
+
+class LiveModel(ScriptedModel):
+    """Speaks over a live connection: every text that it is sent is answered by the next turn, in pieces, aloud too.
+
+    A turn that is an exception breaks the connection. `histories` is what each connection began with.
+    """
+
+    model: str = "scripted-live"
+    histories: list[list[types.Content]] = []
+
+    @classmethod
+    def supported_models(cls) -> list[str]:
+        """Return the patterns of the names that ADK makes such a model of."""
+        return ["scripted-live"]
+
+    @asynccontextmanager
+    async def connect(self, llm_request: LlmRequest) -> AsyncIterator[BaseLlmConnection]:
+        """Open a connection."""
+        self.histories.append([])
+        yield _Connection(self)
+
+    def next_turn(self, said: str) -> Any:
+        """Return what is said next to somebody who said this."""
+        self._said += 1
+        return self.turns[self._said - 1]
+
+
+class _Connection(BaseLlmConnection):
+    """A live connection to the scripted model."""
+
+    SOUND = bytes(range(256)) * 20
+    """16-bit PCM."""
+
+    def __init__(self, model: LiveModel) -> None:
+        self._model = model
+        self._heard: asyncio.Queue[str | None] = asyncio.Queue()
+
+    async def send_history(self, history: list[types.Content]) -> None:
+        self._model.histories[-1] += history
+
+    async def send_content(self, content: types.Content) -> None:
+        await self._heard.put("".join(part.text or "" for part in content.parts or []))
+
+    async def send_realtime(self, blob: Any) -> None:
+        await self._heard.put("")
+
+    async def receive(self) -> AsyncGenerator[LlmResponse, None]:
+        said = await self._heard.get()
+        if said is None:
+            return
+        turn = self._model.next_turn(said)
+        if isinstance(turn, Exception):
+            raise turn
+        if not isinstance(turn, str):
+            yield LlmResponse(content=_content([turn]))
+            return
+        for start in range(0, len(turn), 3):
+            yield LlmResponse(content=_content([types.Part(text=turn[start : start + 3])]), partial=True)
+        sound = types.Blob(data=self.SOUND, mime_type="audio/pcm;rate=24000")
+        yield LlmResponse(content=_content([types.Part(inline_data=sound)]))
+        yield LlmResponse(content=_content([types.Part(text=turn)]))
+        yield LlmResponse(turn_complete=True)
+
+    async def close(self) -> None:
+        await self._heard.put(None)
 
 
 def _content(parts: list[types.Part]) -> types.Content:

@@ -20,6 +20,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.loop_agent import LoopAgent
 from google.adk.apps.app import App
+from google.adk.models.base_llm import BaseLlm
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.base_tool import BaseTool
@@ -220,6 +221,7 @@ class _Teller:
             "model": model,
             "model_from": "" if own else "the agent above" if inherited else "ADK's default",
             "model_type": "" if isinstance(agent.model, str) else type(agent.model).__name__,
+            "live": _guarded(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
             "model_config": self._fitting(_guarded(lambda: _config(agent.generate_content_config), {})),
             **self._instruction("instruction", agent.instruction),
             **self._instruction("global_instruction", agent.global_instruction),

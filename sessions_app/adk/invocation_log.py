@@ -50,10 +50,14 @@ _outer: contextvars.ContextVar[InvocationLog | None] = contextvars.ContextVar(
 class InvocationLog:
     """One invocation under way, as seen by the recorder."""
 
-    def __init__(self, key: SessionKey, invocation_id: str, root_agent: str) -> None:
+    def __init__(
+        self, key: SessionKey, invocation_id: str, root_agent: str, *, is_live: bool = False
+    ) -> None:
         self.key = key
         self.invocation_id = invocation_id
         self.root_agent = root_agent
+        self._is_live = is_live
+        self._live: dict[str, OpenCall] = {}
         self.trace_id = ""
         self._stages: list[Stage] = []
         self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
@@ -79,9 +83,12 @@ class InvocationLog:
             agent=context.agent_name,
             request=request,
             started_at=time.time(),
+            is_live=self._is_live,
         )
         self._forget_done()
         self._calls[id(context.actions)] = context.actions, call
+        if self._is_live:
+            self._live[call.agent] = call
         self.reached("request ready", call.agent, call.started_at)
         # A context of its own: a timer is not to keep a run's spans and variables.
         asyncio.get_running_loop().call_later(OPEN_S, self._keep_open, call, context=contextvars.Context())
@@ -123,6 +130,29 @@ class InvocationLog:
         call.branch = event.branch or ""
         outbox().put(call.snapshot())
 
+    def said_live(self, event: Event) -> None:
+        """Note what a model says over a live connection: an answer to what its agent was told last.
+
+        ADK tells of what is sent (`before_model_callback`, for typed text and whole transcriptions of speech), and of
+        what comes back only by events. What a tool answers is sent on, and nobody is told.
+        """
+        call = self._live.get(event.author)
+        if call is None or event.get_function_responses():
+            return
+        now = time.time()
+        if call.first_at is None:
+            call.first_at = now
+            self.reached("first answer", call.agent, now)
+        if event.partial:
+            call.chunks += 1
+            return
+        call.responses.append(event)
+        call.event_ids.append(event.id)
+        if event.turn_complete:
+            call.finished_at = now
+            self.reached("answer", call.agent, now)
+        outbox().put(call.snapshot())
+
     async def ended(self, error: Exception | None = None) -> None:
         """Send what is left and wait a moment until it is written."""
         self.reached("failed" if error else "end", type(error).__name__ if error else self.root_agent)
@@ -130,6 +160,7 @@ class InvocationLog:
             if not call.event_ids and call.error is None:
                 outbox().put(call.snapshot())
         self._calls.clear()
+        self._live.clear()
         self._send_stages(ended=True)
         await outbox().settled(END_S)
 
@@ -178,7 +209,8 @@ class InvocationLogs:
         key = key_of(context.session_service, context)
         if key is None:
             return None
-        log = InvocationLog(key, context.invocation_id, context.agent.name if context.agent else "")
+        root, is_live = context.agent.name if context.agent else "", context.live_request_queue is not None
+        log = InvocationLog(key, context.invocation_id, root, is_live=is_live)
         _outer.set(log)
         return self._keep(context.invocation_id, log)
 

@@ -194,8 +194,10 @@ class Recorder(BasePlugin):
 
         An agent that is used as a tool runs in a session in memory (`AgentTool`): nothing of it is stored.
         """
-        if not event.partial and (log := self._logs.get(invocation_context.invocation_id)):
-            log.became(event)
+        if log := self._logs.get(invocation_context.invocation_id):
+            if not event.partial:
+                log.became(event)
+            log.said_live(event)
         if isinstance(invocation_context.session_service, InMemorySessionService):
             return
         if event.partial:

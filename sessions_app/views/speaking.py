@@ -1,0 +1,71 @@
+"""Speaking with an agent over a live connection: text in, text or sound out."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from sessions_app import db
+from sessions_app.errors import BadInput, DevUIError
+from sessions_app.found import find_session
+from sessions_app.models import AgentCard, AgentSession
+from sessions_app.paths import session_url
+from sessions_app.realms import refuse_kept
+from sessions_app.runs import cards
+
+PAGE = "devui/sessions/live.html"
+
+
+@require_safe
+async def live(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show where one speaks with an agent: the page opens ADK's own socket, `/run_live`.
+
+    An agent that was never loaded is: only its process knows whether its model can be spoken with.
+
+    Raises:
+        SessionMissing: no such session.
+        BadInput: the session is not in real life: ADK's socket finds no other.
+    """
+    session = await db.read(find_session, pk)
+    refuse_kept(session)
+    _refuse_private(session)
+    problem: DevUIError | None = None
+    can_speak = await db.read(_can_speak, session.app_name)
+    if can_speak is None:
+        try:
+            await cards.load(session.app_name)
+        except DevUIError as error:
+            problem = error
+        can_speak = await db.read(_can_speak, session.app_name)
+    named = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}
+    context = {
+        "session": session,
+        "name": _name(session),
+        "back": session_url(session),
+        "problem": problem,
+        "can_speak": bool(can_speak),
+        "socket": f"{reverse('home')}run_live?{urlencode(named)}",
+    }
+    return await db.read(render, request, PAGE, context)
+
+
+def _can_speak(app_name: str) -> bool | None:
+    """Tell whether a model of an app's agents opens live connections; None: nothing is known of the app."""
+    card = AgentCard.objects.filter(app_name=app_name, status=AgentCard.Status.READY)
+    text = card.values_list("description", flat=True).first()
+    return None if text is None else '"live": true' in text
+
+
+def _refuse_private(session: AgentSession) -> None:
+    if session.realm:
+        raise BadInput(
+            f"Session {session.session_id!r} is a fork with state of its own, which ADK's live socket does not find.",
+            hint="Fork it with live shared state, or send it messages.",
+        )
+
+
+def _name(session: AgentSession) -> str:
+    return session.title or session.first_text or session.session_id

@@ -1,0 +1,26 @@
+from google.adk.agents import LlmAgent
+
+from tests.fakes import LiveModel, call
+
+
+class Echo(LiveModel):
+    """Says again what it hears; `count` calls a tool, `break` breaks the connection."""
+
+    turns: list = []
+
+    def next_turn(self, said: str):
+        if said == "break":
+            raise RuntimeError("The line is broken.")
+        return (
+            call("count", words="one two")
+            if said == "count"
+            else f"You said: {said or 'a tool has answered'}"
+        )
+
+
+def count(words: str) -> int:
+    """Count words."""
+    return len(words.split())
+
+
+root_agent = LlmAgent(name="speaker", model=Echo(), tools=[count])

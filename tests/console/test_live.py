@@ -1,0 +1,168 @@
+"""Speaking with an agent over a live connection, and letting one go on: real processes, ADK's own server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from django.test import AsyncClient
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from sessions_app import db
+from sessions_app.models import AgentSession, ModelCall, Run
+from sessions_app.runs import client
+from tests.console.test_answers_in_runs import STAGE, newest_run
+from tests.pages.page import parse
+from tests.runtime.conftest import STAGE as RUNTIME_STAGE
+from tests.runtime.conftest import Stage, opened_stage, read_events, read_run, until
+from tests.web import serve
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture(scope="module")
+def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the agents, for tests to write beside."""
+    folder = tmp_path_factory.mktemp("live") / "agents"
+    shutil.copytree(STAGE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return Path(shutil.copy(RUNTIME_STAGE / "acting.py", folder)).parent
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(module_store: None, agents: Path) -> AsyncIterator[Stage]:
+    """The agents, as pages reach them."""
+    async with opened_stage(agents, agents.parent) as opened:
+        client.register(opened.supervisor)
+        yield opened
+        client.register(None)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(stage: Stage) -> AsyncIterator[str]:
+    """The address of a server."""
+    from devui.asgi import application
+
+    async with serve(application) as address:
+        yield address
+
+
+def line_to(server: str, session: AgentSession) -> Any:
+    query = f"app_name={session.app_name}&user_id=ann&session_id={session.session_id}&modalities=TEXT"
+    return connect(f"ws://{server}/run_live?{query}", proxy=None, open_timeout=60)
+
+
+def typed(text: str) -> str:
+    return json.dumps({"content": {"role": "user", "parts": [{"text": text}]}})
+
+
+async def answer_on(line: Any) -> list[dict[str, Any]]:
+    """Return the events of a turn."""
+    events = []
+    async with asyncio.timeout(60):
+        while not events or not events[-1].get("turnComplete"):
+            events.append(json.loads(await line.recv()))
+    return events
+
+
+async def rest_of(line: Any) -> None:
+    """Hear what comes until the line is closed."""
+    async with asyncio.timeout(60):
+        while True:
+            await line.recv()
+
+
+async def test_a_connection_is_a_run_with_its_events_and_what_the_model_was_asked(stage, server):
+    session = await stage.session("speaker")
+    async with line_to(server, session) as line:
+        await line.send(typed("hello"))
+        said = "".join(
+            part.get("text", "")
+            for event in await answer_on(line)
+            if event.get("partial")
+            for part in event["content"]["parts"]
+        )
+        assert said == "You said: hello"
+        [run] = await db.read(lambda: list(Run.objects.filter(session=session)))
+        assert run.status == Run.Status.RUNNING
+    ended = await stage.end_of(run)
+    assert (ended.status, ended.source, json.loads(ended.request)) == ("cancelled", "adk", {"live": True})
+    events = await read_events(session)
+    assert [event.author for event in events][:2] == ["user", "speaker"]
+    assert {event.invocation_id for event in events} == {ended.invocation_id}
+    [call] = await until(
+        lambda: db.read(lambda: list(ModelCall.objects.filter(session=session))), lambda found: bool(found)
+    )
+    assert (call.agent, call.model, call.invocation_id) == ("speaker", "scripted-live", ended.invocation_id)
+    page = (await AsyncClient().get(f"/sessions/id/{session.pk}/model-calls/{call.pk}/")).content.decode()
+    assert "Sent over a live connection" in page
+
+
+async def test_a_connection_that_the_client_ends_by_saying_so_is_done(stage, server):
+    session = await stage.session("speaker")
+    async with line_to(server, session) as line:
+        await line.send(typed("hello"))
+        await answer_on(line)
+        await line.send(json.dumps({"close": True}))
+        ended = await until(
+            lambda: db.read(Run.objects.filter(session=session).first),
+            lambda run: run is not None and run.status not in Run.ACTIVE,
+        )
+    assert ended.status == Run.Status.DONE
+
+
+async def test_a_model_that_breaks_is_a_failed_run_and_a_reason(stage, server):
+    session = await stage.session("speaker")
+    async with line_to(server, session) as line:
+        await line.send(typed("break"))
+        with pytest.raises(ConnectionClosed) as closed:
+            await rest_of(line)
+    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1011, "The line is broken.")
+    run = await newest_run(session)
+    assert (run.status, run.error_type, run.error) == ("failed", "RuntimeError", "The line is broken.")
+
+
+async def test_the_page_offers_what_the_model_can_do(stage):
+    speaks, writes = await stage.session("speaker"), await stage.session("trip")
+    page = parse((await AsyncClient().get(f"/runs/live/{speaks.pk}/")).content)
+    assert (
+        page.one("section", id="live")
+        .attrs["data-socket"]
+        .startswith("/run_live?app_name=speaker&user_id=ann&")
+    )
+    assert page.one("noscript")
+    told = parse((await AsyncClient().get(f"/runs/live/{writes.pk}/")).content)
+    assert told.one("div", css="empty").one("h2").text == "This agent cannot be spoken with"
+    assert not told.all("section", id="live")
+
+
+async def test_an_invocation_that_failed_goes_on_where_it_stopped_and_comes_to_its_end(stage, agents):
+    session = await stage.session("journey")
+    failed = await stage.run(session, "go")
+    assert (failed.status, failed.error) == ("failed", "The road is closed.")
+    page = (await AsyncClient().get(f"/sessions/id/{session.pk}/")).content.decode()
+    assert f"/runs/{failed.pk}/resume/" in page
+
+    (agents / "journey" / "road").touch()
+    assert (await AsyncClient().post(f"/runs/{failed.pk}/resume/")).status_code == 302
+    resumed = await newest_run(session)
+
+    assert (resumed.status, resumed.invocation_id) == ("done", failed.invocation_id)
+    diary = (agents / "journey" / "diary").read_text().splitlines()
+    assert diary == ["packed", "turned back", "drove, packed", "arrived, drove, packed"]
+    assert any("arrived, drove, packed" in event.data for event in await read_events(session))
+    assert (await read_run(failed)).status == "failed"
+
+
+async def test_a_private_fork_is_not_spoken_with(stage):
+    session = await stage.session("speaker")
+    await db.write(lambda: AgentSession.objects.filter(pk=session.pk).update(realm="fork/1"))
+    refused = await AsyncClient().get(f"/runs/live/{session.pk}/")
+    assert refused.status_code == 400
+    assert "state of its own" in refused.content.decode()

@@ -1,0 +1,129 @@
+"""What is kept of a live run: what its model was told, as far as ADK tells it, and what came back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from google.adk.agents.live_request_queue import LiveRequestQueue
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.run_config import RunConfig
+from google.adk.apps import App
+from google.adk.events.event import Event
+from google.adk.runners import Runner
+from google.genai import types
+
+from sessions_app import db
+from sessions_app.adk import DjangoSessionService, Recorder
+from sessions_app.models import Event as Row
+from sessions_app.models import ModelCall, Trace
+from sessions_app.traces import calls
+from tests.fakes import LiveModel, call
+from tests.sessions.build import APP, USER
+
+pytestmark = pytest.mark.anywhere
+
+
+def count(city: str) -> str:
+    """Count the people of a city."""
+    return f"{city}: 3"
+
+
+async def speak(service: DjangoSessionService, model: LiveModel, *said: str) -> list[Event]:
+    """Connect, type each text when the answer to the one before is complete, hang up, and return the events."""
+    agent = LlmAgent(name="ann", model=model, instruction="Be kind.", tools=[count])
+    runner = Runner(
+        app=App(name=APP, root_agent=agent, plugins=[Recorder()]),
+        session_service=service,
+        auto_create_session=True,
+    )
+    queue, left, events = LiveRequestQueue(), list(said), []
+
+    def type_next() -> None:
+        if left:
+            queue.send_content(types.Content(role="user", parts=[types.Part(text=left.pop(0))]))
+        else:
+            queue.close()
+
+    config = RunConfig(response_modalities=[types.Modality.TEXT])
+    live = runner.run_live(user_id=USER, session_id="s1", live_request_queue=queue, run_config=config)
+    type_next()
+    async with runner, asyncio.timeout(60):
+        async for event in live:
+            events.append(event)
+            if event.turn_complete:
+                type_next()
+    return events
+
+
+async def kept() -> list[ModelCall]:
+    return await db.read(lambda: list(ModelCall.objects.order_by("number")))
+
+
+async def whole(row: ModelCall) -> dict[str, Any]:
+    found: dict[str, Any] = await db.read(lambda: calls.whole(row))
+    return found
+
+
+async def test_what_is_typed_is_kept_with_what_the_model_says_to_it(ours):
+    await speak(ours, LiveModel.saying("good morning", "good night"), "hi", "bye")
+    rows = await kept()
+    assert [(row.number, row.agent, row.model) for row in rows] == [
+        (1, "ann", "scripted-live"),
+        (2, "ann", "scripted-live"),
+    ]
+    for row, typed, said in zip(rows, ("hi", "bye"), ("good morning", "good night"), strict=True):
+        told = await whole(row)
+        assert told["request"]["live"] is True
+        assert [part["text"] for content in told["request"]["contents"] for part in content["parts"]] == [
+            typed
+        ]
+        assert "Be kind." in told["request"]["system_instruction"]
+        assert [tool["name"] for tool in told["request"]["tools"]] == ["count"]
+        assert said in json.dumps(told["responses"])
+        assert row.started_at <= row.first_at <= row.finished_at
+        assert row.chunks == -(-len(said) // 3)
+
+
+async def test_the_events_of_an_answer_lead_to_what_was_asked(ours):
+    await speak(ours, LiveModel.saying("good morning"), "hi")
+
+    def found() -> list[tuple[str, int | None]]:
+        rows = Row.objects.select_related("session").order_by("seq")
+        return [
+            (row.author, one.number if (one := calls.call_of(row, row.session)) else None) for row in rows
+        ]
+
+    assert await db.read(found) == [("user", None), ("ann", 1), ("ann", 1)]
+
+
+async def test_a_tool_that_is_called_aloud_answers_without_a_call_of_its_own(ours):
+    await speak(ours, LiveModel.saying(call("count", city="Rome"), "three"), "how many?")
+    [row] = await kept()
+    told = await whole(row)
+    assert "functionCall" in json.dumps(told["responses"])
+    assert "functionResponse" not in json.dumps(told["responses"])
+    assert "three" in json.dumps(told["responses"])
+
+
+async def test_a_connection_that_breaks_keeps_what_was_typed(ours):
+    with pytest.raises(ValueError, match="out of words"):
+        await speak(ours, LiveModel.saying(ValueError("out of words")), "hi")
+    [row] = await kept()
+    assert (row.response, row.finished_at) == (None, None)
+    trace = await db.read(Trace.objects.get)
+    assert trace.finished_at is not None
+    assert "failed" in [name for name, *_ in trace.stages_told]
+
+
+async def test_adk_tells_nobody_what_a_connection_began_with(ours):
+    """The page says so: when this fails, ADK tells it."""
+    first = LiveModel.saying("good morning")
+    await speak(ours, first, "hi")
+    again = LiveModel.saying("good night")
+    await speak(ours, again, "bye")
+    assert again.histories[0], "ADK sent what was said before"
+    contents = (await whole((await kept())[-1]))["request"]["contents"]
+    assert [part["text"] for content in contents for part in content["parts"]] == ["bye"]
