@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,14 +23,17 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from sessions_app import active, db, state, writes
+from sessions_app import active, db, realms, state, writes
 from sessions_app import models as store
 from sessions_app.adk import _adk, mapping, provenance, reading
 from sessions_app.adk.ahead import ReadAhead
 from sessions_app.errors import AlreadyExists, DevUIError, SessionMissing, StaleSession, StoreFault
 from sessions_app.ids import SessionKey, can_exist, check_event_ids
+from sessions_app.runs import rows
 from sessions_app.wire import EventRecord
 from sessions_app.writes import Appended, Expected, Untracked
+
+log = logging.getLogger(__name__)
 
 
 class DjangoSessionService(BaseSessionService):
@@ -43,6 +47,9 @@ class DjangoSessionService(BaseSessionService):
         ahead: makes the next copy of a long session while the agent works on this one. For processes that serve
             the same sessions turn after turn; it takes memory and as much processor time again as a read.
     """
+
+    notes_questions = True
+    """Whether questions that stay open are marked in lists of sessions: nobody else knows of a script's run."""
 
     def __init__(self, realm: str = "", *, ahead: ReadAhead | None = None) -> None:
         self.realm = realm
@@ -165,6 +172,8 @@ class DjangoSessionService(BaseSessionService):
                 session.last_update_time = record.timestamp
                 _adk.mark_revision(session, appended.revision)
                 self.event_stored(session, event, appended)
+                if self.notes_questions and not self.realm.startswith(realms.ATTEMPT):
+                    await _note_question(event, appended)
         return event
 
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[Untracked]) -> None:
@@ -185,6 +194,23 @@ class DjangoSessionService(BaseSessionService):
 
     def _key(self, app_name: str, user_id: str, session_id: str) -> SessionKey:
         return SessionKey(self.realm, app_name, user_id, session_id.strip())
+
+
+async def _note_question(event: Event, appended: Appended) -> None:
+    """Keep what an event means for lists of sessions that wait: it asks, answers, or takes questions back.
+
+    The event is stored: what fails here is logged and fails no append.
+    """
+    pk, rewound = appended.session_pk, event.actions.rewind_before_invocation_id
+    try:
+        if rewound:
+            await db.write(rows.note_rewind, pk, rewound)
+        elif event.long_running_tool_ids:
+            await db.write(rows.note_question, pk, event.invocation_id, appended.seq)
+        elif event.author == "user" and event.get_function_responses():
+            await db.write(rows.note_answer, pk)
+    except Exception:
+        log.exception("It could not be kept that session %s waits, or no longer waits, for an answer", pk)
 
 
 def _name_keys_by_text(event: Event) -> None:

@@ -1,0 +1,126 @@
+"""What a script with its own Runner leaves open is marked in lists, and answered from anywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.apps import App
+from google.adk.runners import Runner
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.genai import types
+
+from sessions_app import db, listing
+from sessions_app.adk import DjangoSessionService
+from sessions_app.models import AgentSession, Event, Run
+from sessions_app.query import parse
+from sessions_app.runs import processes, rows
+from tests.fakes import ScriptedModel, call
+from tests.sessions.build import APP, USER
+
+
+def ask_boss(what: str) -> None:
+    """Ask somebody who answers later."""
+
+
+Script = Callable[..., Any]
+
+
+@pytest.fixture
+def script(store: None) -> Script:
+    """Run a turn of an agent as a script does, on the session `s1` of a realm."""
+    model = ScriptedModel.saying(call("ask_boss", "c1", what="leave"), "I have asked.", "Thank you.", "Bye.")
+    agent = LlmAgent(name="clerk", model=model, tools=[LongRunningFunctionTool(ask_boss)])
+
+    async def run(*parts: types.Part, service: DjangoSessionService | None = None) -> Runner:
+        runner = Runner(
+            app=App(name=APP, root_agent=agent),
+            session_service=service or DjangoSessionService(),
+            auto_create_session=True,
+        )
+        message = types.Content(role="user", parts=list(parts))
+        async for _ in runner.run_async(user_id=USER, session_id="s1", new_message=message):
+            pass
+        return runner
+
+    return run
+
+
+ASK = types.Part(text="May I leave?")
+ANSWER = types.Part(function_response=types.FunctionResponse(id="c1", name="ask_boss", response={"ok": True}))
+
+
+class OfRuntime(DjangoSessionService):
+    """The service of one of our own processes, whose runs have rows."""
+
+    notes_questions = False
+
+
+async def waiting() -> list[str]:
+    """Return the sessions that a search finds waiting, by how lists mark them."""
+
+    def read() -> list[str]:
+        found = listing.page(listing.Wanted(query=parse("is:waiting"))).rows
+        return [row.run_status for row in found]  # type: ignore[attr-defined]
+
+    return await db.read(read)
+
+
+async def test_a_question_is_marked_and_an_answer_takes_the_mark_away(script: Script):
+    await script(ASK)
+    [run] = await db.read(lambda: list(Run.objects.all()))
+    asking = await db.read(lambda: Event.objects.get(kind="tool_call"))
+    assert (run.status, run.source, run.invocation_id) == ("waiting", "script", asking.invocation_id)
+    assert (run.first_seq, run.last_seq) == (asking.seq - 1, asking.seq)
+    assert await waiting() == ["waiting"]
+    await script(ANSWER)
+    assert await waiting() == []
+    assert await db.read(lambda: Run.objects.get().status) == "done"
+
+
+async def test_an_answer_from_a_page_takes_it_away_too(script: Script):
+    await script(ASK)
+    pk = await db.read(lambda: AgentSession.objects.get().pk)
+    await db.write(processes.register, "r1", APP, os.getpid(), "v1")
+    run = await db.write(rows.create_run, pk, {})
+    await db.write(rows.claim, run.pk, "r1", "v1")
+    await script(ANSWER, service=OfRuntime())
+    assert await db.read(Run.objects.filter(status="waiting").exists)
+    await db.write(rows.finish, run.pk, Run.Status.DONE)
+    assert await waiting() == []
+
+
+async def test_a_rewind_takes_the_question_back(script: Script):
+    runner = await script(ASK)
+    invocation = await db.read(lambda: Run.objects.get().invocation_id)
+    await runner.rewind_async(user_id=USER, session_id="s1", rewind_before_invocation_id=invocation)
+    assert await waiting() == []
+
+
+async def test_a_run_of_our_own_tells_its_question_itself(script: Script):
+    """The process that runs the agent writes at the run's end that it waits."""
+    await script(ASK, service=OfRuntime())
+    assert not await db.read(Run.objects.exists)
+    event = await db.read(lambda: Event.objects.get(kind="tool_call"))
+    own = await db.write(rows.create_run, event.session_id, {})
+    await db.write(rows.note_invocation, own.pk, event.invocation_id)
+    assert not await db.write(rows.note_question, event.session_id, event.invocation_id, event.seq)
+    assert await db.read(Run.objects.count) == 1
+
+
+async def test_attempts_of_evals_are_marked_by_nobody(script: Script):
+    await script(ASK, service=DjangoSessionService("eval/r1/c1/1"))
+    assert not await db.read(Run.objects.exists)
+
+
+async def test_a_mark_that_cannot_be_kept_fails_no_event(script: Script, monkeypatch, caplog):
+    def broken(*args: Any) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(rows, "note_question", broken)
+    await script(ASK)
+    assert await db.read(lambda: AgentSession.objects.get().last_seq) == 2
+    assert "could not be kept" in caplog.text
