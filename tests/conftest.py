@@ -70,9 +70,14 @@ def files_of_the_store(request: pytest.FixtureRequest, data_dir: None) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> None:
-    """SQLite tests use a file: the store is read from several threads, which an in-memory one is not for."""
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[None]:
+    """SQLite tests use a file: the store is read from several threads, which an in-memory one is not for.
+
+    The store is made whoever asks for it: pytest-django makes none when the tests that run share one by a fixture of
+    their module alone, and these would write to a developer's own.
+    """
     from django.conf import settings
+    from pytest_django import fixtures
 
     database = settings.DATABASES["default"]
     if database["ENGINE"].endswith("sqlite3"):
@@ -80,6 +85,9 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory, worke
         database.setdefault("TEST", {})["NAME"] = str(folder / f"test-{worker_id}.sqlite3")
     elif worker_id != "master":
         database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{worker_id}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fixtures, "_get_databases_for_setup", lambda items: ({"default"}, set()))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,95 @@
+"""The login in a real browser: the way in, through other sites too, and the way out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from playwright.sync_api import expect
+
+from sessions_app import db
+from tests.browser import OpenWindow
+from tests.login.conftest import PASSWORD
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.soak,
+    pytest.mark.usefixtures("login", "agents_dir", "transactional_db"),
+]
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    """Threads of the store end with the test."""
+    yield
+    db.close_pools()
+
+
+@pytest.fixture
+def elsewhere(server: str) -> Iterator[str]:
+    """The address of a page of another site that leads to a place here, as a provider of sign-ins does."""
+    link = f'<a href="{server}/runs/?status=done">on</a>'.encode()
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(link)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    serving = HTTPServer(("127.0.0.1", 0), Page)
+    thread = threading.Thread(target=serving.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://localhost:{serving.server_port}/"
+    serving.shutdown()
+    thread.join(timeout=20)
+    serving.server_close()
+
+
+def test_one_comes_in_goes_on_and_goes_out(open_window: OpenWindow, server: str):
+    page = open_window(server).new_page()
+    page.goto("/runs/?status=done")
+    page.get_by_label("Password").fill("not the password")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("This is not the password.")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{server}/runs/?status=done")
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Log out").click()
+    expect(page).to_have_url(f"{server}/login/")
+    page.go_back()
+    expect(page.get_by_label("Password")).to_be_visible()
+
+
+def test_who_comes_from_another_site_is_let_in_by_the_strict_cookie(
+    open_window: OpenWindow, server: str, elsewhere: str
+):
+    page = open_window(server).new_page()
+    page.goto(elsewhere)
+    page.get_by_role("link").click()
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+    page.goto(elsewhere)
+    page.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
+    expect(page).to_have_url(f"{server}/runs/?status=done")
+
+
+def test_a_page_that_is_open_when_the_login_ends_says_so(open_window: OpenWindow, server: str):
+    window = open_window(server)
+    page = window.new_page()
+    page.goto("/runs/")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Log out").wait_for()
+    page.wait_for_load_state("load")
+    window.clear_cookies()
+    page.locator("select[name=status]").select_option("failed")
+    expect(page.get_by_text("Login required")).to_be_visible()
