@@ -34,6 +34,7 @@ class Dialect:
         patches: it changes the state of a session outside a run.
         takes_events: a session may be created with events.
         has_tags: the parts of its contents say what they are; else they are told by their fields.
+        fails_by_event: an agent that raises is told by an event, and no error follows.
     """
 
     named_in_body: bool = False
@@ -41,6 +42,7 @@ class Dialect:
     patches: bool = False
     takes_events: bool = False
     has_tags: bool = True
+    fails_by_event: bool = False
 
 
 PYTHON = Dialect(
@@ -50,9 +52,10 @@ PYTHON = Dialect(
     takes_events=True,
 )
 OTHERS = Dialect()
+JAVASCRIPT = Dialect(fails_by_event=True)
 RUST = Dialect(has_tags=False)
 
-DIALECTS = {"python": PYTHON, "rust": RUST}
+DIALECTS = {"python": PYTHON, "js": JAVASCRIPT, "rust": RUST}
 """Go refuses fields that it does not know; Java and JavaScript ignore them. So all get what all understand."""
 
 FIELDS = {

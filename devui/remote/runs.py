@@ -239,6 +239,8 @@ class _Recorder:
                 self._publish(told.wire)
             else:
                 await self._store(told)
+                if self._copies.dialect.fails_by_event:
+                    self.failure = _failure_in(told)
             self._tell(told)
 
     def _publish(self, event: Mapping[str, Any]) -> None:
@@ -271,6 +273,12 @@ class _Recorder:
             branch=told.wire.get("branch") or "",
             invocation_id=told.wire.get("invocationId") or "",
         )
+
+
+def _failure_in(told: Told) -> Failure | None:
+    """Return the error that an event tells."""
+    code, message = told.wire.get("errorCode"), told.wire.get("errorMessage")
+    return Failure(code or "RemoteError", message or "") if code or message else None
 
 
 async def _frames(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str]]:

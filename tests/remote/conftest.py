@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,14 @@ async def served(app: Any, name: str = "far") -> AsyncIterator[Runtimes]:
     """Serve a remote server's application, which does not say what serves it, and connect to it."""
     async with serve(app, server_header=False) as address, connected(f"{name}=http://{address}") as runtimes:
         yield runtimes
+
+
+def free_port() -> int:
+    """Return a port on which nothing listens."""
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))
+        port: int = bound.getsockname()[1]
+        return port
 
 
 async def ended(run_id: str) -> Run:

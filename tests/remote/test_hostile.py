@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from devui.remote.address import Address
 from devui.remote.line import Line, NotReached
 from sessions_app import db, remotes
 from sessions_app.models import Event
-from tests.remote.conftest import connected, ended, served, started, the_session
+from tests.remote.conftest import connected, ended, free_port, served, started, the_session
 from tests.remote.synthetic import JavaScript
 from tests.web import serve
 
@@ -37,14 +36,6 @@ def answering(*answers: tuple[str, Any]) -> Starlette:
         return Route(path, endpoint, methods=["GET", "POST", "PATCH", "DELETE"])
 
     return Starlette(routes=[route(*each) for each in answers])
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens."""
-    with closing(socket.socket()) as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port
 
 
 async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web):
