@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from evals_app.models import EvalAttempt, EvalRun
     from evals_app.ordering import Wish
     from evals_app.writes import Outcome
+
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds between looks at a store whose tables another process is making."""
 
 Say = Callable[[Mapping[str, Any]], None]
 
@@ -76,9 +80,8 @@ def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     from evals_app import exports, ordering
     from evals_app.engine.alone import carry_out
     from sessions_app import db
-    from sessions_app.schema import ensure_schema
 
-    ensure_schema()
+    _make_store()
     agents, app_name = ordering.agent_at(Path(request["agent"]))
     run = ordering.order(agents, app_name, _wish(request))
     say({"run": run.id})
@@ -87,6 +90,23 @@ def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     finally:
         db.close_pools()
     return {"ended": exports.run_facts(ended), "why": ended.stopped_because or ended.error}
+
+
+def _make_store() -> None:
+    """Make the store's tables. Processes of one suite may all begin with it: who comes late waits for the others."""
+    from django.db import DatabaseError, connection
+    from django.db.migrations.exceptions import MigrationSchemaMissing
+
+    from sessions_app.schema import ensure_schema
+
+    for pause in (*PAUSES_S, None):
+        try:
+            return ensure_schema()
+        except (DatabaseError, MigrationSchemaMissing):
+            connection.close()
+            if pause is None:
+                raise
+            time.sleep(pause)
 
 
 def _wish(request: Mapping[str, Any]) -> Wish:

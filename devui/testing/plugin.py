@@ -46,9 +46,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         return
     terminalreporter.section("DevUI evals")
     for evalset, facts in _ended:
+        name = os.path.relpath(evalset, folder()) if os.path.isabs(evalset) else evalset
         counts = facts["counts"]
         said = f"{counts['passed']} of {counts['total']} attempts passed, {facts['status']}"
-        terminalreporter.line(f"{evalset}: {said} (run {facts['id']} in {store_url()})")
+        terminalreporter.line(f"{name}: {said} (run {facts['id']} in {store_url()})")
     _ended.clear()
 
 

@@ -1,0 +1,127 @@
+"""A process that is killed in the middle of a run loses nothing that had ended, and the run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from evals_app.models import EvalAttempt, EvalRun
+from sessions_app.models import RuntimeProcess
+from tests import warm
+from tests.evals.builders import case, evalset, turn, write
+from tests.store import store_url
+
+pytestmark = [pytest.mark.soak, pytest.mark.anywhere]
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 60.0
+
+AGENT = """
+import asyncio
+from pathlib import Path
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.events.event import Event
+from google.genai import types
+
+OPEN = Path(__file__).parent / "open.txt"
+
+
+class Gate(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        said = ctx.user_content.parts[0].text
+        while said == "wait" and not OPEN.exists():
+            await asyncio.sleep(0.01)
+        content = types.Content(role="model", parts=[types.Part(text=said)])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+root_agent = Gate(name="gate")
+"""
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """An agent that answers `wait` when a file is there, and an evalset that waits in its third and fourth case."""
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    (folder / "agent.py").write_text(AGENT)
+    said = ["go", "go", "wait", "wait", "go", "go"]
+    cases = [case(f"c{number}", turn(word, word)) for number, word in enumerate(said)]
+    write(folder, "s.evalset.json", evalset(*cases))
+    return folder
+
+
+def command(*arguments):
+    return [sys.executable, "manage.py", "run_evals", *map(str, arguments)]
+
+
+def environment():
+    return {**os.environ, "DATABASE_URL": store_url()}
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+        connection.close()  # each look sees what is committed by then
+
+
+def statuses():
+    return list(EvalAttempt.objects.order_by("case_index").values_list("status", flat=True))
+
+
+def test_a_run_whose_process_is_killed_is_resumed(store, gate):
+    judged = ("--metrics=response_match_score", "--parallelism=2")
+    process = warm.Popen(command(gate, "s", *judged), cwd=ROOT, env=environment())
+    try:
+        wait_for(lambda: statuses().count("running") == 2 and statuses()[:2] == ["passed", "passed"])
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    run = EvalRun.objects.get()
+    assert (run.status, RuntimeProcess.objects.get(pk=run.runtime_id).stopped_at) == ("running", None)
+    ended = dict(EvalAttempt.objects.filter(status="passed").values_list("case_id", "finished_at"))
+
+    (gate / "open.txt").write_text("")
+    done = warm.run(command(gate, "--resume", "last"), cwd=ROOT, env=environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 of 6 attempts are left" in done.stdout
+    assert "(try 2)" in done.stdout
+    run.refresh_from_db()
+    assert (run.status, run.passed, run.errors, run.cancelled, run.resumed) == ("done", 6, 0, 0, 1)
+    attempts = {attempt.case_id: attempt for attempt in run.attempts.all()}
+    assert {name: one.tries for name, one in attempts.items()} == {
+        "c0": 1,
+        "c1": 1,
+        "c2": 2,
+        "c3": 2,
+        "c4": 1,
+        "c5": 1,
+    }
+    assert {name: attempts[name].finished_at for name in ended} == ended
+    assert [tried["error_type"] for tried in attempts["c2"].tried_before] == ["RuntimeGone"]
+
+
+def test_an_interrupted_run_says_how_to_go_on(store, gate):
+    process = warm.Popen(
+        command(gate, "s", "--metrics=response_match_score"),
+        cwd=ROOT,
+        env=environment(),
+        stdout=warm.subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: statuses().count("running") >= 1 and statuses()[:2] == ["passed", "passed"])
+    os.kill(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    run = EvalRun.objects.get()
+    assert (process.returncode, run.status) == (130, "cancelled")
+    assert f"--resume {run.id} goes on." in out
+    assert not RuntimeProcess.objects.filter(stopped_at=None).exists()

@@ -1,0 +1,183 @@
+"""Evalsets in a suite of one's own: a test for every case, results to look at, and nothing of the suite touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devui.testing import AttemptResult, CaseResult, Results, Score
+from tests.evals.builders import case, evalset, turn, write
+from tests.evals.test_gate import AGENT
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(folder, *arguments, **environment):
+    """Run a suite in a process of its own, as people do."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "devui.testing.plugin",
+        "-p",
+        "no:django",
+        *arguments,
+    ]
+    told = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "DJANGO"))}
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**told, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """A suite beside an agent with three cases, of which the last never passes."""
+    agent = tmp_path / "agents" / "echo"
+    agent.mkdir(parents=True)
+    (agent / "agent.py").write_text(AGENT)
+    cases = [case("a", turn("a", "a")), case("b ü::/", turn("b", "b")), case("never", turn("c", "d"))]
+    write(agent, "s.evalset.json", evalset(*cases))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    (tmp_path / "tests").mkdir()
+    return tmp_path
+
+
+def write_test(suite, body):
+    judged = "JUDGED = {'response_match_score': 1.0}"
+    imports = "from devui.testing import devui_evalset, evaluate, Results"
+    (suite / "tests" / "test_agent.py").write_text(f"{imports}\n\n{judged}\n{body}")
+
+
+GIVEN = "agent='../agents/echo', metrics=['response_match_score'], criteria=JUDGED"
+
+
+@pytest.mark.soak
+def test_every_case_is_a_test_and_the_suites_database_is_not_asked(suite):
+    write_test(suite, f"test_echo = devui_evalset('../agents/echo/s.evalset.json', {GIVEN}, num_runs=2)")
+    done = run(suite, "-v", DATABASE_URL="postgresql://nobody@nowhere.invalid/suite")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "test_echo[a]" in done.stdout
+    assert "2 passed" in done.stdout
+    assert "1 failed" in done.stdout
+    assert "never: 0 of 2 passed" in done.stdout
+    assert "#1 failed: response_match_score 0 < 1" in done.stdout
+    assert "answered 'c'" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "4 of 6 attempts passed, done (run " in done.stdout
+    assert (suite / ".devui" / "devui.sqlite3").is_file()
+
+
+@pytest.mark.soak
+def test_only_the_cases_that_are_selected_run(suite):
+    write_test(suite, f"test_echo = devui_evalset('s', {GIVEN})")
+    chosen = "tests/test_agent.py::test_echo[a]"
+    done = run(suite, chosen, "--devui-store", f"sqlite:///{suite}/other.sqlite3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 1 attempts passed" in done.stdout
+    assert (suite / "other.sqlite3").is_file()
+
+
+@pytest.mark.soak
+def test_beside_other_processes_every_test_runs_its_own_case(suite):
+    write_test(suite, f"test_echo = devui_evalset('s', {GIVEN})")
+    done = run(suite, "-n", "2", "-p", "xdist")
+    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.soak
+def test_results_are_returned_and_nothing_is_asserted(suite):
+    write_test(
+        suite,
+        f"""
+def test_rate():
+    results = evaluate("s", {GIVEN}, num_runs=2)
+    assert isinstance(results, Results)
+    assert (results.passed, results.pass_rate, [case.id for case in results.cases]) == (
+        False, 4 / 6, ["a", "b ü::/", "never"])
+    assert results["a"].passed
+    assert [attempt.repetition for attempt in results["never"].attempts] == [1, 2]
+    assert results["never"].attempts[0].scores[0].score == 0.0
+    assert "2 of 3 cases passed" in results.said
+
+def test_cases():
+    assert evaluate("s", {GIVEN}, cases=["a"]).passed
+""",
+    )
+    done = run(suite)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        ("test_x = devui_evalset('nothing', agent='../agents/echo')", "nothing: there is no such file"),
+        ("test_x = devui_evalset('s', agent='../agents/nobody')", "There is no agent '../agents/nobody'"),
+        (
+            "test_x = devui_evalset('s', agent='../agents/echo', cases=['z'])",
+            "has no case 'z'. Its cases: a, ",
+        ),
+        ("test_x = devui_evalset('s', agent='../agents/echo', metrics=['rouge'])", "rouge"),
+        (
+            "test_x = devui_evalset('s', agent='../agents/echo', limits={'money': 1})",
+            "There is no limit 'money'",
+        ),
+    ],
+)
+def test_what_cannot_run_is_said_in_the_suite(suite, test, said):
+    write_test(suite, test)
+    done = run(suite)
+    assert done.returncode != 0
+    assert said in done.stdout
+
+
+def test_a_suite_without_evals_pays_nothing():
+    heavy = ("django", "google", "pydantic", "pytest")
+    told = f"import sys, devui.testing.plugin; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def attempt(status, repetition=1, **more):
+    return AttemptResult(id=repetition, case="c", repetition=repetition, status=status, **more)
+
+
+def test_results_tell_what_went_wrong_in_a_few_lines():
+    turns = [
+        {
+            "intermediate_data": {"tool_uses": [{"name": "look", "args": {"city": "Rome"}}]},
+            "final_response": {"parts": [{"text": "x" * 400}, {"text": "hidden", "thought": True}]},
+        }
+    ]
+    scores = [Score("m", 0.25, 0.5, "failed"), Score("judged", None, 0.5, "not_evaluated", "no\nkey")]
+    missed = CaseResult("c", [attempt("passed"), attempt("failed", 2, scores=scores, actual=turns)])
+    said = missed.said.splitlines()
+    assert said[:2] == ["c: 1 of 2 passed", "  #2 failed: m 0.25 < 0.5; judged: no key"]
+    assert said[2].startswith("     turn 1: called look(city='Rome'); answered 'xxx")
+    assert len(said[2]) < 400
+    broken = CaseResult("d", [attempt("error", error="ValueError: bad")])
+    assert "#1 error: ValueError: bad" in broken.said
+    whole = Results("r", "done", [missed, broken, CaseResult("e", [attempt("passed")])])
+    assert (whole.passed, whole.pass_rate) == (False, 0.5)
+    assert not Results("r", "done").passed
+    assert not Results("r", "stopped", [CaseResult("e", [attempt("passed")])]).passed
+    with pytest.raises(KeyError):
+        whole["nobody"]
+
+
+def test_what_the_package_offers_is_there():
+    import devui.testing
+
+    assert all(hasattr(devui.testing, name) for name in devui.testing.__all__)
+    with pytest.raises(AttributeError):
+        devui.testing.nothing  # noqa: B018 - the refusal is what is tried
