@@ -5,3 +5,12 @@ try {
 } catch {
   // Storage is refused: the page follows the system.
 }
+
+// Who goes back or forth before the page's scripts are there would see the address change alone.
+{
+  const page = () => location.href.split("#")[0];
+  const loaded = page();
+  const early = () => page() !== loaded && location.reload();
+  addEventListener("popstate", early);
+  document.addEventListener("DOMContentLoaded", () => removeEventListener("popstate", early));
+}

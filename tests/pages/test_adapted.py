@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from sessions_app.models import Run
+from sessions_app.runs import rows as runs
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 
@@ -26,6 +28,30 @@ def test_what_is_chosen_is_seen_without_tints(open_window: OpenWindow, server: s
     assert current != other
 
 
+def test_the_open_event_its_tab_and_the_place_in_the_session_are_seen_without_tints(
+    open_window: OpenWindow, server: str
+):
+    story = Story("s1")
+    for number in range(60):
+        story.says(f"It is sunny, {number}.", delta={"n": number})
+    page = open_window(server, forced_colors="active").new_page()
+    page.goto(f"/sessions/id/{story.pk}/?seq=30")
+    expect(page.locator("#events [data-seq='30']")).to_have_css("outline-style", "solid")
+    expect(page.locator("#events [data-seq='29']")).to_have_css("outline-style", "none")
+    line = "label => getComputedStyle(label).borderBlockEndColor"
+    for tabs in (page.locator(".inspector > .radio-tabs"), page.locator(".board > .radio-tabs")):
+        chosen, other = (
+            tabs.locator(f"label{which}").first for which in (":has(:checked)", ":not(:has(:checked))")
+        )
+        assert chosen.evaluate(line) != other.evaluate(line)
+    paper, handle = (
+        page.locator(place).evaluate("place => getComputedStyle(place).backgroundColor")
+        for place in (".rail", ".rail-handle")
+    )
+    assert paper != handle
+    expect(page.get_by_role("slider", name="Event")).to_have_css("appearance", "auto")
+
+
 @pytest.mark.parametrize("width", [700, 1100])
 def test_a_session_is_printed_whole_in_light_colours(open_window: OpenWindow, server: str, width: int):
     story = Story("s1", initial={"city": "Paris"})
@@ -43,3 +69,22 @@ def test_a_session_is_printed_whole_in_light_colours(open_window: OpenWindow, se
     scroller = page.locator("#timeline-scroll")
     assert scroller.evaluate("one => one.scrollHeight <= one.clientHeight + 1"), "nothing is cut off"
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+
+
+MOVING = """() => document.getAnimations()
+    .filter((one) => one.playState === "running" && one.effect.getComputedTiming().activeDuration > 1)
+    .map((one) => `${one.animationName ?? one.transitionProperty} of ${one.effect.target.className}`)"""
+
+
+@pytest.mark.parametrize("address", ["/sessions/id/{pk}/", "/sessions/"])
+def test_nothing_moves_by_itself_for_who_does_not_want_it(open_window: OpenWindow, server: str, address: str):
+    story = Story("s1")
+    story.asks("Weather?")
+    runs.create_run(story.pk, {})
+    Run.objects.update(status=Run.Status.RUNNING)
+    page = open_window(server, reduced_motion="reduce").new_page()
+    page.goto(address.format(pk=story.pk))
+    expect(page.locator(".spin").first).to_be_visible()
+    story.says("It is sunny")
+    page.get_by_text("It is sunny").first.wait_for()
+    assert page.evaluate(MOVING) == []

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from sessions_app import indexing
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
+
+
+LATER = re.compile(r"htmx-[0-9.]+min|devui/app\.js")
+"""Scripts that run when the whole page has been read."""
 
 
 @pytest.fixture
@@ -70,6 +74,24 @@ def test_filters_narrow_the_list_stand_in_the_address_and_back_takes_each_away(
     expect(page.get_by_role("combobox", name="App", exact=True)).to_have_value("weather")
     page.reload()
     expect(rows(page)).to_have_count(2)
+
+
+def test_going_forth_before_the_scripts_are_there_shows_what_the_address_says(
+    page: Page, told: dict[str, Story]
+):
+    page.goto("/sessions/")
+    page.get_by_role("combobox", name="App", exact=True).select_option("weather")
+    page.wait_for_url("**/sessions/?app=weather")
+    expect(rows(page)).to_have_count(2)
+    held: list[Route] = []
+    page.route(LATER, lambda route: held.append(route))
+    page.go_back(wait_until="commit")
+    expect(rows(page)).to_have_count(3)
+    page.unroute(LATER)
+    page.evaluate("history.forward()")
+    expect(rows(page)).to_have_count(2)
+    assert held
+    page.wait_for_url("**/sessions/?app=weather")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,142 @@
+"""What agents say, in a real browser: media that load, what hides in it, and links from event to event."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import wave
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.live.windows import event
+from tests.timeline.test_files import EVIL_SVG, PNG
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
+
+HOSTILE = (
+    "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>",
+    "[a link](javascript:window.hacked=1) <a href='javascript:window.hacked=1'>another</a>",
+    "<svg onload='window.hacked = 1'><use href='data:image/svg+xml,x#y'/></svg>",
+    "<style>body { display: none }</style><iframe srcdoc='<script>parent.hacked = 1</script>'></iframe>",
+    "\u202eevil\u202c \u0007 \ud800 " + "x" * 200_000,
+    "[" * 5_000 + "]" * 5_000,
+)
+
+
+def sound() -> bytes:
+    """Return a tenth of a second of silence."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as made:
+        made.setnchannels(1)
+        made.setsampwidth(1)
+        made.setframerate(8000)
+        made.writeframes(b"\x80" * 800)
+    return file.getvalue()
+
+
+def inline(content: bytes, mime: str, name: str) -> dict[str, object]:
+    data = base64.b64encode(content).decode()
+    return {"inlineData": {"data": data, "mimeType": mime, "displayName": name}}
+
+
+def test_pictures_and_sounds_are_there_and_a_file_is_had_by_its_link(open_page, story):
+    story.add(inline(PNG, "image/png", "plot.png"))
+    story.add(inline(sound(), "audio/wav", "voice.wav"))
+    story.add(inline(b"one,two\n", "text/csv", "table.csv"))
+    page = open_page(story)
+    page.wait_for_function("document.querySelector('#events img')?.naturalWidth === 1")
+    length = (
+        event(page, 2)
+        .locator("audio")
+        .evaluate(
+            "audio => new Promise((told, failed) => { audio.onloadedmetadata = () => told(audio.duration);"
+            " audio.onerror = () => failed(audio.error.message); audio.preload = 'metadata'; audio.load() })"
+        )
+    )
+    assert length == pytest.approx(0.1, abs=0.02)
+    file = page.request.get(event(page, 3).get_by_role("link", name="table.csv").get_attribute("href") or "")
+    assert (file.body(), file.headers["content-type"]) == (b"one,two\n", "text/plain; charset=utf-8")
+
+
+def test_a_picture_that_is_a_program_runs_nothing_in_the_page_or_by_itself(open_page, story):
+    story.add(inline(EVIL_SVG.replace(b"alert(1)", b"document.title = 'hacked'"), "image/svg+xml", "a.svg"))
+    page = open_page(story)
+    with page.context.expect_page() as opened:
+        event(page, 1).locator("figcaption a").click()
+    opened.value.wait_for_load_state()
+    assert "hacked" not in opened.value.title() + page.title()
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=["html", "links", "svg", "style", "long", "deep"])
+def test_what_an_agent_says_is_shown_and_does_nothing(open_page, story, text: str):
+    story.asks(text[:2_000])
+    story.says(text, author=text[:60], delta={"key": text, f"user:{text[:80]}": [text]})
+    page = open_page(story, "?seq=2")
+    expect(page.locator("#inspector-title")).to_contain_text("event 2")
+    expect(page.locator("#board .entry")).to_have_count(2)
+    assert page.evaluate("window.hacked === undefined")
+    assert page.evaluate("[...document.links].every(link => /^https?:$/.test(link.protocol))")
+    assert page.evaluate("document.querySelectorAll('*').length") < 4_000
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.keyboard.press("[")
+    expect(page.locator("#board-title")).to_have_text("State at event 1")
+
+
+def test_links_lead_between_a_rewind_and_what_it_took_back(open_page, story):
+    story.asks("one")
+    story.says("two")
+    story.invocation = "i2"
+    story.asks("three")
+    story.invocation = "i3"
+    story.add(author="user", actions={"rewindBeforeInvocationId": "i2"})
+    page = open_page(story)
+    event(page, 3).get_by_role("link", name="rewound by 4").click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 4")
+    event(page, 4).get_by_role("link", name="3", exact=True).first.click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 3")
+    expect(event(page, 3)).to_have_attribute("aria-current", "true")
+
+
+def test_links_lead_between_a_summary_and_what_it_sums_up(open_page, story):
+    story.says("one")
+    story.says("two")
+    start, end = (story.event(seq).timestamp for seq in (1, 2))
+    content = {"role": "model", "parts": [{"text": "one and two"}]}
+    story.add(
+        author="user",
+        actions={"compaction": {"startTimestamp": start, "endTimestamp": end, "compactedContent": content}},
+    )
+    page = open_page(story)
+    event(page, 1).get_by_role("link", name="summed up in 3").click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 3")
+    event(page, 3).get_by_role("link", name="2", exact=True).click()
+    expect(page.locator("#inspector-title")).to_contain_text("event 2")
+
+
+def test_pieces_of_a_streamed_text_are_folded_and_opened(open_page, story):
+    story.says("It ", partial=True)
+    story.says("It is ", partial=True)
+    story.says("It is sunny")
+    page = open_page(story)
+    expect(event(page, 1)).to_be_hidden()
+    page.get_by_text(re.compile("streamed in 2 pieces")).click()
+    expect(event(page, 1)).to_be_visible()
+    page.goto(f"/sessions/id/{story.pk}/?seq=2")
+    expect(event(page, 2)).to_be_in_viewport()
+
+
+def test_a_thought_and_code_are_opened_and_read(open_page, story):
+    story.add(
+        {"text": "I should count", "thought": True},
+        {"executableCode": {"code": "print(1 + 1)", "language": "PYTHON"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
+    )
+    page = open_page(story)
+    shown = event(page, 1)
+    expect(shown.locator(".thought-text")).to_be_hidden()
+    shown.get_by_text("thought").click()
+    expect(shown.locator(".thought-text")).to_have_text("I should count")
+    expect(shown.locator("pre").first).to_have_text("print(1 + 1)")
+    expect(shown.locator(".code-result")).to_contain_text("2")
