@@ -18,6 +18,11 @@ def sessions() -> QuerySet[AgentSession]:
     return AgentSession.objects.filter(UNINDEXED)
 
 
+def has_any() -> bool:
+    """Tell whether something is not indexed yet. Sorted, so that PostgreSQL asks the index and reads no sessions."""
+    return bool(sessions().order_by("-pk").values_list("pk", flat=True)[:1])
+
+
 def events_left() -> int:
     """Return how many events are not indexed yet."""
     left = sessions().aggregate(left=Sum(F("last_seq") - F("indexed_seq")))["left"]

@@ -50,7 +50,7 @@ def known(texts: Iterable[str] = ()) -> Vocabulary:
         tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST]),
         keys=keys,
         ids=_ids(texts),
-        is_whole=not unindexed.sessions().exists(),
+        is_whole=not unindexed.has_any(),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import OuterRef, QuerySet
 
-from sessions_app.finding.answers import FEW_SHARED, listed
+from sessions_app.finding.answers import FEW_SHARED, Statement, yielded
 from sessions_app.models import (
     AgentSession,
     AppScope,
@@ -49,48 +49,34 @@ def of_session(session: AgentSession, scope: Scope) -> Any:
 
 def sessions_of(scope: Scope, owners: Iterable[int]) -> list[int]:
     """Return the sessions of users or apps, at most one more than `FEW_SHARED`."""
-    return _sessions_like(OWNERS[scope].model._meta.db_table, scope, owners)
+    keys = yielded(owners)
+    named = f"SELECT {', '.join(_IDENTITY[scope])} FROM {_table(scope)} WHERE id IN ({keys.sql})"
+    return _sessions_named(scope, Statement(named, keys.given))
 
 
-def sessions_beside(scope: Scope, pks: Iterable[int]) -> list[int]:
-    """Return the sessions that share a user or an app with these ones, at most one more than `FEW_SHARED`."""
-    return _sessions_like(_SESSIONS, scope, pks)
+def sessions_without(scope: Scope, owners: Statement, *, where: str = "true") -> list[int]:
+    """Return the sessions whose user or app is none of these, at most one more than `FEW_SHARED`.
+
+    Users and apps that have sessions are found by skipping along the index of what names these: a set of names, less
+    the set of those that owners have.
+    """
+    names = ", ".join(_IDENTITY[scope])
+    everyone = f"SELECT DISTINCT {names} FROM {_SESSIONS} WHERE {where}"
+    named = f"SELECT {names} FROM {_table(scope)} WHERE id IN ({owners.sql})"
+    others = f"SELECT * FROM ({everyone}) AS everyone EXCEPT {named}"
+    return _sessions_named(scope, Statement(others, owners.given))
 
 
-def _sessions_like(table: str, scope: Scope, pks: Iterable[int]) -> list[int]:
+def _sessions_named(scope: Scope, names: Statement) -> list[int]:
     same = " AND ".join(f"s.{name} = o.{name}" for name in _IDENTITY[scope])
-    keys, given = listed(pks)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT s.id FROM {table} o CROSS JOIN {_SESSIONS} s WHERE o.id IN ({keys}) AND {same} LIMIT %s",
-            [given, FEW_SHARED + 1],
+            f"SELECT s.id FROM ({names.sql}) AS o CROSS JOIN {_SESSIONS} s WHERE {same} LIMIT %s",
+            [*names.given, FEW_SHARED + 1],
         )
         return [pk for (pk,) in cursor.fetchall()]
 
 
-_ONE_OF_EACH = """
-WITH RECURSIVE each(id, number) AS (
-    SELECT (SELECT id FROM {table} WHERE realm = '' ORDER BY app_name, user_id LIMIT 1), 1
-    UNION ALL
-    SELECT coalesce({next}), number + 1 FROM each JOIN {table} o ON o.id = each.id WHERE number <= {most}
-)
-SELECT id FROM each WHERE id IS NOT NULL
-"""
-_NEXT_USER = """
-(SELECT id FROM {table} WHERE realm = '' AND app_name = o.app_name AND user_id > o.user_id ORDER BY user_id LIMIT 1)
-"""
-_NEXT_APP = """
-(SELECT id FROM {table} WHERE realm = '' AND app_name > o.app_name ORDER BY app_name, user_id LIMIT 1)
-"""
-_NEXT = {Scope.USER: f"{_NEXT_USER}, {_NEXT_APP}", Scope.APP: f"{_NEXT_APP}, NULL"}
-
-
-def one_of_each(scope: Scope) -> list[int]:
-    """Return a session of real life for each user or app, at most one more than `FEW_SHARED`.
-
-    By skipping along the index of what names sessions: one or two seeks each, however many sessions they have.
-    """
-    step = _NEXT[scope].format(table=_SESSIONS)
-    with connection.cursor() as cursor:
-        cursor.execute(_ONE_OF_EACH.format(table=_SESSIONS, next=step, most=FEW_SHARED))
-        return [pk for (pk,) in cursor.fetchall()]
+def _table(scope: Scope) -> str:
+    table: str = OWNERS[scope].model._meta.db_table
+    return table

@@ -16,22 +16,23 @@ from sessions_app.finding.answers import (
     FEW_SHARED,
     Answer,
     Many,
+    Statement,
     among,
     list_of,
     listed_or_tested,
     sorted_by,
     turned,
     unlisted_or,
+    yielded,
 )
 from sessions_app.finding.owners import (
     STATE_ROWS,
     of_the_row,
-    one_of_each,
-    sessions_beside,
     sessions_of,
+    sessions_without,
 )
 from sessions_app.finding.tail import Tail
-from sessions_app.models import AgentSession, Scope, StateChange, StateValue
+from sessions_app.models import Scope, StateChange, StateValue
 from sessions_app.query import StateTerm, When
 
 
@@ -53,7 +54,8 @@ def with_state(term: StateTerm, tail: Tail) -> Answer:
     is_now = term.when in (When.NOW, When.MISSING)
     if term.scope is not Scope.SESSION and is_turned != term.negated and not _is_of_value(term):
         test = _is_now(term) if is_now else _is_in_ledger(term)
-        answer: Answer = Many(test, None, lambda: _without(term, ~test))
+        had = _owners_of_key(term, tail, is_now=is_now)
+        answer: Answer = Many(test, None, None if had is None else lambda: _without(term.scope, had, ~test))
     else:
         answer = _being(replace(term, when=When.NOW), tail) if is_now else _ever(term, tail)
     return turned(answer) if is_turned else answer
@@ -78,14 +80,26 @@ def _now(term: StateTerm) -> QuerySet[Any]:
     return rows.filter(compared("value", term)) if _is_of_value(term) else rows
 
 
-def _without(term: StateTerm, condition: Q) -> Q:
-    """Test a condition on one session of each user or app, where real life has few of them, not on every session."""
-    each = one_of_each(term.scope)
-    if len(each) > FEW_SHARED:
-        return condition
-    lacking = AgentSession.objects.filter(condition, pk__in=list_of(each)).values_list("pk", flat=True)
-    found = sessions_beside(term.scope, list(lacking))
-    return among(found) | ~Q(realm="") & condition if len(found) <= FEW_SHARED else condition
+def _without(scope: Scope, owners: Statement, test: Q) -> Q:
+    """Return the condition that a session reads the state of none of these owners, as a test tells, too."""
+    found = sessions_without(scope, owners)
+    if len(found) <= FEW_SHARED:
+        return among(found)
+    found = sessions_without(
+        scope, owners, where="realm = ''"
+    )  # eval attempts are many, and each has a user of its own
+    return among(found) | ~Q(realm="") & test if len(found) <= FEW_SHARED else test
+
+
+def _owners_of_key(term: StateTerm, tail: Tail, *, is_now: bool) -> Statement | None:
+    """Return what yields the users or apps that have a key, or ever had it; None: no index tells them all."""
+    if is_now:
+        return Statement(*_now(term).values("owner").query.sql_with_params())
+    if not tail.has_all:
+        return None
+    late = yielded(tail.owners(term))
+    indexed, given = _values(term).values("owner_id").query.sql_with_params()
+    return Statement(f"{indexed} UNION ALL {late.sql}", (*given, *late.given))
 
 
 def _being(term: StateTerm, tail: Tail) -> Answer:
@@ -186,4 +200,4 @@ def _reading(term: StateTerm, owners: set[int], test: Q) -> Answer:
     found = sessions_of(term.scope, owners)
     if len(found) <= FEW_SHARED:
         return set(found)
-    return Many(test, None, lambda: _without(term, ~test))
+    return Many(test, None, lambda: _without(term.scope, yielded(owners), ~test))
