@@ -24,14 +24,14 @@ class Place:
     Attributes:
         kind: what it is, in words.
         where: its file, or its database and server; empty when it has no name.
-        survives_restart: what is stored is there when the server starts again.
+        survives_restart: what is stored is there when the server starts again; None: only a remote server knows.
         copy: the store that has the copy which pages show; empty: they show what is kept.
         behind: how the copy differs; empty: it does not, or there is none.
     """
 
     kind: str
     where: str
-    survives_restart: bool
+    survives_restart: bool | None
     copy: str = ""
     behind: str = ""
 
@@ -58,8 +58,10 @@ def place_of(session: AgentSession) -> Place:
     mirror = mirror_of(session)
     if mirror is None:
         return place()
-    kind = "the ADK server" if mirror.place.startswith(REMOTE) else "ADK's session service"
-    return Place(kind, mirror.place, survives_restart=True, copy=str(place()), behind=mirror.behind)
+    is_remote = mirror.place.startswith(REMOTE)
+    kind = "the ADK server" if is_remote else "ADK's session service"
+    survives = None if is_remote else True
+    return Place(kind, mirror.place, survives_restart=survives, copy=str(place()), behind=mirror.behind)
 
 
 def mirror_of(session: AgentSession) -> MirroredSession | None:

@@ -133,7 +133,7 @@ class Line:
                 if response.has_redirect_location:
                     raise NotReached(
                         f"{self.url} leads elsewhere ({response.status_code}), which is not followed.",
-                        hint="Name the address it leads to by --runtime, if that is where the server is.",
+                        hint="Name the address it leads to by `--runtime`, if that is where the server is.",
                     )
                 yield response
             finally:
@@ -188,7 +188,7 @@ class Line:
         except httpx.TransportError as error:
             raise NotReached(
                 f"{self.url} {_what(error)}.",
-                hint="Start it, or correct the address that --runtime names; DevUI looks again by itself.",
+                hint="Start it, or correct the address that `--runtime` names; DevUI looks again by itself.",
             ) from error
         except httpx.InvalidURL as error:
             raise NotReached(f"{self.url} cannot be asked for that: {error}.") from error

@@ -141,7 +141,7 @@ class RemoteServer:
         if answer.status in {401, 403}:
             raise BadInput(
                 f"{self.line.url} answers {answer.status}: it lets nobody in without a name.",
-                hint="Write --runtime NAME=http://USER:PASSWORD@HOST, or allow this machine there.",
+                hint="Write `--runtime NAME=http://USER:PASSWORD@HOST`, or allow this machine there.",
             )
         if not answer.is_success:
             raise BadInput(

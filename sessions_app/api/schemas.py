@@ -47,7 +47,9 @@ class SessionOut(Schema):
     tokens: int
     url: str = Field(description="The session's page.")
     kept_in: str = Field(description="The store: what it is, and its file or server.")
-    survives_restart: bool = Field(description="False: the session is gone when the server ends.")
+    survives_restart: bool | None = Field(
+        description="False: the session is gone when the server ends. Null: a remote server keeps it."
+    )
     behind: str = Field(
         description="How the copy here differs from what ADK's service keeps; empty: not at all."
     )

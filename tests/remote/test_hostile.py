@@ -79,6 +79,7 @@ async def test_what_is_no_adk_server_is_told_as_such(store, answers, why):
         assert told.apps == ()
 
 
+@pytest.mark.soak
 async def test_a_redirect_is_never_followed(store, web):
     called = []
 
@@ -189,6 +190,7 @@ EVENT = {
 GOOD = b"data: " + json.dumps(EVENT).encode() + b"\n\n"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("frames", "why", "kept"),
     [
@@ -246,9 +248,31 @@ async def test_ids_never_lead_to_other_paths_of_the_server(store, web):
     assert set(remote.calls) <= {"GET /apps/clerk/users/user/sessions"}  # asked when the server was met
 
 
+@pytest.mark.soak
 async def test_a_page_of_html_that_refuses_is_not_shown_to_anybody(store, web):
     page = Response("<html><script>alert(1)</script></html>", 500)
     remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: page))
     async with served(remote):
         asked = await web.get(f"{SESSIONS}/s1")
         assert asked.json()["detail"].endswith("answers 500: without a word")
+
+
+async def test_a_frame_that_cannot_be_read_fails_the_run_and_keeps_what_came_before(store, web):
+    stored = {
+        "id": "s1",
+        "appName": "clerk",
+        "userId": "ann",
+        "state": {},
+        "events": [EVENT],
+        "lastUpdateTime": 2,
+    }
+    remote = answering(
+        ("/list-apps", ["clerk"]),
+        ("/apps/clerk/users/ann/sessions/s1", stored),
+        ("/run_sse", streaming(GOOD, b"data: {nonsense\n\n")),
+    )
+    async with served(remote):
+        await web.get(f"{SESSIONS}/s1")
+        run = await ended(await started(web, (await the_session()).pk, "hello"))
+        assert (run.status, run.error_type) == ("failed", "BadInput")
+        assert await db.read(Event.objects.count) == 1

@@ -63,6 +63,7 @@ async def test_a_run_is_recorded_alike_whatever_the_language(web, language):
         assert (row.mirrored.place, row.mirrored.behind) == (runtimes.servers["far"].line.url, "")
 
 
+@pytest.mark.soak
 @of_every_language
 async def test_what_a_run_wrote_is_known_at_each_event(web, language):
     async with served(language().app()):
@@ -77,6 +78,7 @@ async def test_what_a_run_wrote_is_known_at_each_event(web, language):
         assert [await db.read(city_at, seq) for seq in (2, 3)] == [None, "Oslo"]
 
 
+@pytest.mark.soak
 @of_every_language
 async def test_an_answer_that_is_awaited_is_given_by_the_next_run(web, language):
     remote = language()
@@ -92,6 +94,7 @@ async def test_an_answer_that_is_awaited_is_given_by_the_next_run(web, language)
         assert (await ended(waiting.pk)).status == "done"
 
 
+@pytest.mark.soak
 @of_every_language
 async def test_a_session_is_deleted_there_and_here(web, language):
     remote = language()
@@ -105,6 +108,7 @@ async def test_a_session_is_deleted_there_and_here(web, language):
         assert (missing.status_code, missing.json()["code"]) == (404, "session_not_found")
 
 
+@pytest.mark.soak
 @of_every_language
 async def test_an_id_that_is_taken_overwrites_nothing(web, language):
     remote = language()
@@ -171,6 +175,7 @@ async def test_what_a_server_cannot_be_told_is_refused_before_it_runs(web):
         assert "outside a run" in patched.json()["detail"]
 
 
+@pytest.mark.soak
 async def test_times_that_go_does_not_tell_are_those_of_arrival_and_stay(web):
     async with served(Go().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
@@ -186,6 +191,7 @@ async def test_times_that_go_does_not_tell_are_those_of_arrival_and_stay(web):
         assert await db.read(times) == before
 
 
+@pytest.mark.soak
 @of_every_language
 async def test_closing_the_stream_cancels_as_adk_does(web, language):
     if not language.streams:
@@ -225,3 +231,14 @@ async def test_a_run_that_goes_on_when_the_server_stops_is_cancelled_and_says_wh
         assert row.runtime_id == runtimes.servers["far"].runtime_id
     run = await ended(run_id)
     assert (run.status, run.error) == ("cancelled", "The server was stopped.")
+
+
+async def test_a_run_is_cancelled_by_closing_its_stream(web):
+    remote = Go()
+    async with served(remote.app()):
+        await web.post(SESSIONS, json={"sessionId": "s1"})
+        run_id = await started(web, (await the_session()).pk, "wait", streaming=True)
+        await remote.waits.wait()
+        cancelled = await web.post(f"/api/v1/runs/{run_id}/cancel")
+        assert cancelled.json()["status"] == "cancelled"
+        await remote.went_away.wait()

@@ -96,6 +96,7 @@ async def test_a_run_is_recorded_as_it_streams_and_is_exactly_what_the_server_ke
     assert "import" not in dict(await db.read(causes)).values()  # nothing came but by an event or as a seed
 
 
+@pytest.mark.soak
 async def test_what_happens_there_meanwhile_comes_with_the_next_read(web, there):
     await begin(web)
     asked = {"appName": "office", "userId": "ann", "sessionId": "s1"}
@@ -106,6 +107,7 @@ async def test_what_happens_there_meanwhile_comes_with_the_next_read(web, there)
     assert (len(session["events"]), session["state"]["user:n"]) == (5, 2)
 
 
+@pytest.mark.soak
 async def test_a_long_running_call_and_a_confirmation_are_answered_through_it(web, there):
     key = await begin(web)
     waiting = await ended(await started(web, key, "Pay 120 to Acme"))
@@ -164,6 +166,7 @@ async def test_adks_own_paths_run_and_record_it(web, there):
     assert (none.status_code, none.json()["code"]) == (404, "session_not_found")
 
 
+@pytest.mark.soak
 async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, there):
     key = await begin(web)
     await ended(await started(web, key, "Take a note: tea"))
@@ -179,6 +182,7 @@ async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, th
     assert (remembered.status_code, remembered.json()) == (200, None)
 
 
+@pytest.mark.soak
 async def test_the_copy_is_not_to_be_changed_by_hand_and_can_be_forked_for_reading(web, there):
     key = await begin(web)
     await ended(await started(web, key, "Take a note: tea"))
@@ -195,6 +199,7 @@ async def test_the_copy_is_not_to_be_changed_by_hand_and_can_be_forked_for_readi
     assert "this fork has state of its own" in run.error
 
 
+@pytest.mark.soak
 async def test_a_server_that_comes_back_with_other_sessions_is_told_by_the_copy(web, there, oracle):
     key = await begin(web)
     await ended(await started(web, key, "Hello"))
