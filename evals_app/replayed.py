@@ -51,6 +51,11 @@ class Request:
     settings: list[Setting]
 
     @property
+    def what(self) -> tuple[Any, ...]:
+        """What differs, wherever it does."""
+        return self.agent, self.instruction, self.history, self.history_cut, self.tools, self.settings
+
+    @property
     def summary(self) -> list[str]:
         """What differs, in words."""
         added, removed = (sum(one.change == side for one in self.history) for side in ("added", "removed"))
@@ -64,6 +69,14 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Requests that differ in the same way, the first of them in full."""
+
+    request: Request
+    others: list[Request]
+
+
+@dataclass(frozen=True)
 class Replayed:
     """An attempt beside its recording. `again`: calls that came more often than recorded."""
 
@@ -71,6 +84,18 @@ class Replayed:
     original: AgentSession | None
     requests: list[Request]
     again: list[str]
+
+    @property
+    def groups(self) -> list[Group]:
+        """The requests that differ, those together that differ in the same way, in the order of the first."""
+        found: list[Group] = []
+        for request in self.requests:
+            same = next((group for group in found if group.request.what == request.what), None)
+            if same is None:
+                found.append(Group(request, []))
+            else:
+                same.others.append(request)
+        return found
 
 
 def original_of(policy: Policy, case_id: str, repetition: int) -> AgentSession | None:

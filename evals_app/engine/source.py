@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from google.adk.apps.app import App
+from google.adk.cli.service_registry import load_services_module
 
 from evals_app.engine._adk import Agent, load_agent
 from evals_app.writes import Facts
@@ -46,7 +47,8 @@ class FolderAgent:
         return self.folder.code_version(self.app_name)
 
     def load(self) -> tuple[Agent, App | None]:
-        """Load the agent as `adk web` does."""
+        """Load the agent as `adk web` does, after the folder's `services.py`, which may register judges, too."""
+        load_services_module(str(self.folder.root))
         return load_agent(self.folder.given, self.app_name)
 
 

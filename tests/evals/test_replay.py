@@ -242,7 +242,7 @@ def test_a_request_differs_in_what_counts_and_in_nothing_else():
         "system_instruction": "a",
         "contents": [{"role": "user", "parts": [{"text": "hi"}]}, {"role": "model", "parts": [call]}],
         "tools": [{"name": "f"}, {"name": "g"}],
-        "config": {"temperature": 1, "httpOptions": {"retry": 1}},
+        "config": {"temperature": 1, "http_options": {"retry": 1}},
     }
     other_ids = {"functionCall": {"id": "2", "name": "f", "args": {}}}
     assert (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from evals_app.engine.source import FolderAgent
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.ordering import Wish
 from sessions_app import db
-from tests.evals.builders import case, evalset, turn
+from tests.evals.builders import case, evalset, turn, write
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.anywhere
@@ -100,3 +101,43 @@ async def test_a_judge_that_raises_is_quoted(play, metric):
         await play(evalset(case("a", turn("hi", "You said hi."))), answers, criteria)
     )
     assert "out for lunch" in overall.reason
+
+
+@pytest.fixture
+def imports(monkeypatch):
+    """What is imported in the test is forgotten with it."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in {"services", "counter", "counter.agent"} - before:
+        sys.modules.pop(name, None)
+
+
+async def test_a_judge_may_be_registered_by_the_services_of_the_folder(store, imports, tmp_path):
+    (tmp_path / "services.py").write_text(
+        "from google.adk.models.registry import LLMRegistry\n"
+        "from tests.evals.agents import Judge\n"
+        "class Beside(Judge):\n"
+        "    @classmethod\n"
+        "    def supported_models(cls):\n"
+        "        return ['judge-beside-.*']\n"
+        "LLMRegistry.register(Beside)\n"
+    )
+    agent = tmp_path / "counter"
+    agent.mkdir()
+    (agent / "__init__.py").write_text("from . import agent\n")
+    (agent / "agent.py").write_text(
+        "from tests.evals.agents import talker\nroot_agent = talker('It is sunny.')\n"
+    )
+    options = {"judge_model": "judge-beside-no", "num_samples": 1}
+    write(agent, "a.evalset.json", evalset(case("a", turn("in Rome", "It is sunny."))))
+    config = {"criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": options}}}
+
+    def order():
+        agents, app_name = ordering.agent_at(agent)
+        return agents, app_name, ordering.order(agents, app_name, Wish("a", settings=config)).id
+
+    agents, app_name, run_id = await db.write(order)
+    await execute_run(run_id, FolderAgent(agents, app_name), asyncio.Event())
+    run = await db.read(EvalRun.objects.get, pk=run_id)
+    assert (run.status, run.failed) == ("done", 1), run.error

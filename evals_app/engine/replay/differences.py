@@ -11,7 +11,7 @@ from sessions_app.traces import calls
 
 Json = dict[str, Any]
 
-OF_THE_RUN = frozenset(("httpOptions", "labels", "abortSignal"))
+OF_THE_RUN = frozenset(("http_options", "labels"))
 """Settings that ADK sets for a run, or an evaluation, and nobody for an agent."""
 
 OF_THE_CALL = frozenset(("id", "thoughtSignature"))
