@@ -35,6 +35,57 @@ def sessions(page: Page) -> None:
     page.goto("/sessions/?q=weather")
 
 
+def console(page: Page) -> None:
+    """Open a call that waits to be confirmed, and the options of a message."""
+    page.goto("/sessions/office/aya/awaits-confirmation/")
+    expect(page.locator(".question").first).to_be_visible()
+    page.locator(".event.kind-tool_call .event-seq").last.click()
+    expect(page.locator("#inspector-title")).to_contain_text("tool call")
+    page.get_by_role("button", name="Options").click()
+    page.locator("#console-options summary", has_text="RunConfig").click()
+    expect(page.get_by_label("max_llm_calls")).to_be_visible(timeout=RUN_MS)
+
+
+def model(page: Page) -> None:
+    """Open what a model was asked, beside the event that came of it."""
+    traced(page)
+    page.goto("/sessions/weather/ben/pictured/?tab=llm")
+    page.locator(".event.kind-agent .event-seq").last.click()
+    expect(page.locator(".tab-llm .model-call")).to_be_visible()
+
+
+def trace(page: Page) -> None:
+    """Open an invocation from inside."""
+    traced(page)
+    page.goto("/traces/?app=weather")
+    page.locator("#traces tbody a").first.click()
+    expect(page.locator(".bar-row").first).to_be_visible()
+
+
+def traced(page: Page) -> None:
+    """Let an agent run that is recorded from inside, unless it has."""
+    owner = {"appName": "weather", "userId": "ben", "sessionId": "pictured"}
+    made = page.request.post("/apps/weather/users/ben/sessions/pictured", data={})
+    if made.ok:
+        message = {"role": "user", "parts": [{"text": "What is the weather in Paris?"}]}
+        answer = page.request.post("/run", data={**owner, "newMessage": message}, timeout=RUN_MS)
+        expect(answer).to_be_ok()
+
+
+def agent(page: Page) -> None:
+    """Open the page of an agent that has agents below it."""
+    page.goto("/agents/team/")
+    check = page.get_by_role("button", name="Load the agent")
+    if check.count():
+        check.first.click()
+    expect(page.locator(".drawing, .agent-drawing").first).to_be_visible(timeout=RUN_MS)
+
+
+def runs(page: Page) -> None:
+    """List what was run."""
+    page.goto("/runs/")
+
+
 def state(page: Page) -> None:
     """Open the state of a user."""
     page.goto("/state/?app=weather&user=ben")
@@ -77,11 +128,16 @@ def memory(page: Page) -> None:
 PAGES: dict[str, Callable[[Page], None]] = {
     "session": session,
     "sessions": sessions,
+    "console": console,
+    "model": model,
+    "trace": trace,
+    "agent": agent,
+    "runs": runs,
     "state": state,
     "compare": compare,
-    "evals": evals,
     "artifact": artifact,
     "memory": memory,
+    "evals": evals,
 }
 
 
