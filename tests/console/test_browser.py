@@ -50,7 +50,7 @@ def asked() -> dict:
 
 def test_options_are_told_where_wrong_sent_and_remembered_but_never_unseen(page: Page, runtime: Judge):
     page.get_by_role("button", name="Options").click()
-    page.locator("#console-options summary").click()
+    page.locator("#console-options summary", has_text="RunConfig").click()
     limit = page.get_by_label("max_llm_calls")
     limit.fill("many")
     page.locator("#state-delta").fill('{"city": "Rome"}')
