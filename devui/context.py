@@ -60,10 +60,20 @@ PLACES = (
         "Artifacts",
         "f",
         "artifacts",
-        ("artifacts", "artifact", "artifact-upload", "artifact-delete"),
+        ("artifacts", "artifact", "artifacts-there", "artifact-upload", "artifact-delete"),
     ),
-    ("memory", "Memory", "m", "memory", ("memory", "memory-delete")),
-    ("evals", "Evals", "e", "evals", ("evals", "evalset", "eval-run")),
+    ("memory", "Memory", "m", "memory", ("memory", "memory-there", "memory-delete")),
+    (
+        "evals",
+        "Evals",
+        "e",
+        "evals",
+        (
+            *("evals", "evalset", "eval-run", "eval-run-compare", "eval-trend", "eval-prices"),
+            *("eval-new", "eval-upload", "eval-record", "eval-case"),
+            *("evalset-change", "evalset-delete", "evalset-versions"),
+        ),
+    ),
 )
 """(name, label, key after `g`, route, routes that belong to it)"""
 

@@ -31,9 +31,14 @@ class Field:
         return f"field-{self.name.replace('.', '-')}"
 
     @property
+    def lines(self) -> int:
+        """How many lines a text area has for JSON."""
+        return min(self.value.count("\n") + 1 + len(self.value) // 90, 16)
+
+    @property
     def rows(self) -> int:
-        """How many lines a text area has for it."""
-        return min(max(self.value.count("\n") + 1 + len(self.value) // 90, 2), 16)
+        """How many lines a text area has for what people say."""
+        return max(self.lines, 2)
 
 
 def nested(items: Iterable[tuple[str, str]]) -> Nested:
@@ -133,5 +138,6 @@ def _with_rows(data: Any, parts: Sequence[str], change: Any) -> Any:
         return data
     if not rest:
         listed = data.get(head)
-        return {**data, head: change(listed if isinstance(listed, list) else [])}
+        changed = change(listed if isinstance(listed, list) else [])
+        return {**data, head: changed} if changed or head in data else data
     return {**data, head: _with_rows(data.get(head), rest, change)} if head in data else data

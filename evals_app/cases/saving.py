@@ -23,6 +23,7 @@ from evals_app.evalsets.pairing import same
 from evals_app.evalsets.reading import only_case
 from evals_app.evalsets.writing import FileChanged, digest_of
 from evals_app.models import EvalSet
+from sessions_app import state
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 
 Json = dict[str, Any]
@@ -36,7 +37,7 @@ class Opened:
         digest: of the file's text; "" of a new case that copies none.
         place: of the case in it; None: the form starts empty.
         is_new: a case is added, whatever the form was opened on.
-        over: digest of a text with another case in its place that somebody has seen and wants to replace.
+        over: mark of a case in its place that somebody has seen and wants to replace.
     """
 
     digest: str
@@ -52,7 +53,11 @@ class Conflict:
     base: Json
     mine: Json
     theirs: Json | None
-    digest: str
+
+    @property
+    def mark(self) -> str:
+        """What tells the case that the file has now from another one."""
+        return digest_of(state.dumps(self.theirs))
 
 
 @dataclass(frozen=True)
@@ -137,8 +142,10 @@ def review(evalset: EvalSet, opened: Opened, make: Callable[[Json], Made]) -> Re
         return Review(case, change=change)
     place = _place_now(evalset, opened, now, digest)
     theirs = None if place is None else now[place]
-    if (place is None or not same(theirs, kept)) and opened.over != digest:
-        return Review(case, conflict=Conflict(kept, case, theirs, digest))
+    if place is None or not same(theirs, kept):
+        conflict = Conflict(kept, case, theirs)
+        if opened.over != conflict.mark:
+            return Review(case, conflict=conflict)
     change = editing.worked_out(evalset, _putting(place, case))
     return Review(case, change=change, moved_on=digest != opened.digest)
 

@@ -25,10 +25,12 @@ def same(old: Any, new: Any) -> bool:
 def paired(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:
     """Return for each new item the place of the old one that it was; None: it is new.
 
-    Equal items go together first, then those of one id, then those at one place.
+    Equal items go together first, those at one place before others, then those of one id, then those at one place.
     """
-    found: list[int | None] = [None] * len(new)
-    free = dict.fromkeys(range(len(old)))
+    found: list[int | None] = [
+        at if at < len(old) and same(old[at], one) else None for at, one in enumerate(new)
+    ]
+    free = dict.fromkeys(at for at in range(len(old)) if at >= len(new) or found[at] is None)
     for keys in (_whole, _id):
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in reversed(free):

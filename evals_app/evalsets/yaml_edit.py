@@ -141,7 +141,7 @@ class _Writer:
         said: list[str] = []
         for place, item, splices in zip(places, new, within, strict=True):
             if place is None:
-                said.append(self._set_in(dump_text([item], self.indented), column) + "\n")
+                said.append(self._set_in(self._new_item(node, item), column) + "\n")
             else:
                 start, _, end = pieces[place]
                 piece = sections[place] + _applied(self.text, start, end, splices)
@@ -164,6 +164,12 @@ class _Writer:
             pad = self._column(value.start) - 2
             text = self._long(dump_text([new], self.indented), pad, value.end).lstrip(" ").removeprefix("- ")
             yield _Splice(value.start, self._line_end(value.end), text)
+
+    def _new_item(self, node: Node, item: Any) -> str:
+        """Return the lines of a new item; in brackets when all others are."""
+        if isinstance(item, dict | list) and all(child.node.style == "flow" for child in node.children):
+            return f"- {dump(item, flow=True).strip()}"
+        return dump_text([item], self.indented)
 
     def _pieces(self, node: Node) -> list[tuple[int, int, int]]:
         """Return (start, dash, end) of each item: its lines, with the comments and blank lines above them."""

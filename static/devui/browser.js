@@ -86,6 +86,7 @@ let mayExport = false;
 
 /* Everything happens without leaving the page. An export that is refused would leave it, so it is asked for first. */
 form.addEventListener("submit", (event) => {
+  if (event.submitter?.formMethod === "get") return; // it leads to a page of its own
   const act = event.submitter?.value ?? "tag";
   if (act === "export" && mayExport) {
     mayExport = false;

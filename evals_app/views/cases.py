@@ -1,0 +1,190 @@
+"""A case written and edited: the form, what it would change of the file, both sides of a conflict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods
+
+from devui.http import render_partial
+from evals_app import library
+from evals_app.cases import diff, saving
+from evals_app.cases.drafts import OWN_PERSONA, PERSONAS, Draft, form_of
+from evals_app.cases.fields import Field, Nested, nested, rearranged
+from evals_app.cases.saving import Opened, Review
+from evals_app.cases.versions import find as find_version
+from evals_app.evalsets import BadFile
+from evals_app.models import EvalSet
+from sessions_app import db, state
+from sessions_app.errors import DevUIError
+from sessions_app.paths import seg_reverse
+from sessions_app.presentation import valuediff
+
+FORM = "devui/evals/case_form.html"
+PERSONAS_OFFERED = [
+    ("", "none"),
+    *((name, f"{name.capitalize()}, as ADK describes it") for name in PERSONAS),
+    (OWN_PERSONA, "an own one"),
+]
+REARRANGING = ("add:", "drop:", "up:", "down:")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the page of a form shows beside its fields."""
+
+    opened: Opened
+    kept: Json
+    data: Nested
+    raw: str = ""
+    as_text: bool = False
+    review: Review | None = None
+    error: DevUIError | None = None
+    has_changed: bool = False
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Show the form of a case: `?id=` to edit one, `?copy=` a copy of one, neither: an empty one.
+
+    A POST with `act=review` shows what it would change of the file, with `act=save` writes what was shown.
+
+    Raises:
+        NotFound: no such evalset or case.
+    """
+    await db.write(library.refresh_known, app_name)
+    if request.method != "POST":
+        return await db.read(_opened, request, app_name, evalset_id)
+    saved, page = await db.write(_posted, request.POST, app_name, evalset_id)
+    if saved is not None:
+        return redirect(evalset_url(saved, saved=page.review.case["eval_id"] if page.review else ""))
+    return await db.read(_page, request, app_name, evalset_id, page)
+
+
+def evalset_url(evalset: EvalSet, **query: str) -> str:
+    """Return the address of an evalset's page."""
+    path = seg_reverse("evalset", app_name=evalset.app_name, evalset_id=evalset.evalset_id)
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _opened(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    found = library.find(app_name, evalset_id)
+    library.check_usable(found)
+    query = request.GET
+    as_text = query.get("view") == "json"
+    if "id" in query or "copy" in query:
+        is_new = "copy" in query
+        place = saving.place_of(found, query["copy" if is_new else "id"], query.get("at", ""))
+        opened = Opened(found.digest, place, is_new)
+        kept = saving.opened_case(found, opened)
+        shown = _of_version(found, query, kept)
+    else:
+        opened, kept, shown = Opened("", None, True), {}, {}
+    taken = {case["id"] for case in library.cases_of(found)}
+    data = saving.copy_of(shown, taken) if opened.is_new and kept else form_of(shown)
+    if not shown:
+        data = {**data, "case_id": saving.free_id("case-1", taken), "turns": [{}]}
+    return _page(request, app_name, evalset_id, Page(opened, kept, data, _pretty(shown), as_text))
+
+
+def _of_version(evalset: EvalSet, query: QueryDict, kept: Json) -> Json:
+    """Return the case as a version had it that `?version=` names, else as it is."""
+    asked = query.get("version", "")
+    if not asked.isdecimal():
+        return kept
+    cases: list[Json] = json.loads(find_version(evalset, int(asked)).content)["eval_cases"]
+    return next((case for case in cases if case.get("eval_id") == kept.get("eval_id")), kept)
+
+
+def _posted(post: QueryDict, app_name: str, evalset_id: str) -> tuple[EvalSet | None, Page]:
+    found = library.find(app_name, evalset_id)
+    opened = _read_opened(post)
+    data = nested((name, post.get(name, "")) for name in post)
+    raw, as_text = post.get("raw", "").replace("\r\n", "\n"), post.get("view") == "json"
+    kept: Json = {}
+    act = post.get("act", "review")
+    try:
+        kept = saving.opened_case(found, opened)
+        if act.startswith(REARRANGING):
+            return None, Page(opened, kept, rearranged(data, act), raw, as_text)
+        make = saving.from_text(raw) if as_text else saving.from_form(data, app_name)
+        review = saving.review(found, opened, make)
+    except DevUIError as error:
+        return None, Page(opened, kept, data, raw, as_text, error=error)
+    page = Page(opened, kept, data, raw, as_text, review)
+    if act != "save" or review.change is None:
+        return None, page
+    try:
+        saved = saving.save(review, post.get("seen", ""))
+    except DevUIError as error:
+        return None, Page(opened, kept, data, raw, as_text, review, error)
+    return saved, page if saved else Page(opened, kept, data, raw, as_text, review, has_changed=True)
+
+
+def _read_opened(post: QueryDict) -> Opened:
+    place = post.get("place", "")
+    is_place = place.isdecimal() and len(place) < 8
+    return Opened(
+        post.get("digest", ""),
+        int(place) if is_place else None,
+        "is_new" in post or not is_place,
+        post.get("over", ""),
+    )
+
+
+def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> HttpResponse:
+    found = library.find(app_name, evalset_id)
+    errors = page.review.errors if page.review else {}
+    change = page.review.change if page.review else None
+    shown = diff.lines(change.before, change.after) if change else []
+    added, removed = diff.counts(shown)
+    context = {
+        "evalset": found,
+        "page": page,
+        "draft": Draft.of(page.data, page.kept, errors),
+        "raw": Field("raw", page.raw, errors.get("raw", "")),
+        "opened": page.opened,
+        "case_id": page.kept.get("eval_id", "") if not page.opened.is_new else "",
+        "change": change,
+        "lines": shown,
+        "added": added,
+        "removed": removed,
+        "conflict": _sides(page.review),
+        "error": page.error,
+        "problems": page.error.problems if isinstance(page.error, BadFile) else [],
+        "faults": len(errors),
+        "personas": PERSONAS_OFFERED,
+        "moved_on": bool(page.review and page.review.moved_on),
+        "has_changed": page.has_changed,
+    }
+    status = page.error.status if page.error else 409 if context["conflict"] else 422 if errors else 200
+    return render_partial(request, FORM, context, partial="fields", target="case-fields", status=status)
+
+
+def _sides(review: Review | None) -> Mapping[str, Any] | None:
+    """Return what the file's case and the form's say, each beside what the form was opened on."""
+    if review is None or review.conflict is None:
+        return None
+    conflict = review.conflict
+    base = state.dumps(conflict.base)
+    theirs = None if conflict.theirs is None else state.dumps(conflict.theirs)
+    return {
+        "theirs": valuediff.lines(base, theirs),
+        "is_gone": conflict.theirs is None,
+        "theirs_id": (conflict.theirs or {}).get("eval_id", ""),
+        "mine": valuediff.lines(base, state.dumps(conflict.mine)),
+        "mark": conflict.mark,
+    }
+
+
+def _pretty(case: Json) -> str:
+    if not case:
+        case = {"eval_id": "", "conversation": [{"user_content": {"role": "user", "parts": [{"text": ""}]}}]}
+    return json.dumps(case, ensure_ascii=False, indent=2)

@@ -1,0 +1,206 @@
+"""What people do to an evalset as a whole: cases taken out, moved and added, a name, an older form brought up to date.
+
+Each shows first what it would change of the file; what was shown is what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from evals_app import editing, library
+from evals_app.cases import diff, saving, uploads
+from evals_app.editing import Change
+from evals_app.evalsets import BadFile
+from evals_app.evalsets.changing import Edit
+from evals_app.models import EvalSet
+from evals_app.views.cases import evalset_url
+from sessions_app import db
+from sessions_app.errors import BadInput, DevUIError
+
+CHANGE = "devui/evals/change.html"
+DELETE = "devui/evals/evalset_delete.html"
+
+TITLES = {
+    "remove": "Remove a case",
+    "move": "Move a case",
+    "describe": "Name and description",
+    "modernise": "Bring the file up to ADK's present form",
+    "add": "Add cases from a file",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be done, as fields say it."""
+
+    act: str
+    fields: Mapping[str, str]
+
+    @classmethod
+    def of(cls, given: QueryDict) -> Asked:
+        """Read it.
+
+        Raises:
+            BadInput: there is no such act.
+        """
+        act = given.get("act", "")
+        if act not in TITLES:
+            raise BadInput(f"Nothing is called {act!r}.", hint=f"Acts are {', '.join(TITLES)}.")
+        names = ("id", "at", "to", "name", "description", "file_name", "file_text")
+        return cls(act, {name: given.get(name, "").replace("\r\n", "\n") for name in names if name in given})
+
+    def edit(self, evalset: EvalSet) -> Edit | None:
+        """Return the edit; None while a field is missing that says how.
+
+        Raises:
+            NotFound: there is no such case.
+            BadFile: the file whose cases are to be added cannot be used.
+        """
+        get = self.fields.get
+        if self.act in ("remove", "move"):
+            place = saving.place_of(evalset, get("id", ""), get("at", ""))
+            if self.act == "remove":
+                return saving.removing(place, get("id", ""))
+            to = get("to", "")
+            return (
+                saving.moving(place, get("id", ""), int(to) - 1) if to.isdecimal() and len(to) < 8 else None
+            )
+        if self.act == "describe":
+            return (
+                saving.describing(get("name", ""), get("description", "")) if "name" in self.fields else None
+            )
+        if self.act == "add":
+            if "file_text" not in self.fields:
+                return None
+            return saving.adding_all(uploads.cases_of(get("file_name", ""), get("file_text", "")))
+        return saving.modernising(evalset.evalset_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Show what `act` would change of an evalset's file; a POST with the mark of what was shown writes it.
+
+    Raises:
+        NotFound: no such evalset.
+        BadInput: there is no such act.
+    """
+    await db.write(library.refresh_known, app_name)
+    if request.method == "POST":
+        return await db.write(_post, request, app_name, evalset_id)
+    return await db.read(_show, request, app_name, evalset_id, Asked.of(request.GET))
+
+
+def _post(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    asked = Asked.of(request.POST)
+    evalset = library.find(app_name, evalset_id)
+    try:
+        if file := request.FILES.get("file"):
+            name = uploads.base_name(file.name or "")
+            asked = Asked(asked.act, {"file_name": name, "file_text": uploads.text_of(name, file.read())})
+        edit = asked.edit(evalset)
+        worked_out = editing.worked_out(evalset, edit) if edit else None
+        if worked_out and "seen" in request.POST:
+            saved = saving.save_change(worked_out, request.POST["seen"])
+            if saved is not None:
+                return redirect(evalset_url(saved))
+            return _show(request, app_name, evalset_id, asked, has_changed=True)
+    except DevUIError as error:
+        return _show(request, app_name, evalset_id, asked, error)
+    return _show(request, app_name, evalset_id, asked)
+
+
+def _show(
+    request: HttpRequest,
+    app_name: str,
+    evalset_id: str,
+    asked: Asked,
+    error: DevUIError | None = None,
+    *,
+    has_changed: bool = False,
+) -> HttpResponse:
+    evalset = library.find(app_name, evalset_id)
+    worked_out: Change | None = None
+    if error is None:
+        try:
+            edit = asked.edit(evalset)
+            worked_out = editing.worked_out(evalset, edit) if edit else None
+        except DevUIError as refused:
+            error = refused
+    shown = diff.lines(worked_out.before, worked_out.after) if worked_out else []
+    added, removed = diff.counts(shown)
+    context: dict[str, Any] = {
+        "evalset": evalset,
+        "title": TITLES[asked.act],
+        "asked": asked,
+        "fields": {"name": evalset.name, "description": evalset.description, **asked.fields},
+        "place": _place(evalset, asked),
+        "change": worked_out,
+        "lines": shown,
+        "added": added,
+        "removed": removed,
+        "error": error,
+        "problems": error.problems if isinstance(error, BadFile) else [],
+        "has_changed": has_changed,
+        "most": uploads.MOST_BYTES,
+    }
+    return render(request, CHANGE, context, status=error.status if error else 200)
+
+
+def _place(evalset: EvalSet, asked: Asked) -> int:
+    """Return where the case stands that is meant, from 1; 0 when none is."""
+    at = asked.fields.get("at", "")
+    names = [case["id"] for case in library.cases_of(evalset)]
+    wanted = asked.fields.get("id")
+    if wanted not in names:
+        return 0
+    return (
+        int(at)
+        if at.isdecimal() and int(at) < len(names) and names[int(at)] == wanted
+        else names.index(wanted)
+    ) + 1
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def delete(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Ask whether an evalset's file is to be removed; remove it. Its runs stay, with what it said.
+
+    Raises:
+        NotFound: no such evalset.
+        BadInput: the file cannot be removed.
+    """
+    await db.write(library.refresh_known, app_name)
+    if request.method != "POST":
+        return await db.read(_ask, request, app_name, evalset_id)
+    await db.write(editing.remove, app_name, evalset_id)
+    return redirect("evals")
+
+
+def _ask(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    evalset = library.find(app_name, evalset_id)
+    return render(request, DELETE, {"evalset": evalset, "runs": evalset.runs.count()})
+
+
+@require_safe
+async def file(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Send an evalset's file as it is.
+
+    Raises:
+        NotFound: no such evalset, or its file is gone.
+    """
+    await db.write(library.refresh_known, app_name)
+    evalset, text = await db.read(_file, app_name, evalset_id)
+    answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
+    name = evalset.path.rpartition("/")[2].encode("ascii", "replace").decode().replace('"', "_")
+    answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return answer
+
+
+def _file(app_name: str, evalset_id: str) -> tuple[EvalSet, str]:
+    evalset = library.find(app_name, evalset_id)
+    return evalset, editing.text_of(evalset)

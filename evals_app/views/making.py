@@ -1,0 +1,272 @@
+"""Evalsets made: a new one, uploaded ones, and cases of sessions."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from evals_app import editing, library
+from evals_app.cases import diff, recording, saving, uploads
+from evals_app.cases.recording import Key, Options, Turn
+from evals_app.editing import Change
+from evals_app.evalsets import BadFile
+from evals_app.models import EvalSet
+from evals_app.views.cases import evalset_url
+from sessions_app import db, overview
+from sessions_app.errors import BadInput, DevUIError
+from sessions_app.found import find_session
+from sessions_app.models import AgentSession
+
+NEW = "devui/evals/evalset_new.html"
+UPLOAD = "devui/evals/evalset_upload.html"
+RECORD = "devui/evals/record.html"
+
+MOST_FILES = 20
+MOST_SESSIONS = 50
+"""Sessions that become cases at once."""
+
+Json = dict[str, Any]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def new(request: HttpRequest) -> HttpResponse:
+    """Show the form of a new evalset; make one."""
+    if request.method != "POST":
+        return await db.read(_new, request, request.GET)
+    post = request.POST
+    about = {"description": said} if (said := post.get("description", "").strip()) else {}
+    try:
+        made = await db.write(
+            lambda: editing.create(
+                post.get("app", ""), post.get("id", "").strip(), [], form=post.get("form", "json"), **about
+            )
+        )
+    except DevUIError as error:
+        return await db.read(_new, request, post, error)
+    return redirect(evalset_url(made))
+
+
+def _new(request: HttpRequest, given: QueryDict, error: DevUIError | None = None) -> HttpResponse:
+    context = {"given": given, "apps": _apps(), "error": error}
+    return render(request, NEW, context, status=error.status if error else 200)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def upload(request: HttpRequest) -> HttpResponse:
+    """Show the form that uploads evalsets, scenarios or a `test_config.json`; put them beside their agent."""
+    if request.method != "POST":
+        return await db.read(_upload, request, request.GET, [], [])
+    app_name = request.POST.get("app", "")
+    files = [(file.name or "", file.read(uploads.MOST_BYTES + 1)) for file in request.FILES.getlist("file")]
+    done: list[uploads.Uploaded] = []
+    refused: list[tuple[str, DevUIError]] = []
+    for name, content in files[:MOST_FILES]:
+        try:
+            done.append(await db.write(uploads.put, app_name, name, content))
+        except DevUIError as error:
+            refused.append((name, error))
+    if not files or len(files) > MOST_FILES:
+        what = f"{len(files)} files at once are too many." if files else "No file was chosen."
+        refused.append(("", BadInput(what, hint=f"Choose up to {MOST_FILES} files.")))
+    if not refused and len(done) == 1 and done[0].evalset:
+        return redirect(evalset_url(done[0].evalset))
+    return await db.read(_upload, request, request.POST, done, refused)
+
+
+def _upload(
+    request: HttpRequest,
+    given: QueryDict,
+    done: list[uploads.Uploaded],
+    refused: list[tuple[str, DevUIError]],
+) -> HttpResponse:
+    faults = [(name, error, error.problems if isinstance(error, BadFile) else []) for name, error in refused]
+    context = {
+        "given": given,
+        "apps": _apps(),
+        "done": done,
+        "refused": faults,
+        "most": uploads.MOST_BYTES,
+        "most_files": MOST_FILES,
+    }
+    return render(request, UPLOAD, context, status=refused[0][1].status if refused else 200)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A session that is to become a case."""
+
+    session: AgentSession
+    turns: list[Turn]
+    part: list[Turn]
+    keys: list[Key]
+    case_id: str
+
+    @property
+    def first(self) -> str:
+        """Invocation of the first turn of the part."""
+        return self.part[0].invocation_id if self.part else ""
+
+    @property
+    def last(self) -> str:
+        """Invocation of the last turn of the part."""
+        return self.part[-1].invocation_id if self.part else ""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked for: sessions, a part of one, where to, and what the cases are to expect."""
+
+    sessions: list[int]
+    first: str
+    last: str
+    ids: list[str]
+    target: str
+    new_id: str
+    options: Options
+    seen: str
+    created: float
+
+    @classmethod
+    def of(cls, given: QueryDict, *, is_form: bool) -> Wish:
+        """Read it; without a form, what a case usually expects."""
+        sessions = [int(pk) for pk in given.getlist("session") if pk.isdecimal() and len(pk) < 19]
+        options = Options(True, True, None if len(sessions) > 1 else frozenset(), False)
+        if is_form:
+            keys = None if "all_keys" in given else frozenset(given.getlist("key"))
+            options = Options("answers" in given, "steps" in given, keys, "turn_states" in given)
+        return cls(
+            list(dict.fromkeys(sessions)),
+            given.get("first", ""),
+            given.get("last", ""),
+            given.getlist("case_id"),
+            given.get("target", ""),
+            given.get("new_id", "").strip(),
+            options,
+            given.get("seen", ""),
+            _moment(given.get("created", "")),
+        )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+async def record(request: HttpRequest) -> HttpResponse:
+    """Make cases of the sessions that `?session=` names; of one, the part from `?first=` to `?last=` if wanted.
+
+    A GET with `act=choose` shows the form again for another part; a POST shows what would be written, with the mark
+    of what was shown it writes that.
+
+    Raises:
+        SessionMissing: there is no such session.
+        BadInput: none is named, or they are of several apps.
+    """
+    given = request.POST if request.method == "POST" else request.GET
+    wish = Wish.of(given, is_form=request.method == "POST")
+    sources = await db.read(_sources, wish)
+    app_name = sources[0].session.app_name
+    await db.write(library.refresh_known, app_name)
+    if request.method != "POST" or given.get("act") == "choose":
+        return await db.read(_record, request, wish, sources)
+    try:
+        said = {source.session.pk: await recording.conversation_of(source.session) for source in sources}
+        cases = await db.read(_cases, wish, sources, said)
+        if not wish.target:
+            made = await db.write(lambda: editing.create(app_name, wish.new_id, cases, origin="session"))
+            return redirect(evalset_url(made))
+        worked_out = await db.read(_worked_out, app_name, wish.target, cases)
+        if wish.seen:
+            saved = await db.write(saving.save_change, worked_out, wish.seen, "session")
+            if saved is not None:
+                return redirect(evalset_url(saved, saved=str(cases[0]["eval_id"])))
+    except DevUIError as error:
+        return await db.read(_record, request, wish, sources, None, error)
+    return await db.read(_record, request, wish, sources, worked_out, None)
+
+
+def _worked_out(app_name: str, evalset_id: str, cases: list[Json]) -> Change:
+    evalset = library.find(app_name, evalset_id)
+    return editing.worked_out(evalset, saving.adding_all(cases))
+
+
+def _sources(wish: Wish) -> list[Source]:
+    if not wish.sessions or len(wish.sessions) > MOST_SESSIONS:
+        raise BadInput(
+            "No session is named." if not wish.sessions else f"{len(wish.sessions)} sessions are too many.",
+            hint=f"Tick up to {MOST_SESSIONS} sessions in the list.",
+        )
+    found = [_source(find_session(pk), wish, place) for place, pk in enumerate(wish.sessions)]
+    apps = sorted({source.session.app_name for source in found})
+    if len(apps) > 1:
+        raise BadInput(
+            f"The sessions are of several agents: {', '.join(apps)}.",
+            hint="An evalset is one agent's: choose sessions of one.",
+        )
+    return found
+
+
+def _source(session: AgentSession, wish: Wish, place: int) -> Source:
+    turns = recording.turns_of(session)
+    known = {turn.invocation_id for turn in turns}
+    first, last = (name if name in known else "" for name in (wish.first, wish.last))
+    part = recording.part(turns, first, last) if len(wish.sessions) == 1 and turns else turns
+    given = wish.ids[place].strip() if place < len(wish.ids) else ""
+    keys = recording.keys_written(session, part)
+    return Source(session, turns, part, keys, given or recording.suggested_id(session, part))
+
+
+def _cases(wish: Wish, sources: list[Source], said: dict[int, list[Json]]) -> list[Json]:
+    """Return a case of each session; ids that would be double get numbers."""
+    taken: set[str] = set()
+    found = []
+    for source in sources:
+        name = saving.free_id(source.case_id, taken)
+        taken.add(name)
+        found.append(
+            recording.case_of(
+                source.session, source.part, said[source.session.pk], name, wish.options, wish.created
+            )
+        )
+    return found
+
+
+def _record(
+    request: HttpRequest,
+    wish: Wish,
+    sources: list[Source],
+    change: Change | None = None,
+    error: DevUIError | None = None,
+) -> HttpResponse:
+    app_name = sources[0].session.app_name
+    shown = diff.lines(change.before, change.after) if change else []
+    added, removed = diff.counts(shown)
+    targets = EvalSet.objects.filter(app_name=app_name, gone=False, problems="[]").order_by("evalset_id")
+    context = {
+        "wish": wish,
+        "sources": sources,
+        "only": sources[0] if len(sources) == 1 else None,
+        "app_name": app_name,
+        "targets": list(targets.values_list("evalset_id", flat=True)),
+        "change": change,
+        "lines": shown,
+        "added": added,
+        "removed": removed,
+        "error": error,
+        "has_changed": bool(change and wish.seen),
+        "apps": _apps(),
+    }
+    return render(request, RECORD, context, status=error.status if error else 200)
+
+
+def _moment(said: str) -> float:
+    """Return when a form was opened, which its cases keep: what is shown and what is written are the same."""
+    return float(said) if re.fullmatch(r"\d{1,12}(\.\d{1,9})?", said) else round(time.time(), 3)
+
+
+def _apps() -> list[str]:
+    """Return the agents beside which files can be put."""
+    folder = overview.folder()
+    return folder.names() if folder else []

@@ -1,0 +1,50 @@
+"""What an evalset said over time: the list of its versions, and two of them side by side."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from evals_app import library
+from evals_app.cases import versions
+from evals_app.models import EvalSet, EvalSetVersion
+from sessions_app import db
+from sessions_app.errors import BadInput
+
+VERSIONS = "devui/evals/versions.html"
+
+
+@require_safe
+async def index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    """Show an evalset's versions, with `?case=` those that changed a case; two of them with `?from=` and `?to=`.
+
+    Raises:
+        NotFound: no such evalset or version.
+        BadInput: a parameter is no version's number.
+    """
+    await db.write(library.refresh_known, app_name)
+    return await db.read(_index, request, app_name, evalset_id)
+
+
+def _index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    evalset = library.find(app_name, evalset_id)
+    case_id = request.GET.get("case", "")
+    pair = _pair(evalset, request.GET.get("from", ""), request.GET.get("to", ""))
+    context = {
+        "evalset": evalset,
+        "case_id": case_id,
+        "rows": versions.listed(evalset, case_id),
+        "most": versions.SHOWN,
+        "pair": pair,
+        "differences": versions.compared(*pair, case_id) if pair else [],
+    }
+    return render(request, VERSIONS, context)
+
+
+def _pair(evalset: EvalSet, older: str, newer: str) -> tuple[EvalSetVersion, EvalSetVersion] | None:
+    if not older or not newer:
+        return None
+    if not (older.isdecimal() and newer.isdecimal() and len(older + newer) < 36):
+        raise BadInput("Versions are named by their numbers.", hint="Choose two from the list.")
+    return versions.find(evalset, int(older)), versions.find(evalset, int(newer))

@@ -1,0 +1,83 @@
+"""Forms of pages filled in as a browser does it that runs no scripts."""
+
+from __future__ import annotations
+
+from tests.pages.page import Element, parse
+
+
+def fields_of(form: Element) -> dict[str, list[str]]:
+    """Return what a browser would send of a form, apart from its buttons."""
+    sent: dict[str, list[str]] = {}
+    for one in form:
+        name = one.attrs.get("name")
+        if not name or "disabled" in one.attrs:
+            continue
+        if one.tag == "input" and (
+            one.attrs.get("type") not in ("radio", "checkbox") or "checked" in one.attrs
+        ):
+            sent.setdefault(name, []).append(_sent(one.attrs.get("value", "")))
+        elif one.tag == "textarea":
+            sent.setdefault(name, []).append(_sent("".join(map(str, one.children)).removeprefix("\n")))
+        elif one.tag == "select":
+            options = one.all("option")
+            chosen = [option for option in options if "selected" in option.attrs] or options[:1]
+            sent[name] = [option.attrs.get("value", "") for option in chosen]
+    return sent
+
+
+def _sent(value: str) -> str:
+    return value.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n")
+
+
+class Browser:
+    """A person's way through forms: the page that was answered last, and what was typed into it."""
+
+    def __init__(self, web) -> None:
+        self.web = web
+        self.url = ""
+        self.page = Element("")
+        self.status = 0
+
+    async def get(self, url: str, status: int = 200) -> Element:
+        """Open a page."""
+        response = await self.web.get(url)
+        return self._shown(url, response, status)
+
+    async def send(
+        self, act: str = "", *, status: int = 200, press=("act", None), files=None, **typed
+    ) -> Element:
+        """Send the page's form by a button, with something else in some fields (`__` stands for a dot)."""
+        form = self.page.all("form", css="case-form")[-1]
+        sent = fields_of(form)
+        if press == ("act", None) and act:
+            sent["act"] = [act]
+        elif press[1] is not None:
+            sent[press[0]] = [press[1]]
+        for name, value in typed.items():
+            sent[name.replace("__", ".")] = value if isinstance(value, list) else [value]
+        url = form.attrs.get("action") or self.url
+        response = await self.web.post(url, {**sent, **(files or {})})
+        if response.status_code == 302:
+            assert status == 302, response.url
+            return await self.get(response.url)
+        return self._shown(url, response, status)
+
+    async def save(self, *, status: int = 302, **typed) -> Element:
+        """Press the button that writes what is shown."""
+        marks = [one for one in self.page.all("button") if one.text == "Save to the file"]
+        button = marks[0]
+        return await self.send(status=status, press=(button.attrs["name"], button.attrs["value"]), **typed)
+
+    def diff(self) -> tuple[list[str], list[str]]:
+        """Return the lines that the page says are taken out and added."""
+        lines = [line for line in self.page.all("li") if line.classes & {"added", "removed"}]
+        said = {"added": [], "removed": []}
+        for line in lines:
+            said[next(iter(line.classes & set(said)))].append(line.one("code").text)
+        return said["removed"], said["added"]
+
+    def _shown(self, url, response, status: int) -> Element:
+        self.url, self.page, self.status = url, parse(response.content), response.status_code
+        told = self.page.all("main")[0].text[:500] if self.page.all("main") else ""
+        assert response.status_code == status, f"{url}: {response.status_code}: {told}"
+        return self.page

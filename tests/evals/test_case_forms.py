@@ -1,0 +1,257 @@
+"""A case as a form: what the form does not show it does not change, and what it shows it can change."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from evals_app.cases.drafts import Applied, form_of
+from evals_app.cases.fields import nested, rearranged
+from evals_app.cases.messages import with_text
+from evals_app.evalsets import parse
+from evals_app.evalsets.changing import case_json
+from evals_app.evalsets.scenario import Plan
+from tests.evals.builders import FULL, case, text, turn
+
+
+def flat(data, prefix=""):
+    """Yield a form's fields as a browser sends them."""
+    entries = data.items() if isinstance(data, dict) else enumerate(data)
+    for name, value in entries:
+        if isinstance(value, str):
+            yield f"{prefix}{name}", value.replace("\r\n", "\n").replace("\n", "\r\n")
+        else:
+            yield from flat(value, f"{prefix}{name}.")
+
+
+def sent(made, **changed):
+    return nested(
+        {
+            **dict(flat(form_of(made))),
+            **{name.replace("__", "."): one for name, one in changed.items()},
+        }.items()
+    )
+
+
+def applied(made, **changed):
+    return Applied(sent(made, **changed), made, "counter")
+
+
+def cases():
+    import json
+
+    return [case_json(one) for one in parse(json.dumps(FULL), "a.evalset.json", "a").cases]
+
+
+EVENTS = {
+    "invocation_events": [
+        {
+            "author": "z",
+            "content": {"parts": [{"function_call": {"id": "1", "name": "f", "args": {"a": 1}}}]},
+        },
+        {
+            "author": "z",
+            "content": {"parts": [{"function_response": {"id": "1", "name": "f", "response": {}}}]},
+        },
+        {
+            "author": "y",
+            "content": {"role": "model", "parts": [{"text": "wait", "thought": True}, {"text": "soon"}]},
+        },
+        {
+            "author": "z",
+            "content": {"parts": [{"function_call": {"id": "2", "name": "g"}}]},
+            "usage_metadata": {},
+        },
+    ]
+}
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_form_that_nobody_touched_makes_the_same_case(place):
+    made = cases()[place]
+    found = applied(made)
+    assert (found.case, found.errors) == (made, {})
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        case(" spaces \r\n", turn("a\r\nb\rc", "\n\nlead"), ours={"x": [1]}),
+        case("nul\0", turn("\0 \ud800", tools=[{"name": " f ", "args": {"q": "\r\n"}}])),
+        case("e", {**turn("x"), "intermediate_data": EVENTS, "duration": 1.5}),
+        case("s", turn("x"), final_session_state={}, devui_turn_states=[None], rubrics=[]),
+        {
+            "eval_id": "p",
+            "conversation_scenario": {"starting_prompt": "\n", "conversation_plan": "Goal: a\n\r\nb"},
+        },
+        case(
+            "many",
+            {"user_content": {"parts": [{"text": "a"}, {"inline_data": {"data": "aGk="}}, {"text": "b"}]}},
+        ),
+    ],
+)
+def test_what_no_browser_can_send_back_stays_as_it_was(made):
+    found = applied(copy.deepcopy(made))
+    assert found.case == made
+
+
+def test_every_field_can_be_changed_and_what_is_beside_it_stays():
+    made = case(
+        "a",
+        {**turn("hi", "yo", [{"id": "7", "name": "f", "args": {"x": 1}}]), "invocation_id": "i", "ours": 1},
+        session_input={"app_name": "a", "user_id": "u", "state": {"k": 1}, "extra": 2},
+        rubrics=[{"rubric_id": "r", "rubric_content": {"text_property": "p", "more": 1}, "type": "T"}],
+        team="ours",
+    )
+    found = applied(
+        made,
+        case_id="b",
+        turns__0__user="hello",
+        turns__0__answer="",
+        turns__0__calls__0__name="g",
+        turns__0__calls__0__args='{"y": [1, {"z": null}]}',
+        turns__0__said__0__author="sub",
+        turns__0__said__0__text="wait",
+        turns__0__state='{"user:n": 2}',
+        turns__0__rubrics__0__id="t",
+        turns__0__rubrics__0__property="short",
+        rubrics__0__type="",
+        state='{"k": 2}',
+        session_id="s1",
+        final_state='{"done": true}',
+    )
+    assert found.errors == {}
+    assert found.case == {
+        "eval_id": "b",
+        "conversation": [
+            {
+                "user_content": text("hello"),
+                "intermediate_data": {
+                    "tool_uses": [{"id": "7", "name": "g", "args": {"y": [1, {"z": None}]}}],
+                    "intermediate_responses": [["sub", [{"text": "wait"}]]],
+                },
+                "invocation_id": "i",
+                "ours": 1,
+                "rubrics": [{"rubric_id": "t", "rubric_content": {"text_property": "short"}}],
+            }
+        ],
+        "session_input": {"app_name": "a", "user_id": "u", "state": {"k": 2}, "extra": 2, "session_id": "s1"},
+        "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "p", "more": 1}}],
+        "team": "ours",
+        "final_session_state": {"done": True},
+        "devui_turn_states": [{"user:n": 2}],
+    }
+
+
+def test_turns_that_change_places_keep_what_the_form_does_not_show():
+    made = case(
+        "a",
+        {**turn("1"), "duration": 1.0},
+        {**turn("2"), "duration": 2.0},
+        devui_turn_states=[{"n": 1}, None],
+    )
+    data = rearranged(rearranged(sent(made), "up:turns.1"), "add:turns")
+    data["turns"][2]["user"] = "3"
+    found = Applied(data, made, "counter").case
+    assert [one.get("duration") for one in found["conversation"]] == [2.0, 1.0, None]
+    assert found["devui_turn_states"] == [None, {"n": 1}, None]
+    dropped = Applied(rearranged(data, "drop:turns.0"), made, "counter").case
+    assert [one["user_content"]["parts"][0]["text"] for one in dropped["conversation"]] == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    "act", ["drop:turns.9", "up:turns.0", "down:turns.0", "drop:", "up:nothing.1", "x:y", "add:turns.7.calls"]
+)
+def test_a_row_that_cannot_be_meant_changes_nothing(act):
+    data = sent(case("a", turn("1")))
+    assert rearranged(data, act) == data
+
+
+def test_calls_of_recorded_events_are_changed_where_they_are():
+    made = case("a", {**turn("x"), "intermediate_data": EVENTS})
+    data = sent(made, turns__0__calls__0__args='{"a": 2}', turns__0__said__0__text="later")
+    data = rearranged(rearranged(data, "drop:turns.0.calls.1"), "add:turns.0.calls")
+    data["turns"][0]["calls"][1]["name"] = "h"
+    events = Applied(data, made, "counter").case["conversation"][0]["intermediate_data"]["invocation_events"]
+    assert [part for event in events for part in event["content"]["parts"]] == [
+        {"function_call": {"id": "1", "name": "f", "args": {"a": 2}}},
+        {"function_response": {"id": "1", "name": "f", "response": {}}},
+        {"text": "wait", "thought": True},
+        {"text": "later"},
+        {"function_call": {"name": "h", "args": {}}},
+    ]
+    without = rearranged(sent(made), "drop:turns.0.calls.0")
+    events = Applied(without, made, "counter").case["conversation"][0]["intermediate_data"][
+        "invocation_events"
+    ]
+    assert [event["author"] for event in events] == ["y", "z"]
+
+
+def test_a_fixed_case_becomes_a_simulated_one_with_goal_and_style_in_its_plan():
+    found = applied(
+        case("a", turn("x")),
+        kind="scenario",
+        starting_prompt="Hi",
+        goal="a refund\r\nin full",
+        style="terse",
+        plan="Ask twice.",
+        persona="NOVICE",
+    )
+    assert found.case == {
+        "eval_id": "a",
+        "conversation_scenario": {
+            "starting_prompt": "Hi",
+            "conversation_plan": "Goal: a refund in full\nCommunication style: terse\n\nAsk twice.",
+            "user_persona": "NOVICE",
+        },
+    }
+    shown = form_of(found.case)
+    assert (shown["goal"], shown["style"], shown["plan"]) == ("a refund in full", "terse", "Ask twice.")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    ["", "Goal: x", "Goal: \n", "Goal: x\nno gap", "a\nGoal: x", "Communication style: s\nGoal: g\n\n"],
+)
+def test_any_plan_is_read_and_written_back_as_it_is(plan):
+    assert str(Plan.parse(plan)) == plan
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "said"),
+    [
+        ({"case_id": " "}, "case_id", "needs an id"),
+        ({"turns__0__user": ""}, "turns.0.user", "What does the user say"),
+        ({"turns__0__calls__0__args": "{"}, "turns.0.calls.0.name", "Which tool"),
+        ({"turns__0__calls__0__args": '{\n"a": oops}'}, "turns.0.calls.0.args", "line 2, column 6"),
+        ({"state": "[1]"}, "state", "An object is needed"),
+        ({"final_state": '{"a": NaN}'}, "final_state", "NaN is no number"),
+        ({"turns__0__state": "[" * 100_000}, "turns.0.state", "No JSON"),
+        ({"rubrics__0__id": "r"}, "rubrics.0.property", "judge"),
+        ({"turns__0__said__0__text": "x"}, "turns.0.said.0.author", "Which agent"),
+        ({"kind": "scenario"}, "starting_prompt", "simulated user"),
+        ({"kind": "scenario", "persona": "own"}, "persona_json", "Describe the persona"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_at_its_field(changed, field, said):
+    assert said in applied(case("a", turn("x")), **changed).errors[field]
+
+
+def test_hostile_names_of_fields_are_no_harm():
+    assert nested(
+        [("a." * 50, "x"), ("turns.x", "1"), ("turns.x.y", "2"), (".", "3"), ("turns.99999999999", "4")]
+    )
+    listed = nested([("t.1000000.a", "b"), ("t.5.a", "a")])
+    assert [row["a"] for row in listed["t"]] == ["a", "b"]
+
+
+def test_a_message_of_several_parts_keeps_those_that_are_no_text():
+    message = {"parts": [{"text": "a"}, {"inline_data": {"data": "aGk="}}, {"text": "b"}], "role": "user"}
+    assert with_text(message, "c", "user") == {
+        "parts": [{"text": "c"}, {"inline_data": {"data": "aGk="}}],
+        "role": "user",
+    }
+    assert with_text(message, "", "user") == {"parts": [{"inline_data": {"data": "aGk="}}], "role": "user"}
+    assert with_text(None, "c", "model") == {"role": "model", "parts": [{"text": "c"}]}
+    assert with_text({"parts": [{"text": "a"}]}, "", "model") is None

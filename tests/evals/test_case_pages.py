@@ -1,0 +1,370 @@
+"""Evalsets written and edited on pages, as a browser does it that runs no scripts."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils.http import urlencode
+
+from evals_app.models import EvalSet
+from sessions_app import db
+from tests.evals.builders import LEGACY, case, evalset, text, turn, write
+from tests.evals.filling import Browser
+from tests.hostile import HOSTILE_IDS
+
+pytestmark = pytest.mark.anywhere
+
+SET = "/evals/counter/set/"
+TWO = evalset(
+    case("one", turn("hi", "yo", [{"name": "f", "args": {"x": 1}}]), ours=1),
+    case("two", turn("bye")),
+    eval_set_id="set",
+)
+
+
+@pytest.fixture
+def path(folder):
+    return write(folder.given, "set.evalset.json", json.dumps(TWO, indent=2) + "\n")
+
+
+@pytest.fixture
+def browser(web, path):
+    return Browser(web)
+
+
+async def test_a_case_is_edited_looked_at_and_saved(browser, path):
+    before = path.read_text()
+    await browser.get(f"{SET}case/?id=one")
+    page = await browser.send("review", turns__0__answer="good day")
+    assert browser.diff() == (['"text": "yo"'], ['"text": "good day"'])
+    assert path.read_text() == before
+    page = await browser.save()
+    assert path.read_text() == before.replace('"yo"', '"good day"')
+    assert "Case one stands in the file." in page.text
+    version = await db.read(lambda: EvalSet.objects.get().versions.latest("created_at").origin)
+    assert version == "page"
+
+
+async def test_rows_are_added_without_scripts_and_nothing_is_written_by_it(browser, path):
+    before = path.read_bytes()
+    await browser.get(f"{SET}case/?id=two")
+    await browser.send("add:turns.0.calls")
+    page = await browser.send("add:turns.0.calls", turns__0__calls__0__name="get_weather")
+    assert page.one("input", name="turns.0.calls.0.name").attrs["value"] == "get_weather"
+    page = await browser.send("up:turns.0.calls.1", turns__0__calls__1__name="first")
+    assert page.one("input", name="turns.0.calls.0.name").attrs["value"] == "first"
+    assert path.read_bytes() == before
+
+
+async def test_a_field_that_cannot_be_meant_is_told_and_what_was_typed_stays(browser, path):
+    before = path.read_bytes()
+    await browser.get(f"{SET}case/?id=one")
+    page = await browser.send("review", status=422, state='{"a": }', turns__0__user="")
+    assert "line 1, column 7" in page.one(id="field-state-note").text
+    assert "What does the user say" in page.one(id="field-turns-0-user-note").text
+    assert page.one("textarea", name="state").text == '{"a": }'
+    assert path.read_bytes() == before
+
+
+async def test_what_is_saved_is_what_was_shown(browser, path):
+    await browser.get(f"{SET}case/?id=one")
+    await browser.send("review", turns__0__answer="good day")
+    page = await browser.save(status=200, turns__0__answer="good night")
+    assert "The change is another one now" in page.text
+    assert "good" not in path.read_text()
+    await browser.save()
+    assert "good night" in path.read_text()
+
+
+async def test_a_change_elsewhere_in_the_file_stays_and_is_told(browser, path):
+    await browser.get(f"{SET}case/?id=one")
+    path.write_text(path.read_text().replace('"bye"', '"goodbye"'))
+    page = await browser.send("review", turns__0__answer="good day")
+    assert "The file was changed elsewhere meanwhile." in page.text
+    await browser.save()
+    assert '"goodbye"' in path.read_text()
+    assert '"good day"' in path.read_text()
+
+
+async def test_a_case_that_others_changed_is_shown_from_both_sides_and_not_overwritten(browser, path):
+    await browser.get(f"{SET}case/?id=one")
+    theirs = path.read_text().replace('"yo"', '"theirs"')
+    path.write_text(theirs)
+    page = await browser.send("review", status=409, turns__0__answer="mine")
+    sides = [
+        [li.one("code").text for li in side.all("li", css="added")]
+        for side in page.one(css="sides").all("section")
+    ]
+    assert sides == [['"text": "theirs"'], ['"text": "mine"']]
+    assert path.read_text() == theirs
+    page = await browser.send("save", status=409)
+    assert path.read_text() == theirs
+    over = page.one("button", name="over")
+    await browser.send(press=("over", over.attrs["value"]))
+    assert browser.diff() == (['"text": "theirs"'], ['"text": "mine"'])
+    path.write_text(theirs.replace("theirs", "theirs again"))
+    assert await browser.save(status=409)
+    assert "theirs again" in path.read_text()
+
+
+async def test_a_case_that_others_took_out_is_told_and_comes_back_only_when_wanted(browser, path):
+    await browser.get(f"{SET}case/?id=one")
+    path.write_text(json.dumps(evalset(TWO["eval_cases"][1], eval_set_id="set")))
+    page = await browser.send("review", status=409, turns__0__answer="mine")
+    assert "took this case out" in page.text
+    await browser.send(press=("over", page.one("button", name="over").attrs["value"]))
+    await browser.save()
+    assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["two", "one"]
+
+
+async def test_a_save_between_looking_and_saving_is_seen(browser, path):
+    await browser.get(f"{SET}case/?id=one")
+    await browser.send("review", turns__0__answer="mine")
+    path.write_text(path.read_text().replace('"bye"', '"goodbye"'))
+    page = await browser.save(status=200)
+    assert "The change is another one now" in page.text
+    assert '"mine"' not in path.read_text()
+
+
+async def test_a_new_case_a_copy_and_a_taken_id(browser, path):
+    await browser.get(f"{SET}case/")
+    await browser.send("review", case_id="three", turns__0__user="hello")
+    await browser.save()
+    await browser.get(f"{SET}case/?copy=one")
+    assert browser.page.one("input", name="case_id").attrs["value"] == "one-2"
+    await browser.send("review")
+    await browser.save()
+    cases = json.loads(path.read_text())["eval_cases"]
+    assert [one["eval_id"] for one in cases] == ["one", "two", "three", "one-2"]
+    assert cases[2]["conversation"] == [{"user_content": text("hello")}]
+    assert cases[3] == {**cases[0], "eval_id": "one-2"}
+    await browser.get(f"{SET}case/?copy=one")
+    page = await browser.send("review", status=409, case_id="two")
+    assert "has a case 'two' already" in page.text
+
+
+async def test_a_case_is_written_as_json_with_line_and_column_of_what_is_wrong(browser, path):
+    await browser.get(f"{SET}case/?id=two&view=json")
+    page = await browser.send("review", status=422, raw='{"eval_id": "two",\n "conversation": [{}]}')
+    told = page.one(id="field-raw-note").text
+    assert told == "line 2, column 19: conversation[0].user_content: is required"
+    camel = {"evalId": "two", "conversation": [{"userContent": text("ciao")}], "new": {"a": 1}}
+    await browser.send("review", raw=json.dumps(camel))
+    await browser.save()
+    assert json.loads(path.read_text())["eval_cases"][1] == {
+        "eval_id": "two",
+        "conversation": [{"user_content": text("ciao")}],
+        "new": {"a": 1},
+    }
+
+
+async def test_a_case_is_moved_and_removed(browser, path):
+    await browser.get(f"{SET}change/?act=move&id=two&at=1")
+    await browser.send(to="1")
+    await browser.save()
+    assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["two", "one"]
+    await browser.get(f"{SET}change/?act=remove&id=two&at=0")
+    await browser.save()
+    assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["one"]
+    await browser.get(f"{SET}change/?act=remove&id=two", status=404)
+    await browser.get(f"{SET}change/?act=explode", status=400)
+
+
+async def test_a_name_and_a_description_are_given(browser, path):
+    await browser.get(f"{SET}change/?act=describe")
+    await browser.send(name="Smoke", description="First.\r\nSecond.")
+    await browser.save()
+    document = json.loads(path.read_text())
+    assert (document["name"], document["description"]) == ("Smoke", "First.\nSecond.")
+    assert document["eval_cases"] == TWO["eval_cases"]
+
+
+async def test_an_older_file_is_brought_up_to_the_present_form(browser, folder):
+    path = write(folder.given, "old.test.json", LEGACY)
+    await browser.get("/evals/counter/old.test/change/?act=modernise")
+    await browser.save()
+    assert json.loads(path.read_text())["eval_cases"][0]["eval_id"] == "old"
+
+
+async def test_an_evalset_is_made_and_its_file_removed(browser, folder):
+    await browser.get("/evals/new/")
+    response = await browser.web.post("/evals/new/", {"app": "counter", "id": "fresh", "form": "yaml"})
+    assert response.url == "/evals/counter/fresh/"
+    made = folder.given / "fresh.evalset.yaml"
+    assert "eval_cases: []" in made.read_text()
+    assert "No cases yet" in (await browser.get(response.url)).text
+    await browser.web.post("/evals/counter/fresh/delete/")
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", "a b", ".hidden", "x" * 101, "set"])
+async def test_an_evalset_of_a_hostile_or_taken_name_is_not_made(browser, folder, name):
+    before = sorted(os.listdir(folder.given))
+    response = await browser.web.post("/evals/new/", {"app": "counter", "id": name})
+    assert response.status_code == 400
+    assert sorted(os.listdir(folder.given)) == before
+
+
+async def upload(web, *files, app="counter"):
+    sent = [SimpleUploadedFile(name, content) for name, content in files]
+    return await web.post("/evals/upload/", {"app": app, "file": sent})
+
+
+async def test_files_of_every_form_are_uploaded_as_they_are(web, folder):
+    yaml = b"# ours\neval_set_id: y\neval_cases: []\n"
+    scenarios = json.dumps({"scenarios": [{"startingPrompt": "hi", "conversationPlan": "leave"}]})
+    config = json.dumps({"criteria": {"response_match_score": 0.5}})
+    response = await upload(
+        web,
+        ("plain.json", json.dumps(TWO).encode()),
+        ("y.evalset.yaml", yaml),
+        ("flat.test.json", b'[{"query": "q"}]'),
+        ("people.json", scenarios.encode()),
+        ("test_config.json", config.encode()),
+    )
+    assert response.status_code == 200
+    assert json.loads((folder.given / "plain.evalset.json").read_text()) == TWO
+    assert (folder.given / "y.evalset.yaml").read_bytes() == yaml
+    assert (folder.given / "flat.test.json").exists()
+    assert json.loads((folder.given / "people.evalset.json").read_text())["eval_cases"] == [
+        {
+            "eval_id": "scenario-1",
+            "conversation_scenario": {"starting_prompt": "hi", "conversation_plan": "leave"},
+        }
+    ]
+    assert (folder.given / "test_config.json").read_text() == config
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("set.evalset.json", b'{"eval_set_id": "set", "eval_cases": []}', "already exists"),
+        ("broken.json", b'{\n "eval_set_id": 3, "eval_cases": []}', ":2:2"),
+        ("broken.yaml", b"eval_set_id: [", "is no YAML"),
+        ("people.json", b'{"scenarios": [{"startingPrompt": 3}]}', "scenarios[0]"),
+        ("image.json", b"\x89PNG\xff", "is not UTF-8"),
+        ("a b.json", b'{"eval_set_id": "x", "eval_cases": []}', "Invalid Eval Set ID"),
+        (".evalset.json", b'{"eval_set_id": "x", "eval_cases": []}', "no name"),
+        ("test_config.json", b'{"criteria": 3}', "criteria"),
+        ("bomb.yaml", b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "eval_set_id"),
+        ("deep.json", b"[" * 100_000, "cannot be read"),
+        ("agent.py", b"import os", "no JSON"),
+    ],
+)
+async def test_an_upload_that_cannot_be_used_is_refused_and_leaves_nothing(
+    web, folder, path, name, content, said
+):
+    before = {entry.name: entry.read_bytes() for entry in folder.given.iterdir()}
+    response = await upload(web, (name, content))
+    assert response.status_code == 400
+    assert said in response.content.decode()
+    assert {entry.name: entry.read_bytes() for entry in folder.given.iterdir()} == before
+
+
+async def test_an_upload_is_put_nowhere_else(web, folder, tmp_path):
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="app"\r\n\r\ncounter\r\n--x\r\n'
+        b'Content-Disposition: form-data; name="file"; filename="..\\\\..\\\\up.evalset.json"\r\n\r\n'
+        b'{"eval_set_id": "x", "eval_cases": []}\r\n--x--\r\n'
+    )
+    await web.post("/evals/upload/", body, content_type="multipart/form-data; boundary=x")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["counter"]
+    document = b'{"eval_set_id": "x", "eval_cases": []}'
+    assert (await upload(web, ("a.json", document), app="../counter")).status_code == 404
+
+
+async def test_cases_of_a_file_are_added_and_ids_that_are_taken_get_numbers(browser, path):
+    await browser.get(f"{SET}change/?act=add")
+    file = SimpleUploadedFile(
+        "more.yaml", b"eval_set_id: x\neval_cases:\n- {eval_id: one, conversation: []}\n"
+    )
+    await browser.send(files={"file": file})
+    await browser.save()
+    assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["one", "two", "one-2"]
+
+
+async def test_versions_tell_what_changed_and_who_did(browser, path):
+    await browser.get(f"{SET}case/?id=one")
+    await browser.send("review", turns__0__answer="good day")
+    await browser.save()
+    page = await browser.get(f"{SET}versions/")
+    rows = page.one("tbody").all("tr")
+    assert ["1 changed" in row.text for row in rows] == [True, False]
+    show = rows[0].one("a", css="small").attrs["href"]
+    page = await browser.get(f"{SET}versions/{show}")
+    assert browser.diff() == (['"text": "yo"'], ['"text": "good day"'])
+    assert not (await browser.get(f"{SET}versions/?case=two")).all("a", href=show)
+    back = page.one(css="version-diff").one("a").attrs["href"]
+    await browser.get(back)
+    await browser.send("review")
+    assert browser.diff() == (['"text": "good day"'], ['"text": "yo"'])
+    await browser.save()
+    assert json.loads(path.read_text()) == TWO
+    await browser.get(f"{SET}versions/?from=1&to=x", status=400)
+    await browser.get(f"{SET}versions/?from=999&to=998", status=404)
+
+
+async def test_cases_of_any_id_are_opened_and_edited(web, folder):
+    names = [one for one in HOSTILE_IDS if one == one.strip()]
+    path = write(folder.given, "set.evalset.json", evalset(*[case(name, turn("b")) for name in names]))
+    browser = Browser(web)
+    for name in names:
+        page = await browser.get(f"{SET}case/?{urlencode({'id': name})}")
+        assert page.one("textarea", name="turns.0.user").text == "b", name
+        await browser.send("review", turns__0__user="c")
+        assert len(browser.diff()[0]) == len(browser.diff()[1]) == 1, name
+    await browser.save()
+    assert json.loads(path.read_text())["eval_cases"] == [
+        *[case(name, turn("b")) for name in names[:-1]],
+        case(names[-1], turn("c")),
+    ]
+
+
+async def test_two_cases_of_one_id_are_told_apart_by_their_places(web, folder):
+    path = write(folder.given, "set.evalset.json", evalset(case("x", turn("a")), case("x", turn("b"))))
+    browser = Browser(web)
+    await browser.get(f"{SET}case/?id=x&at=1")
+    await browser.send("review", turns__0__user="c")
+    await browser.save()
+    assert json.loads(path.read_text())["eval_cases"] == [case("x", turn("a")), case("x", turn("c"))]
+
+
+async def test_a_file_outside_of_the_agents_folder_is_read_and_never_written(web, folder, tmp_path_factory):
+    far = write(tmp_path_factory.mktemp("far"), "far.evalset.json", json.dumps(TWO))
+    (folder.given / "set.evalset.json").symlink_to(far)
+    browser = Browser(web)
+    await browser.get(f"{SET}case/?id=one")
+    page = await browser.send("review", status=400, turns__0__user="c")
+    assert "outside the folder of agents" in page.text
+    assert json.loads(far.read_text()) == TWO
+
+
+async def test_a_disk_that_takes_no_more_is_told_and_the_file_stays_whole(browser, path, monkeypatch):
+    before = path.read_bytes()
+    await browser.get(f"{SET}case/?id=one")
+    await browser.send("review", turns__0__answer="x")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    page = await browser.save(status=400)
+    assert "cannot be written: No space left on device" in page.text
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir() if entry.name.startswith(".")] == []
+
+
+async def test_the_file_keeps_its_rights_and_can_be_downloaded(browser, path):
+    path.chmod(0o640)
+    await browser.get(f"{SET}case/?id=one")
+    await browser.send("review", turns__0__answer="x")
+    await browser.save()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [entry.name for entry in path.parent.iterdir() if entry.name.startswith(".")] == []
+    answer = await browser.web.get(f"{SET}file/")
+    assert answer.content == path.read_bytes()
+    assert "attachment" in answer.headers["Content-Disposition"]

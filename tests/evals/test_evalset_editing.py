@@ -1,0 +1,336 @@
+"""Evalset files changed in place: what an edit does not mean keeps every byte, in JSON, in YAML and in older forms."""
+
+from __future__ import annotations
+
+import difflib
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evals_app.evalsets import BadFile, changing, json_edit, yaml_edit
+from evals_app.evalsets.pairing import paired, same
+from evals_app.evalsets.plain_yaml import PlainLoader
+from sessions_app.errors import BadInput
+from tests.evals.builders import FULL, LEGACY, case, evalset, turn
+
+SMALL = evalset(case("a", turn("hi", "yo")), case("b", turn("x")))
+
+COMMENTED = """\
+# Smoke tests. Ask Ana before you touch them.
+eval_set_id: smoke   # the file's own id
+eval_cases:
+
+  # --- greetings ---
+
+  # the plain one
+  - eval_id: hello  # first
+    conversation:
+      - user_content: {role: user, parts: [{text: hi}]}   # as people do
+        final_response:
+          role: model
+          parts:
+            - text: "Hello!"
+
+  # --- weather ---
+
+  - eval_id: 'rain'
+    team: ours
+    conversation:
+      - user_content:
+          parts:
+            - text: |
+                Will it rain?
+                I hate rain.
+    final_session_state: {}
+# the end
+"""
+
+
+def edited(text, edit, name="a.evalset.json"):
+    return changing.rewritten(text, name, f"weather/{name}", edit)
+
+
+def changes(before, after):
+    """Return the lines that differ: removed ones, added ones."""
+    found = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
+    return [line[2:] for line in found if line[0] == "-"], [line[2:] for line in found if line[0] == "+"]
+
+
+def answer(said, case_at=0):
+    def edit(sheet):
+        sheet.cases[case_at]["conversation"][0]["final_response"]["parts"][0]["text"] = said
+
+    return edit
+
+
+def nothing(sheet):
+    pass
+
+
+def test_an_edit_that_changes_nothing_changes_no_byte():
+    for text in (
+        json.dumps(FULL),
+        json.dumps(FULL, indent=7),
+        '\t{"eval_set_id":"x" , "eval_cases":[ ]}\r\n',
+    ):
+        assert edited(text, nothing) == text
+    assert edited(COMMENTED, nothing, "a.evalset.yaml") == COMMENTED
+
+
+def test_one_answer_is_one_line_of_json_in_the_files_own_spelling():
+    text = json.dumps(FULL, indent=4) + "\n"
+    removed, added = changes(text, edited(text, answer("bye")))
+    assert [line.strip() for line in removed] == ['"text": "yo"']
+    assert [line.strip() for line in added] == ['"text": "bye"']
+
+
+def test_a_new_field_of_a_case_in_camel_case_is_in_camel_case():
+    def edit(sheet):
+        sheet.cases[0]["conversation"][0]["intermediate_data"]["tool_uses"][0]["args"]["snake_arg"] = 1
+        sheet.cases[0]["conversation"].append(
+            {**turn("more"), "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "t"}}]}
+        )
+
+    document = json.loads(edited(json.dumps(FULL, indent=2), edit))
+    first, second = document["eval_cases"][0]["conversation"]
+    assert first["intermediateData"]["toolUses"][0]["args"] == {"x": 1, "snake_arg": 1}
+    assert second["userContent"]["parts"] == [{"text": "more"}]
+    assert second["rubrics"][0]["rubricContent"] == {"textProperty": "t"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"a": [1, 2]}', '{"a": [1, 2, 3]}'),
+        ('{"a":[1,2]}', '{"a":[1,2,3]}'),
+        ('{\r\n\t"a": [\r\n\t\t1\r\n\t]\r\n}', '{\r\n\t"a": [\r\n\t\t1,\r\n\t\t3\r\n\t]\r\n}'),
+        ('{"a": [ 1 ,2 ]}', '{"a": [ 1,2,3 ]}'),
+        ('{\n  "a": []\n}', '{\n  "a": [\n    3\n  ]\n}'),
+        ('{"a": "\\u00e9"}', '{"a": "\\u00e9", "b": "\\u00e8"}'),
+        ('{"a": "é"}', '{"a": "é", "b": "è"}'),
+    ],
+)
+def test_what_is_new_is_written_as_its_neighbours_are(before, after):
+    assert json_edit.rewritten(before, json.loads(before), json.loads(after)) == after
+
+
+def test_a_name_given_twice_keeps_both_and_the_last_one_counts():
+    text = '{"eval_set_id": "x", "eval_set_id": "set", "eval_cases": [{"eval_id": "a", "conversation": []}]}'
+    new = edited(text, lambda sheet: sheet.cases.append(case("b")))
+    assert new.startswith('{"eval_set_id": "x", "eval_set_id": "set", ')
+    assert json.loads(new)["eval_cases"][1]["eval_id"] == "b"
+
+
+def test_one_answer_is_one_line_of_yaml_with_all_comments():
+    new = edited(COMMENTED, answer("No: 3 # times"), "a.evalset.yaml")
+    assert changes(COMMENTED, new) == (
+        ['            - text: "Hello!"'],
+        ['            - text: "No: 3 # times"'],
+    )
+
+
+def test_a_value_in_brackets_stays_in_brackets_and_its_comment_behind_it():
+    def edit(sheet):
+        sheet.cases[0]["conversation"][0]["user_content"]["parts"][0]["text"] = "good day"
+
+    new = edited(COMMENTED, edit, "a.evalset.yaml")
+    assert changes(COMMENTED, new)[1] == [
+        "      - user_content: {role: user, parts: [{text: good day}]}   # as people do"
+    ]
+
+
+def test_cases_of_yaml_change_places_with_what_stands_above_them():
+    new = edited(COMMENTED, lambda sheet: sheet.cases.reverse(), "a.evalset.yaml")
+    assert [line.strip() for line in new.splitlines() if line.strip().startswith(("#", "- eval_id"))] == [
+        "# Smoke tests. Ask Ana before you touch them.",
+        "# --- greetings ---",
+        "# --- weather ---",
+        "- eval_id: 'rain'",
+        "# the plain one",
+        "- eval_id: hello  # first",
+        "# the end",
+    ]
+    assert sorted(new.splitlines()) == sorted(COMMENTED.splitlines())
+
+
+def test_a_case_taken_out_of_yaml_takes_its_own_comment_along_and_leaves_that_of_the_section():
+    new = edited(COMMENTED, lambda sheet: sheet.cases.pop(0), "a.evalset.yaml")
+    assert "# the plain one" not in new
+    assert "# --- greetings ---" in new
+    assert "# --- weather ---" in new
+
+
+def test_what_is_new_in_yaml_reads_the_same_in_every_reader():
+    said = [
+        "no",
+        "2024-05-01",
+        "1e3",
+        "null",
+        "a: b",
+        "- x",
+        "two\nlines\n",
+        " lead",
+        "#",
+        "",
+        "é",
+        "\t",
+        "0x1F",
+        "~",
+    ]
+
+    def edit(sheet):
+        sheet.cases.append(case("new", *[turn(one, one) for one in said]))
+
+    new = edited(COMMENTED, edit, "a.evalset.yaml")
+    for loader in (PlainLoader, yaml.SafeLoader):
+        added = yaml.load(new, loader)["eval_cases"][2]
+        assert [one["user_content"]["parts"][0]["text"] for one in added["conversation"]] == said
+
+
+def test_a_text_of_several_lines_in_the_place_of_one_keeps_the_comment():
+    text = "eval_set_id: s\nname: one  # why\neval_cases: []\n"
+
+    def edit(sheet):
+        sheet.about["name"] = "one\ntwo"
+
+    assert edited(text, edit, "a.evalset.yml") == (
+        "eval_set_id: s\nname: |-  # why\n  one\n  two\neval_cases: []\n"
+    )
+
+
+def test_a_yaml_file_without_cases_gets_its_first_in_block_style():
+    new = edited(
+        "eval_set_id: s\neval_cases: []", lambda sheet: sheet.cases.append(case("a")), "a.evalset.yaml"
+    )
+    assert new == "eval_set_id: s\neval_cases:\n- eval_id: a\n  conversation: []"
+
+
+def test_a_yaml_value_that_others_refer_to_is_left_to_people():
+    start = "{app_name: a, user_id: u, state: {k: 1}}"
+    text = (
+        f"eval_set_id: s\neval_cases:\n- eval_id: a\n  conversation: []\n  session_input: &start {start}\n"
+        "- eval_id: b\n  conversation: []\n  session_input: *start\n"
+    )
+    for place in (0, 1):
+        with pytest.raises(BadInput, match="changed by hand only"):
+            edited(
+                text,
+                lambda sheet, at=place: sheet.cases[at]["session_input"].update(user_id="v"),
+                "a.evalset.yaml",
+            )
+    renamed = edited(text, lambda sheet: sheet.cases[1].update(eval_id="c"), "a.evalset.yaml")
+    assert renamed == text.replace("eval_id: b", "eval_id: c")
+
+
+def test_yaml_with_other_ends_of_lines_keeps_them():
+    text = COMMENTED.replace("\n", "\r\n")
+    new = edited(text, answer("Bye."), "a.evalset.yaml")
+    assert new == text.replace('"Hello!"', '"Bye."')
+
+
+def test_an_old_case_is_changed_in_the_old_form_and_fields_that_adk_ignores_stay():
+    text = json.dumps([{**LEGACY[0], "owner": "ana"}], indent=2)
+    removed, added = changes(text, edited(text, answer("R"), "a.test.json"))
+    assert [line.strip() for line in removed] == ['"reference": "r",']
+    assert [line.strip() for line in added] == ['"reference": "R",']
+
+
+def test_a_case_of_an_old_file_can_be_added_and_loses_its_start():
+    def edit(sheet):
+        del sheet.cases[0]["session_input"]
+        sheet.cases.append(case("new", turn("q", "r", [{"name": "t", "args": {}}])))
+
+    first, second = json.loads(edited(json.dumps(LEGACY), edit, "a.test.json"))
+    assert "initial_session" not in first
+    assert second == {
+        "name": "new",
+        "data": [
+            {"query": "q", "expected_tool_use": [{"tool_name": "t", "tool_input": {}}], "reference": "r"}
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "edit"),
+    [
+        (LEGACY, lambda sheet: sheet.cases[0].update(final_session_state={"a": 1})),
+        (LEGACY, lambda sheet: sheet.about.update(name="x")),
+        ([{"query": "q"}], lambda sheet: sheet.cases.append(case("b"))),
+        ([{"query": "q"}], lambda sheet: sheet.cases[0].update(eval_id="b")),
+        (
+            [{"query": "q"}],
+            lambda sheet: sheet.cases[0].update(session_input={"app_name": "a", "user_id": "u"}),
+        ),
+    ],
+)
+def test_what_an_older_form_cannot_hold_is_refused_with_the_way_out(document, edit):
+    with pytest.raises(BadInput, match="older form") as refused:
+        edited(json.dumps(document), edit, "a.test.json")
+    assert "present form" in refused.value.hint
+
+
+def test_an_older_form_is_brought_up_to_the_present_one():
+    new = json.loads(
+        edited(json.dumps(LEGACY), lambda sheet: setattr(sheet, "present_form", "old"), "a.test.json")
+    )
+    assert (new["eval_set_id"], new["eval_cases"][0]["eval_id"]) == ("old", "old")
+    assert new["eval_cases"][0]["session_input"]["state"] == {"k": 1}
+
+
+def test_an_edit_that_makes_no_evalset_is_refused():
+    with pytest.raises(BadFile, match=r"needs exactly one of conversation"):
+        edited(json.dumps(SMALL), lambda sheet: sheet.cases[0].pop("conversation"))
+    with pytest.raises(BadInput, match="JSON"):
+        edited(json.dumps(SMALL), lambda sheet: sheet.cases[0].update(extra=float("nan")))
+    with pytest.raises(BadInput):
+        edited(json.dumps(SMALL), lambda sheet: sheet.cases[0].update(extra="\ud800"))
+
+
+def test_which_item_was_which_is_told_by_what_it_says_then_by_its_id_then_by_its_place():
+    a, b, c = case("a", turn("1")), case("b", turn("2")), case("c", turn("3"))
+    assert paired([a, b, c], [c, a]) == [2, 0]
+    assert paired([a, b], [case("b", turn("other")), a]) == [1, 0]
+    assert paired([a, b], [a, case("z", turn("2"))]) == [0, 1]
+    assert paired([1, 1], [1, 1, 1]) == [0, 1, None]
+    assert not same(1, True)
+    assert not same([1], [1.0])
+
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**12), 10**12),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters="\x85\u2028\u2029\ufeff"), max_size=12
+    ),
+)
+keys = st.text("abcXY_: #-é\"'", min_size=1, max_size=5)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(keys, inner, max_size=4)),
+    max_leaves=12,
+)
+documents = st.dictionaries(keys, values, min_size=1, max_size=4)
+
+
+@given(documents, documents, st.sampled_from([None, 1, 2, "\t"]))
+def test_any_json_becomes_any_other(old, new, indent):
+    text = json.dumps(old, indent=indent, ensure_ascii=False)
+    assert same(json.loads(json_edit.rewritten(text, old, new)), new)
+
+
+@given(documents, documents, st.booleans())
+def test_any_yaml_becomes_any_other_or_is_left_to_people(old, new, indented):
+    from evals_app.evalsets.plain_yaml import dump
+
+    text = dump(old, indented=indented)
+    read = yaml.load(text, PlainLoader)
+    try:
+        said = yaml_edit.rewritten(text, read, new)
+    except yaml_edit.Unwritable:
+        return
+    assert same(yaml.load(said, PlainLoader), new)
