@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ from typing import Any
 from evals_app import resultfiles
 from evals_app.evalsets.schema import Invocation
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from sessions_app import history
 from sessions_app.errors import NotFound
+from sessions_app.exports import snake_case
+from sessions_app.models import AgentSession
 
 Json = dict[str, Any]
 
@@ -66,15 +69,33 @@ def result(app_name: str, agent_folder: Path, result_id: str) -> Json:
     raise NotFound(f"Eval set result `{result_id}` not found.", hint="GET …/eval_results lists them.")
 
 
-def case_results(run: EvalRun) -> Iterator[Json]:
-    """Yield what became of each case, once for each repetition."""
+def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[Json]:
+    """Yield what became of each case, once for each repetition.
+
+    Args:
+        sessions: each with the session that it ran in, as ADK's own files have it, and what its metrics were held to.
+    """
     attempts = run.attempts.select_related("session").prefetch_related("results")
+    criteria = json.loads(run.config).get("criteria") or {}
     expected = {
         index: case.get("conversation") or []
         for index, case in enumerate(json.loads(run.version.content)["eval_cases"])
     }
     for attempt in attempts.order_by("case_index", "repetition"):
-        yield _case(run, attempt, expected.get(attempt.case_index, []))
+        found = _case(run, attempt, expected.get(attempt.case_index, []))
+        if sessions:
+            _add_criteria(found, criteria)
+            if attempt.session:
+                found["sessionDetails"] = _session(attempt.session)
+        yield found
+
+
+def _add_criteria(case: Json, criteria: Mapping[str, Any]) -> None:
+    """Put beside each overall score what it was held to, where that is more than a threshold."""
+    for metric in case["overallEvalMetricResults"]:
+        criterion = criteria.get(metric["metricName"])
+        if isinstance(criterion, Mapping):
+            metric["criterion"] = dict(criterion)
 
 
 def _case(run: EvalRun, attempt: EvalAttempt, expected: Iterable[Json]) -> Json:
@@ -142,6 +163,65 @@ def _given(found: Mapping[str, Any], *names: str) -> Json:
 
 def _camel(invocation: Json) -> Json:
     return Invocation.model_validate(invocation).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def result_id_of(run: EvalRun) -> str:
+    """Return the id that ADK would give a run's result (`_eval_set_results_manager_utils`)."""
+    return f"{run.app_name}_{run.evalset.evalset_id}_{run.created_at}".replace("/", "_")
+
+
+def result_file(run: EvalRun) -> str:
+    """Return a run as the file that ADK keeps of it, which `adk web` reads: `EvalSetResult`, snake case.
+
+    It goes to `<agent>/.adk/eval_history/<id>.evalset_result.json`. Each case carries the session it ran in.
+    """
+    result_id = result_id_of(run)
+    document = {
+        "eval_set_result_id": result_id,
+        "eval_set_result_name": result_id,
+        "eval_set_id": run.evalset.evalset_id,
+        "eval_case_results": [_snake(case) for case in case_results(run, sessions=True)],
+        "creation_timestamp": run.created_at,
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _snake(value: Any) -> Any:
+    """Return our own camel case as ADK's files spell it; what it holds of agents is spelled by its own model."""
+    if isinstance(value, list):
+        return [_snake(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {_snake_name(name): _AS_STORED.get(name, _snake)(one) for name, one in value.items()}
+
+
+def _snake_name(name: str) -> str:
+    return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name)
+
+
+def _invocation(value: Json) -> Json:
+    return Invocation.model_validate(value).model_dump(mode="json", exclude_none=True)
+
+
+def _session(session: AgentSession) -> Json:
+    """Return a session as ADK's results hold it."""
+    events = session.events.order_by("seq").values_list("data", flat=True)
+    return {
+        "id": session.session_id,
+        "app_name": session.app_name,
+        "user_id": session.user_id,
+        "state": history.state_at(session).merged(),
+        "events": [snake_case("Event", json.loads(data)) for data in events],
+        "last_update_time": session.updated_at,
+    }
+
+
+_AS_STORED: dict[str, Callable[[Any], Any]] = {
+    "actualInvocation": _invocation,
+    "expectedInvocation": _invocation,
+    "sessionDetails": lambda value: value,
+    "criterion": lambda value: value,
+}
 
 
 def _run(app_name: str, result_id: str) -> EvalRun | None:

@@ -175,7 +175,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     """
     run = attempt.run
     case = case_of(attempt)
-    results = [Verdict(result, report.details_of(result)) for result in attempt.results.order_by("position")]
+    results = [Verdict(result, report.details_of(result)) for result in _results_of(attempt)]
     overall = [verdict for verdict in results if verdict.result.invocation is None]
     criteria = json.loads(run.config).get("criteria") or {}
     session_pk = report.sessions_of([attempt]).get(attempt.pk)
@@ -199,6 +199,11 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
         currency=table.currency,
         replayed=replayed_of(attempt) if whole else None,
     )
+
+
+def _results_of(attempt: EvalAttempt) -> list[MetricResult]:
+    """Return what metrics said of an attempt, in the run's order; asks nothing where that was read before."""
+    return sorted(attempt.results.all(), key=lambda result: result.position)
 
 
 def _used(by_model: str, table: prices.Prices, at: float) -> list[Used]:
@@ -314,7 +319,7 @@ class _Turns:
 
     def _turn(self, index: int, expected: Invocation | None, actual: Invocation | None) -> Turn:
         wanted, got = invocations.answer_text(expected or {}), invocations.answer_text(actual or {})
-        both_answered = bool(wanted) and actual is not None
+        both_answered = bool(wanted) and actual is not None and wanted != got
         left, right = textdiff.compare(wanted, got) if both_answered else _unmarked(wanted, got)
         return Turn(
             number=index + 1,

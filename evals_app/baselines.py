@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from evals_app import case_content, comparison
 from evals_app.comparison import CaseKey, Comparison, Outcomes, Past, Sameness
@@ -171,22 +171,38 @@ def _judged_by(config: str) -> str:
     return _digest({**told, "criteria": criteria})
 
 
+class _Row(NamedTuple):
+    """What is read of an attempt: a run may have thousands."""
+
+    case_index: int
+    pk: int
+    status: str
+    error_type: str
+    session: int | None
+    tokens: int
+    cost: float | None
+    started_at: float | None
+    finished_at: float | None
+
+    @property
+    def seconds(self) -> float | None:
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return self.finished_at - self.started_at
+
+
+_COLUMNS = (
+    *("case_index", "pk", "status", "error_type", "session_id", "total_tokens"),
+    *("cost", "started_at", "finished_at"),
+)
+
+
 def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[CaseKey, Outcomes]:
     """Return what each case of a run's version came to; those that it did not run are there without an outcome."""
-    rows: dict[int, list[EvalAttempt]] = defaultdict(list)
+    rows: dict[int, list[_Row]] = defaultdict(list)
     attempts = run.attempts if case_ids is None else run.attempts.filter(case_id__in=case_ids)
-    fields = (
-        "case_index",
-        "status",
-        "session_id",
-        "total_tokens",
-        "cost",
-        "started_at",
-        "finished_at",
-        "run_id",
-    )
-    for attempt in attempts.only(*fields).order_by("case_index", "repetition"):
-        rows[attempt.case_index].append(attempt)
+    for row in attempts.order_by("case_index", "repetition").values_list(*_COLUMNS):
+        rows[row[0]].append(_Row(*row))
     return {
         case.key: _outcomes(sameness_of(run, case.digest), rows[index])
         for index, case in enumerate(cases_of(run.version))
@@ -194,7 +210,7 @@ def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[C
     }
 
 
-def _outcomes(same: Sameness, attempts: Sequence[EvalAttempt]) -> Outcomes:
+def _outcomes(same: Sameness, attempts: Sequence[_Row]) -> Outcomes:
     passed = [one for one in attempts if one.status == Status.PASSED]
     failed = [one for one in attempts if one.status in NOT_PASSED and one.error_type != CRASHED]
     shown = next(iter(failed or passed or attempts), None)
@@ -205,8 +221,8 @@ def _outcomes(same: Sameness, attempts: Sequence[EvalAttempt]) -> Outcomes:
         failed=len(failed),
         unjudged=len(attempts) - len(judged),
         attempt=shown.pk if shown else None,
-        session=shown.session_id if shown else None,
-        tokens=_mean(one.total_tokens or None for one in judged),
+        session=shown.session if shown else None,
+        tokens=_mean(one.tokens or None for one in judged),
         seconds=_mean(one.seconds for one in judged),
         cost=_mean(one.cost for one in judged),
     )
@@ -235,15 +251,18 @@ def history(
     if len(keys) <= MOST_IDS:
         judged = judged.filter(case_id__in={key.id for key in keys})
     counted: dict[CaseKey, dict[Sameness, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
-    for run_id, index, status, count in judged.values_list("run_id", "case_index", "status").annotate(
-        count=Count("pk")
-    ):
+    by_case = judged.values_list("run_id", "case_index").annotate(
+        passed=Count("pk", filter=Q(status=Status.PASSED)), all=Count("pk")
+    )
+    for run_id, index, passed, total in by_case:
         one = known[run_id]
         case = cases_of(one.version)[index]
         wanted = same.get(case.key)
         if wanted is None or case.digest != wanted.data or _judged_by(one.config) != wanted.judged_by:
             continue
-        counted[case.key][sameness_of(one, case.digest)][status == Status.PASSED] += count
+        counts = counted[case.key][sameness_of(one, case.digest)]
+        counts[True] += passed
+        counts[False] += total - passed
     return {
         key: [Past(counts[True], counts[False]) for counts in groups.values()]
         for key, groups in counted.items()

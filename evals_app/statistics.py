@@ -110,8 +110,8 @@ def fisher_exact(passed: int, failed: int, passed_then: int, failed_then: int) -
     low, high = max(0, passes - theirs), min(ours, passes)
     ways = [math.comb(ours, count) * math.comb(theirs, passes - count) for count in range(low, high + 1)]
     seen = ways[passed - low]
-    unlikely: int = sum(way for way in ways if way <= seen * _TIE)
-    return unlikely / math.comb(ours + theirs, passes)
+    unlikely = sum(way for way in ways if way <= seen * _TIE)
+    return float(unlikely / math.comb(ours + theirs, passes))
 
 
 def mcnemar_exact(lost: int, won: int) -> float:

@@ -230,8 +230,12 @@ class _Known:
         return 0 < self.passed < self.judged
 
 
-def matrix(run: EvalRun, filters: Filters | None = None) -> Matrix:
-    """Return a page of the matrix, the worst cases first and grouped by cause, or in the order of the file."""
+def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Matrix:
+    """Return a page of the matrix, the worst cases first and grouped by cause, or in the order of the file.
+
+    Args:
+        size: cases of a page.
+    """
     filters = filters or Filters()
     cases = _known(run)
     shown = [case for case in cases if _is_wanted(case, filters)]
@@ -241,9 +245,9 @@ def matrix(run: EvalRun, filters: Filters | None = None) -> Matrix:
     sizes = Counter((case.worst, case.cause) for case in shown)
     if filters.order == "worst":
         shown.sort(key=lambda case: (-case.worst, -sizes[case.worst, case.cause], case.cause, case.index))
-    pages = max(1, -(-len(shown) // PAGE))
+    pages = max(1, -(-len(shown) // size))
     page = min(max(1, filters.page), pages)
-    window = shown[(page - 1) * PAGE : page * PAGE]
+    window = shown[(page - 1) * size : page * size]
     rows = {row.index: row for row in rows_of(run, [case.index for case in window])}
     return Matrix(
         columns=columns_of(run),

@@ -208,6 +208,8 @@ def sessions_of(attempts: Iterable[EvalAttempt]) -> dict[int, int]:
     attempts = list(attempts)
     linked = {attempt.pk: attempt.session_id for attempt in attempts if attempt.session_id}
     running = {attempt.realm: attempt.pk for attempt in attempts if attempt.status == Status.RUNNING}
+    if not running:
+        return linked
     rows = AgentSession.objects.filter(realm__in=list(running)).order_by("-pk").values_list("realm", "pk")
     return {**linked, **{running[realm]: pk for realm, pk in rows}}
 

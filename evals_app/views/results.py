@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from devui.http import render_partial, wants_partial
-from evals_app import attempts, baselines, exports, prices, report
+from evals_app import adk_results, attempts, baselines, exports, prices, report
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.errors import NotFound
 
@@ -54,21 +56,26 @@ def _detail(found: EvalRun, attempt: str) -> attempts.Detail | None:
     return attempts.detail(row)
 
 
-EXPORTS = {
-    "json": ("application/json", exports.as_json),
-    "junit": ("application/xml", exports.as_junit),
-    "html": ("text/html; charset=utf-8", exports.as_html),
+EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
+    "json": ("json", "application/json", exports.as_json),
+    "junit": ("xml", "application/xml", exports.as_junit),
+    "csv": ("csv", "text/csv; charset=utf-8", exports.as_csv),
+    "html": ("html", "text/html; charset=utf-8", exports.as_html),
+    "adk": ("evalset_result.json", "application/json", lambda runs: adk_results.result_file(runs[0])),
 }
+"""kind → (ending of the file, its type, what writes it)"""
 
 
 @require_safe
 def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
-    """Download a run as JSON, JUnit XML or one HTML page."""
+    """Download a run as JSON, JUnit XML, CSV, one HTML page, or the file that ADK keeps of a run."""
     if kind not in EXPORTS:
         raise Http404
     found = report.find_run(run_id)
-    content_type, render = EXPORTS[kind]
-    ending = "xml" if kind == "junit" else kind
+    ending, content_type, render = EXPORTS[kind]
+    name = adk_results.result_id_of(found) if kind == "adk" else f"eval-{found.id}"
     answer = HttpResponse(render([found]), content_type=content_type)
-    answer.headers["Content-Disposition"] = f'attachment; filename="eval-{found.id}.{ending}"'
+    answer.headers["Content-Disposition"] = (
+        content_disposition_header(True, f"{name}.{ending}") or "attachment"
+    )
     return answer

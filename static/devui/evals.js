@@ -1,4 +1,4 @@
-// Pages of evals: cases that open, attempts beside the matrix, and what a run does while it runs.
+// A run of an evalset: attempts beside the matrix, and what it does while it runs.
 
 import { atMostEvery, fetchPart } from "./fragment.js";
 import { declare } from "./keys.js";
@@ -6,32 +6,6 @@ import { Live } from "./live.js";
 import { showTimes } from "./times.js";
 
 const isPlainClick = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
-
-/* --- An evalset: a case is loaded when it is opened; the button says what it will run. --- */
-
-for (const details of document.querySelectorAll(".case > details")) {
-  details.addEventListener("toggle", async () => {
-    const body = details.querySelector(".case-body");
-    if (!details.open || body.childElementCount) return;
-    const number = details.querySelector("summary").dataset.case;
-    const html = await fetchPart(`${location.pathname}?case=${number}`, "case");
-    if (html !== null) body.innerHTML = html;
-  });
-}
-
-const runLabel = document.querySelector("[data-run-label]");
-const boxes = [...document.querySelectorAll(".case > input[name=case]")];
-const allLabel = runLabel?.textContent;
-
-function sayWhatRuns() {
-  const chosen = boxes.filter((box) => box.checked).length;
-  runLabel.textContent = chosen ? `Run ${chosen} of ${boxes.length} cases` : allLabel;
-}
-
-if (runLabel) {
-  for (const box of boxes) box.addEventListener("change", sayWhatRuns);
-  sayWhatRuns();
-}
 
 /* --- A run: the address says which attempt is open, so Back works and a link opens the same view. --- */
 
@@ -115,10 +89,18 @@ const countCases = atMostEvery(1000, async () => {
   if (html !== null) document.getElementById("filters").innerHTML = html;
 });
 
+/** Renew the summary, unless one of its buttons is being pressed just now; a button that has the focus keeps it. */
+function summarise(html) {
+  if (summary.querySelector("button:active")) return;
+  const kept = summary.contains(document.activeElement) ? document.activeElement.dataset.keep : undefined;
+  summary.innerHTML = html;
+  if (kept) summary.querySelector(`[data-keep="${CSS.escape(kept)}"]`)?.focus({ preventScroll: true });
+}
+
 function take(message) {
   if (message.type === "beat") return;
   summary.dataset.cursor = message.cursor;
-  if (message.summary) summary.innerHTML = message.summary;
+  if (message.summary) summarise(message.summary);
   for (const { id, html } of message.rows) {
     const template = document.createElement("template");
     template.innerHTML = html;

@@ -103,7 +103,7 @@ def test_an_evalset_runs_case_by_case_with_scores_and_a_link_to_each_session(
     page.wait_for_url("**/evals/runs/**")
     expect(page.locator("#summary")).to_contain_text("1 of 2 passed", timeout=60_000)
 
-    failed = page.locator("#cases tr", has_text="fail").first
+    failed = page.locator("#cases tr.case", has_text="fail").first
     failed.get_by_role("link").first.click()
     attempt = page.locator("#attempt")
     expect(attempt).to_contain_text("Expected", ignore_case=True, timeout=LIVE)

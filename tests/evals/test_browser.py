@@ -106,7 +106,7 @@ def test_an_attempt_opens_beside_the_matrix_by_click_key_and_address(page: Page,
     start(page)
     expect(page.locator(".outcome-count")).to_contain_text("2 of 3 passed")
     page.reload()
-    expect(page.locator("#cases > tr").first).to_contain_text("sees_a dog")
+    expect(page.locator("#cases > tr.case").first).to_contain_text("sees_a dog")
     page.keyboard.press("j")
     expect(page.locator("#attempt-title")).to_have_text("sees_a dog")
     expect(page.locator(".pair.first .added")).to_have_text('at="a dog"')

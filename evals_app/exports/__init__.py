@@ -1,0 +1,31 @@
+"""A run as a file for others to read: JSON, CSV, JUnit XML, one self-contained HTML page. Only reads."""
+
+from __future__ import annotations
+
+from evals_app.exports.facts import (
+    as_json,
+    attempt_facts,
+    attempt_json,
+    metric_json,
+    missed,
+    number,
+    run_facts,
+    run_json,
+)
+from evals_app.exports.junit import as_junit
+from evals_app.exports.page import as_html
+from evals_app.exports.table import as_csv
+
+__all__ = [
+    "as_csv",
+    "as_html",
+    "as_json",
+    "as_junit",
+    "attempt_facts",
+    "attempt_json",
+    "metric_json",
+    "missed",
+    "number",
+    "run_facts",
+    "run_json",
+]

@@ -1,0 +1,91 @@
+"""Runs as rows, without an agent: what pages, comparisons and exports read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from evals_app import writes
+from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion
+from evals_app.writes import Facts, Failure, Outcome, Score
+from tests.evals import builders
+
+Status = EvalAttempt.Status
+CRITERIA: dict[str, Any] = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.5}
+PARIS = [{"name": "get_weather", "args": {"city": "Paris"}}]
+
+
+def version(cases: Sequence[builders.Json], name: str = "kept") -> EvalSetVersion:
+    """Return a version of the evalset with these cases."""
+    evalset, _ = EvalSet.objects.get_or_create(
+        app_name="counter",
+        evalset_id=name,
+        defaults={"path": f"counter/{name}.evalset.json", "case_count": len(cases)},
+    )
+    content = json.dumps(builders.evalset(*cases, eval_set_id=name))
+    found, _ = EvalSetVersion.objects.get_or_create(
+        evalset=evalset,
+        digest=sha256(content.encode()).hexdigest(),
+        defaults={"content": content, "created_at": 1.0},
+    )
+    return found
+
+
+def cases(*names: str) -> list[builders.Json]:
+    """Return cases that expect a call and an answer."""
+    return [builders.case(name, builders.turn("Paris", "It is sunny in Paris.", PARIS)) for name in names]
+
+
+def passed(**more: Any) -> Outcome:
+    """Return an attempt that did what was expected."""
+    return outcome(Status.PASSED, [1.0, 1.0], PARIS, **more)
+
+
+def failed(calls: Sequence[Mapping[str, Any]] = (), **more: Any) -> Outcome:
+    """Return an attempt that made other calls."""
+    return outcome(Status.FAILED, [0.0, 1.0], calls, **more)
+
+
+def broken(message: str = "on fire") -> Outcome:
+    """Return an attempt whose agent raised."""
+    return Outcome(Status.ERROR, failure=Failure("RuntimeError", message, "Traceback …"))
+
+
+def outcome(
+    status: str, scores: Sequence[float], calls: Sequence[Mapping[str, Any]] = (), **more: Any
+) -> Outcome:
+    """Return an attempt with a score of each metric of `CRITERIA`."""
+    turn = builders.turn("Paris", "It is sunny in Paris.", list(calls))
+    rows = [
+        Score(place, name, None, score, limit, "passed" if score >= limit else "failed")
+        for place, ((name, limit), score) in enumerate(zip(CRITERIA.items(), scores, strict=True))
+    ]
+    return Outcome(status, actual=[turn], scores=rows, **more)
+
+
+def run(
+    of: EvalSetVersion,
+    outcomes: Mapping[str, Sequence[Outcome]],
+    *,
+    code: str = "v1",
+    config: Mapping[str, Any] | None = None,
+    prices: Mapping[str, Any] | None = None,
+) -> EvalRun:
+    """Return a run that has ended: case → what its repetitions came to. Cases that are not named did not run."""
+    names = [case["eval_id"] for case in json.loads(of.content)["eval_cases"]]
+    made = writes.create_run(
+        of,
+        [(index, name) for index, name in enumerate(names) if name in outcomes],
+        config=config or {"criteria": CRITERIA},
+        num_runs=max(len(each) for each in outcomes.values()),
+        prices=prices or {},
+    )
+    writes.claim_run(made.id, None)
+    writes.note_facts(made.id, Facts(code, adk_version="2", models={"counter": "scripted"}))
+    for attempt in made.attempts.order_by("case_index", "repetition"):
+        writes.start_attempt(attempt.pk)
+        writes.finish_attempt(attempt.pk, outcomes[attempt.case_id][attempt.repetition - 1])
+    writes.finish_run(made.id, EvalRun.Status.DONE)
+    return EvalRun.objects.select_related("evalset", "version").get(pk=made.id)

@@ -1,0 +1,336 @@
+"""What runs came to, read: causes, repetitions, baselines and comparisons, as rows tell them."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from evals_app import baselines, repetitions, report, trends, writes
+from evals_app.comparison import Verdict
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.report import Filters
+from sessions_app.errors import BadInput, NotFound
+from tests.evals import kept
+from tests.evals.builders import case, turn
+from tests.evals.kept import broken, cases, failed, passed
+
+pytestmark = pytest.mark.django_db
+
+OSLO = [{"name": "get_weather", "args": {"city": "Oslo"}}]
+MORE = [*kept.PARIS, {"name": "book", "args": {}}]
+
+
+def causes_of(run):
+    return dict(run.attempts.values_list("case_id", "cause"))
+
+
+def test_an_attempt_that_did_not_pass_says_why_in_words_that_others_share():
+    wordy = kept.outcome("failed", [1.0, 0.2], kept.PARIS)
+    run = kept.run(
+        kept.version(cases("fine", "argument", "missing", "extra", "answer", "raises", "raises_too")),
+        {
+            "fine": [passed()],
+            "argument": [failed(OSLO)],
+            "missing": [failed()],
+            "extra": [failed(MORE)],
+            "answer": [wordy],
+            "raises": [broken("station 4711 is down")],
+            "raises_too": [broken("station 1234 is down\nat once")],
+        },
+    )
+    assert causes_of(run) == {
+        "fine": "",
+        "argument": "get_weather: other city",
+        "missing": "get_weather: not called",
+        "extra": "book: not expected",
+        "answer": "response match: below its threshold",
+        "raises": "RuntimeError: station … is down",
+        "raises_too": "RuntimeError: station … is down",
+    }
+
+
+def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
+    state = kept.Score(
+        0,
+        "devui_state_match",
+        None,
+        0.5,
+        1.0,
+        "failed",
+        details={"state": [{"path": "user:n", "matches": False}]},
+    )
+    unrun = kept.Score(0, "safety_v1", None, None, 1.0, "not_evaluated", "needs Vertex\nand more")
+    run = kept.run(
+        kept.version(cases("state", "unrun", "unjudged")),
+        {
+            "state": [kept.Outcome("failed", scores=[state])],
+            "unrun": [kept.Outcome("incomplete", scores=[unrun])],
+            "unjudged": [kept.Outcome("incomplete")],
+        },
+    )
+    assert causes_of(run) == {
+        "state": "state user:n: not as expected",
+        "unrun": "safety did not run: needs Vertex",
+        "unjudged": "nothing judged it",
+    }
+
+
+def test_the_matrix_shows_failures_first_grouped_by_cause_the_commonest_first():
+    run = kept.run(
+        kept.version(cases("a", "b", "c", "d", "e")),
+        {"a": [passed()], "b": [failed()], "c": [failed(OSLO)], "d": [failed(OSLO)], "e": [broken()]},
+    )
+    matrix = report.matrix(run)
+    assert [(group.status, group.cause, [row.id for row in group.rows]) for group in matrix.groups] == [
+        ("failed", "get_weather: other city", ["c", "d"]),
+        ("failed", "get_weather: not called", ["b"]),
+        ("error", "RuntimeError: on fire", ["e"]),
+        ("passed", "", ["a"]),
+    ]
+    assert matrix.statuses == [("failed", 3), ("error", 1), ("passed", 1)]
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ({"status": "failed"}, ["mixed", "none", "other"]),
+        ({"cause": "get_weather: other city"}, ["other"]),
+        ({"q": "OTH"}, ["other"]),
+        ({"mixed": "1"}, ["mixed"]),
+        ({"metric": "response_match_score"}, []),
+        ({"metric": "tool_trajectory_avg_score", "status": "failed", "q": "n"}, ["none"]),
+        ({"order": "file"}, ["fine", "other", "mixed", "none"]),
+        ({"status": "no such", "page": "x", "order": "?"}, ["mixed", "none", "other", "fine"]),
+    ],
+)
+def test_filters_of_the_address_narrow_the_matrix(query, shown):
+    run = kept.run(
+        kept.version(cases("fine", "other", "mixed", "none")),
+        {
+            "fine": [passed(), passed()],
+            "other": [failed(OSLO), failed(OSLO)],
+            "mixed": [failed(), passed()],
+            "none": [failed(), failed()],
+        },
+    )
+    assert [row.id for row in report.matrix(run, Filters.read(query)).rows] == shown
+
+
+def test_repeated_cases_have_a_rate_with_an_interval_and_scores_that_scatter():
+    run = kept.run(kept.version(cases("a", "b")), {"a": [passed(), failed(), passed()], "b": [passed()] * 3})
+    row = next(row for row in report.matrix(run).rows if row.id == "a")
+    assert (row.rate.passed, row.rate.total, row.mixed) == (2, 3, True)
+    assert row.cells[0].scattered
+    assert row.cells[0].score == pytest.approx(2 / 3)
+    tally = report.tally(run)
+    assert tally.rate.value == pytest.approx((2 / 3 + 1) / 2)
+    assert [round(chance, 3) for _, chance in tally.reliable] == [0.833, 0.667, 0.5]
+    assert tally.mixed == 1
+
+
+def test_tokens_without_a_price_cost_unknown_and_priced_ones_their_sum():
+    spent = {"total_tokens": 10, "prompt_tokens": 8, "output_tokens": 2}
+    unknown = kept.run(kept.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent)]})
+    assert (report.summary(unknown).spent.cost, report.summary(unknown).spent.unpriced) == (None, 1)
+    known = kept.run(kept.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent, cost=0.25)]})
+    assert (report.summary(known).spent.cost, report.summary(known).tokens) == (0.75, 20)
+    without = kept.run(kept.version(cases("a")), {"a": [passed()]})
+    assert report.summary(without).spent.cost is None
+
+
+def test_the_cost_of_judges_is_reckoned_by_the_prices_of_the_run():
+    judge = {"judge-x": {"prompt": 1_000_000, "output": 0, "cached": 0, "calls": 1}}
+    prices = {
+        "file": "p.toml",
+        "currency": "EUR",
+        "price": [{"model": "judge-*", "input": 2.0, "output": 1.0}],
+    }
+    run = kept.run(kept.version(cases("a")), {"a": [passed(judge=judge), passed(judge=judge)]}, prices=prices)
+    spent = report.summary(run).spent
+    assert (spent.judge_cost, spent.currency, spent.judge_tokens) == (4.0, "EUR", 2_000_000)
+
+
+def test_a_run_is_compared_with_another_case_by_case():
+    before = kept.run(
+        kept.version([*cases("falls", "rises", "stays", "gone"), case("changed", turn("x", "y"))]),
+        {
+            "falls": [passed()] * 2,
+            "rises": [failed()] * 2,
+            "stays": [passed()] * 2,
+            "gone": [passed()] * 2,
+            "changed": [passed()] * 2,
+        },
+    )
+    after = kept.run(
+        kept.version([*cases("new", "stays", "falls", "rises"), case("changed", turn("x", "z"))]),
+        {
+            "new": [passed()] * 2,
+            "falls": [failed()] * 2,
+            "rises": [passed()] * 2,
+            "stays": [passed()] * 2,
+            "changed": [passed()] * 2,
+        },
+        code="v2",
+    )
+    found = baselines.compare_runs(before, after)
+    assert {one.key.id: one.verdict for one in found.cases} == {
+        "falls": Verdict.REGRESSED,
+        "rises": Verdict.FIXED,
+        "stays": Verdict.UNCHANGED,
+        "gone": Verdict.GONE,
+        "new": Verdict.NEW,
+        "changed": Verdict.NOT_COMPARABLE,
+    }
+    fallen = found.of(Verdict.REGRESSED)[0]
+    assert fallen.after is not None
+    assert EvalAttempt.objects.get(pk=fallen.after.attempt).run_id == after.pk
+    assert [one.what for one in baselines.what_changed(before, after)] == ["code", "evalset"]
+
+
+def test_other_thresholds_make_runs_incomparable_but_not_another_spelling_of_the_same():
+    of = kept.version(cases("a"))
+    before = kept.run(of, {"a": [passed()]})
+    spelled = {"criteria": {name: {"threshold": limit} for name, limit in kept.CRITERIA.items()}}
+    same = kept.run(of, {"a": [failed()]}, code="v2", config=spelled)
+    assert baselines.compare_runs(before, same).cases[0].verdict == Verdict.REGRESSED
+    lower = {"criteria": {**kept.CRITERIA, "response_match_score": 0.1}}
+    other = kept.run(of, {"a": [failed()]}, code="v2", config=lower)
+    assert baselines.compare_runs(before, other).cases[0].verdict == Verdict.NOT_COMPARABLE
+
+
+def test_a_case_that_was_left_out_this_time_is_neither_gone_nor_regressed():
+    of = kept.version(cases("a", "b"))
+    found = baselines.compare_runs(
+        kept.run(of, {"a": [passed()], "b": [passed()]}), kept.run(of, {"a": [passed()]})
+    )
+    assert {one.key.id: one.verdict for one in found.cases} == {
+        "a": Verdict.UNCHANGED,
+        "b": Verdict.NOT_COMPARABLE,
+    }
+
+
+def test_stored_runs_that_varied_keep_one_failure_from_being_a_regression():
+    of = kept.version(cases("steady", "shaky"))
+    kept.run(of, {"steady": [passed()], "shaky": [passed()]}, code="v0")
+    kept.run(of, {"steady": [passed()], "shaky": [failed()]}, code="v0")
+    before = kept.run(of, {"steady": [passed()], "shaky": [passed()]}, code="v1")
+    after = kept.run(of, {"steady": [failed()], "shaky": [failed()]}, code="v2")
+    found = {one.key.id: one for one in baselines.compare_runs(before, after).cases}
+    assert found["steady"].verdict == Verdict.REGRESSED
+    assert found["shaky"].verdict == Verdict.UNCLEAR
+    assert found["shaky"].repetitions == 2
+
+
+def test_single_outcomes_of_one_code_that_differ_are_flaky_in_the_comparison_and_at_the_case():
+    of = kept.version(cases("a"))
+    before, after = kept.run(of, {"a": [passed()]}), kept.run(of, {"a": [failed()]})
+    assert baselines.compare_runs(before, after).cases[0].verdict == Verdict.FLAKY
+    assert repetitions.of_case(after, 0).flaky
+    steady = kept.version(cases("b"), "steady")
+    assert not repetitions.of_case(kept.run(steady, {"b": [failed()]}), 0).flaky
+
+
+def test_what_a_dead_process_left_is_no_outcome():
+    of = kept.version(cases("a"))
+    before = kept.run(of, {"a": [passed()]})
+    gone = kept.Outcome("error", failure=kept.Failure(baselines.CRASHED, "The process has ended."))
+    after = kept.run(of, {"a": [gone]}, code="v2")
+    assert baselines.compare_runs(before, after).cases[0].because == "No repetition was judged after."
+
+
+def test_cases_of_one_id_are_told_apart_by_their_order():
+    of = kept.version([case("same", turn("x", "1")), case("same", turn("y", "2"))])
+    keys = [one.key for one in baselines.cases_of(of)]
+    assert [tuple(key) for key in keys] == [("same", 1), ("same", 2)]
+
+
+def test_runs_of_two_evalsets_are_not_compared():
+    one = kept.run(kept.version(cases("a")), {"a": [passed()]})
+    other = kept.run(kept.version(cases("a"), "other"), {"a": [passed()]})
+    with pytest.raises(BadInput, match="two evalsets"):
+        baselines.compare_runs(one, other)
+
+
+def test_a_baseline_is_one_run_of_its_evalset_and_can_be_taken_back():
+    of = kept.version(cases("a"))
+    first, second, third = (kept.run(of, {"a": [passed()]}) for _ in range(3))
+    writes.mark_baseline(first.pk)
+    writes.mark_baseline(second.pk)
+    assert list(EvalRun.objects.filter(baseline=True)) == [second]
+    assert baselines.find_baseline(third, "baseline") == second
+    assert baselines.baseline_of(second) is None
+    writes.mark_baseline(second.pk, False)
+    assert not EvalRun.objects.filter(baseline=True).exists()
+    assert baselines.find_baseline(third, "previous") == second
+    assert baselines.find_baseline(third, first.pk[:12]) == first
+
+
+@pytest.mark.parametrize("name", ["baseline", "previous", "nothing"])
+def test_a_baseline_that_is_not_there_is_refused(name):
+    run = kept.run(kept.version(cases("a")), {"a": [passed()]})
+    with pytest.raises(NotFound):
+        baselines.find_baseline(run, name)
+
+
+def test_a_run_that_goes_on_is_no_baseline_and_a_note_has_an_end():
+    of = kept.version(cases("a"))
+    waiting = writes.create_run(of, [(0, "a")], config={"criteria": {}})
+    with pytest.raises(BadInput, match="goes on"):
+        writes.mark_baseline(waiting.pk)
+    with pytest.raises(NotFound):
+        writes.mark_baseline("nothing")
+    with pytest.raises(BadInput, match="10,001"):
+        writes.note_run(waiting.pk, "x" * 10_001)
+    with pytest.raises(NotFound):
+        writes.note_run("nothing", "x")
+    with pytest.raises(NotFound):
+        writes.note_attempt(0, "x")
+
+
+def test_a_trend_tells_rates_what_changed_and_every_case_s_history():
+    of = kept.version(cases("a", "b"))
+    kept.run(of, {"a": [passed()], "b": [passed()]})
+    last = kept.run(of, {"a": [failed()], "b": [passed()]}, code="v2")
+    writes.mark_baseline(last.pk)
+    trend = trends.trend_of(of.evalset)
+    assert [point.rate.value for point in trend.points] == [1.0, 0.5]
+    assert [[change.what for change in point.changes] for point in trend.points] == [[], ["code"]]
+    assert [history.key.id for history in trend.histories] == ["a", "b"]
+    assert [stop.level for stop in trend.histories[0].stops if stop] == ["all", "none"]
+    drawing = trend.drawing
+    assert [lane.name for lane in drawing.lanes if lane.marks] == ["code"]
+    assert drawing.dots[0].y < drawing.dots[1].y
+    assert drawing.baseline_y == drawing.dots[1].y
+    assert all(drawing.left < dot.x < drawing.right and dot.high <= dot.y <= dot.low for dot in drawing.dots)
+
+
+def test_a_trend_without_runs_is_empty():
+    assert trends.trend_of(kept.version(cases("a")).evalset).points == []
+
+
+def queries(read):
+    with CaptureQueriesContext(connection) as captured:
+        read()
+    return len(captured)
+
+
+def test_reading_a_run_asks_as_often_for_many_cases_as_for_few():
+    few, many = [str(number) for number in range(3)], [str(number) for number in range(40)]
+    counts = []
+    for names in (few, many):
+        of = kept.version(cases(*names), f"of {len(names)}")
+        first = kept.run(of, {name: [passed()] for name in names})
+        writes.mark_baseline(first.pk)
+        run = kept.run(of, {name: [failed()] for name in names}, code="v2")
+        counts.append(
+            [
+                queries(lambda run=run: report.run_context(run)),
+                queries(lambda run=run: report.matrix(run)),
+                queries(lambda run=run, first=first: baselines.compare_runs(first, run)),
+                queries(lambda run=run: trends.trend_of(run.evalset)),
+                queries(lambda run=run: repetitions.of_case(run, 0)),
+            ]
+        )
+    assert counts[0] == counts[1]
+    assert max(counts[0]) <= 12
