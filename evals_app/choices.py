@@ -3,62 +3,83 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import QueryDict
 
-from evals_app import configs
-from evals_app.alignment import Rules
+from evals_app import configs, criteria, simulators
 from evals_app.configs import Config
+from evals_app.criteria import Criterion, Option, Widget
+from evals_app.evalsets.content import expected_states
 from evals_app.launch import DEFAULT_PARALLELISM, Order
-from evals_app.metrics import METRICS, Kind, Metric, missing_for
-from evals_app.models import KnownMetric
+from evals_app.limits import Limits
+from evals_app.metrics import METRICS, STATE, Kind, Metric, missing_for
+from evals_app.models import EvalRun, KnownMetric
+from evals_app.replays import LIVE, MODELS, TOOLS, Policy
 from sessions_app.errors import BadInput
 
-TRAJECTORY = "tool_trajectory_avg_score"
-MATCH_TYPES = (
-    ("EXACT", "exactly these, in order"),
-    ("IN_ORDER", "these in order, others between"),
-    ("ANY_ORDER", "these in any order"),
-)
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An option of a metric's criterion as the form shows it."""
+
+    option: Option
+    field: str
+    value: Any
+
+    @property
+    def widget(self) -> str:
+        """How it is asked for."""
+        return str(self.option.widget)
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One metric of the form. `missing` says why it cannot run."""
+    """One metric of the form. `missing` says why it cannot run; `rest` what of its criterion the file alone says."""
 
     metric: Metric
     chosen: bool
     threshold: float
     missing: str = ""
-    more: str = ""
+    rest: str = ""
+    options: tuple[Asked, ...] = ()
+    always: bool = False
 
     @property
-    def is_trajectory(self) -> bool:
-        """Tell whether the form asks how calls are to match."""
-        return self.metric.name == TRAJECTORY
+    def open(self) -> bool:
+        """Tell whether the options are worth a look: something in them was chosen."""
+        return any(asked.value not in (asked.option.default, "", None) for asked in self.options)
+
+    @property
+    def is_small(self) -> bool:
+        """Tell whether the options need no fold."""
+        return len(self.options) <= 2
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the form shows."""
+    """What the form shows. `runs` are those whose recordings can be given again."""
 
     offers: list[Offer]
-    rules: Rules
+    simulator: list[Asked] = field(default_factory=list)
+    policy: Policy = Policy()  # noqa: RUF009 - it is frozen
+    runs: Sequence[EvalRun] = ()
     num_runs: int = 1
     parallelism: int = DEFAULT_PARALLELISM
     judge_model: str = ""
-    judge_samples: int | None = None
+    judge_samples: str = ""
     cases: frozenset[str] = field(default_factory=frozenset)
+    limits: Mapping[str, Any] = field(default_factory=lambda: Limits().as_json())
 
     @property
     def chosen(self) -> list[Offer]:
         """Metrics that are chosen as the form opens, and those computed without asking anybody."""
-        return [
-            offer for offer in self.offers if offer.chosen or offer.metric.kind in (Kind.EXACT, Kind.CUSTOM)
-        ]
+        cheap = (Kind.EXACT, Kind.CUSTOM, Kind.STATE)
+        return [offer for offer in self.offers if offer.chosen or offer.metric.kind in cheap]
 
     @property
     def others(self) -> list[Offer]:
@@ -75,32 +96,57 @@ class Choices:
         """Tell whether a model is asked to judge."""
         return any(offer.chosen and offer.metric.judged for offer in self.offers)
 
+    @property
+    def models(self) -> tuple[tuple[str, str], ...]:
+        """How models may answer."""
+        return MODELS
 
-def offered(config: Config, posted: QueryDict | None = None) -> Choices:
-    """Return the form for a configuration; after a refusal, with what was sent."""
+    @property
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """How tools may answer."""
+        return TOOLS
+
+
+def offered(
+    config: Config,
+    posted: QueryDict | None = None,
+    *,
+    cases: Sequence[Json] = (),
+    runs: Sequence[EvalRun] = (),
+) -> Choices:
+    """Return the form for a configuration; after a refusal, with what was sent.
+
+    Args:
+        cases: what the evalset's cases say, as JSON.
+        runs: earlier runs of the evalset, the newest first.
+    """
     custom = config.data.get("custom_metrics") or {}
     own = [configs.custom_metric(name, declared) for name, declared in custom.items()]
-    missing = _missing()
     metrics = [*own, *(metric for metric in METRICS.values() if metric.kind is not Kind.INFORMATIONAL)]
-    chosen = list(config.criteria) if posted is None else posted.getlist("metric")
-    offers = [_offer(metric, config, chosen, posted, missing) for metric in metrics]
+    missing = _missing()
+    offers = [_offer(metric, config, posted, missing.get(metric.name, "")) for metric in metrics]
     offers.sort(key=lambda offer: not offer.chosen)
+    if STATE.name in config.criteria or any(expected_states(case) for case in cases):
+        offers.append(_offer(STATE, config, posted, "", always=True))
+    scenarios = any(case.get("conversation_scenario") for case in cases)
+    simulator = _simulator(config, posted) if scenarios or config.data.get("user_simulator_config") else []
     if posted is None:
-        options = _judge_options(config)
-        return Choices(
-            offers,
-            Rules.of(config.criteria.get(TRAJECTORY)),
-            judge_model=str(options.get("judge_model") or ""),
-            judge_samples=options.get("num_samples"),
-        )
+        return Choices(offers, simulator, runs=runs)
     return Choices(
         offers,
-        Rules(posted.get("match_type", "EXACT"), bool(posted.get("ignore_args"))),
+        simulator,
+        policy=Policy(
+            posted.get("replay_models", LIVE),
+            posted.get("replay_tools", LIVE),
+            run=posted.get("replay_run", ""),
+        ),
+        runs=runs,
         num_runs=_int(posted.get("num_runs", "")) or 1,
         parallelism=_int(posted.get("parallelism", "")) or DEFAULT_PARALLELISM,
         judge_model=posted.get("judge_model", ""),
-        judge_samples=_int(posted.get("judge_samples", "")),
+        judge_samples=posted.get("judge_samples", ""),
         cases=frozenset(posted.getlist("case")),
+        limits=_limits(posted),
     )
 
 
@@ -115,19 +161,30 @@ def order_of(posted: QueryDict, config: Config) -> Order:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     thresholds = {name: _threshold(posted, name) for name in names}
     chosen = configs.choose(config, names, thresholds)
-    data = _with_rules(chosen.data, posted)
-    data = _with_judge(data, posted.get("judge_model", "").strip(), _number(posted, "judge_samples", 0))
+    data = _with_options(chosen.data, posted)
+    data = _with_judge(data, posted.get("judge_model", "").strip(), posted.get("judge_samples", ""))
+    data = _with_simulator(data, posted)
     source = config.source if data == config.data else f"{config.source}, changed in the form"
     return Order(
         Config(data, source, config.warnings),
         case_ids=posted.getlist("case"),
         num_runs=_number(posted, "num_runs", 1),
         parallelism=_number(posted, "parallelism", DEFAULT_PARALLELISM),
+        limits=Limits.of(_limits(posted)),
+        policy=Policy.chosen(
+            posted.get("replay_models", ""), posted.get("replay_tools", ""), run=posted.get("replay_run", "")
+        ).as_json(),
     )
 
 
+def _limits(posted: QueryDict) -> dict[str, str]:
+    """Return the limits that the form sent, as they were typed."""
+    sent = ((name.partition(":"), posted.get(name, "")) for name in posted if name.startswith("limit:"))
+    return {name: value for (_, _, name), value in sent}
+
+
 def order_from(config: Config, wanted: Mapping[str, Any]) -> Order:
-    """Return what the API asks for: cases, metrics, criteria, config, num_runs, parallelism.
+    """Return what the API asks for: cases, metrics, criteria, config, num_runs, parallelism, limits, replay.
 
     Raises:
         BadInput: a field cannot be meant.
@@ -136,38 +193,61 @@ def order_from(config: Config, wanted: Mapping[str, Any]) -> Order:
     if wanted.get("config") is not None:
         config = configs.parse(json.dumps(wanted["config"]), "config.json", "config")
     config = configs.choose(config, wanted.get("metrics"), wanted.get("criteria") or {})
+    replay = wanted.get("replay") or {}
     return Order(
         config,
         case_ids=wanted.get("cases") or (),
         num_runs=wanted.get("num_runs", 1),
         parallelism=wanted.get("parallelism", DEFAULT_PARALLELISM),
+        limits=Limits.of(wanted.get("limits") or {}),
+        policy=Policy.chosen(
+            replay.get("models", ""), replay.get("tools", ""), run=replay.get("run", "")
+        ).as_json(),
         source="api",
     )
 
 
 def _offer(
-    metric: Metric,
-    config: Config,
-    chosen: Sequence[str],
-    posted: QueryDict | None,
-    missing: Mapping[str, str],
+    metric: Metric, config: Config, posted: QueryDict | None, missing: str, always: bool = False
 ) -> Offer:
     criterion = config.criteria.get(metric.name)
     threshold = configs.threshold_of(criterion) if criterion is not None else metric.default
-    if posted is not None and (sent := posted.get(f"threshold:{metric.name}")):
-        threshold = _float(sent, threshold)
-    own = (
-        sorted(set(criterion) - {"threshold", "match_type", "ignore_args"})
-        if isinstance(criterion, dict)
-        else []
-    )
+    chosen = metric.name in config.criteria
+    if posted is not None:
+        chosen = metric.name in posted.getlist("metric")
+        threshold = _float(posted.get(f"threshold:{metric.name}", ""), threshold)
     return Offer(
         metric,
-        metric.name in chosen,
+        chosen or always,
         _middle(metric) if threshold is None else threshold,
-        missing.get(metric.name, ""),
-        ", ".join(name.replace("_", " ") for name in own),
+        missing,
+        ", ".join(criteria.rest_of(metric.name, criterion)),
+        tuple(
+            _asked(metric.name, option, criterion, posted) for option in criteria.OPTIONS.get(metric.name, ())
+        ),
+        always,
     )
+
+
+def _asked(name: str, option: Option, criterion: Criterion | None, posted: QueryDict | None) -> Asked:
+    field_name = _field(name, option)
+    if posted is not None and name in posted.getlist("options"):
+        sent = posted.getlist(field_name)
+        value: Any = bool(sent) if option.widget is Widget.FLAG else (sent[-1] if sent else "")
+        return Asked(option, field_name, value)
+    value = criteria.value_of(criterion, option)
+    return Asked(
+        option, field_name, criteria.rubrics_as_text(value) if option.widget is Widget.RUBRICS else value
+    )
+
+
+def _simulator(config: Config, posted: QueryDict | None) -> list[Asked]:
+    settings = config.data.get("user_simulator_config")
+    return [_asked(simulators.NAME, option, settings, posted) for option in simulators.OPTIONS]
+
+
+def _field(name: str, option: Option) -> str:
+    return f"option:{name}:{option.name}"
 
 
 def _middle(metric: Metric) -> float:
@@ -192,44 +272,44 @@ def _threshold(posted: QueryDict, name: str) -> float:
     return threshold
 
 
-def _with_rules(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
-    """Put the form's rules of the tool trajectory into its criterion; the plainest rules stay a plain number."""
-    criteria = dict(data["criteria"])
-    old = criteria.get(TRAJECTORY)
-    rules = Rules(posted.get("match_type", "EXACT"), bool(posted.get("ignore_args")))
-    if old is None or rules == Rules.of(old):
-        return {**data, "criteria": criteria}
-    kept = dict(old) if isinstance(old, dict) else {"threshold": old}
-    for spelling in ("matchType", "ignoreArgs"):
-        kept.pop(spelling, None)
-    criteria[TRAJECTORY] = {**kept, "match_type": rules.match_type, "ignore_args": rules.ignore_args}
-    return {**data, "criteria": criteria}
+def _with_options(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
+    """Put the options that the form showed into their criteria; what was not changed stays as the file has it."""
+    chosen = dict(data["criteria"])
+    for name in posted.getlist("options"):
+        if name in chosen:
+            chosen[name] = _changed(chosen[name], name, criteria.OPTIONS.get(name, ()), posted)
+    return {**data, "criteria": chosen}
 
 
-def _with_judge(data: Mapping[str, Any], model: str, samples: int) -> dict[str, Any]:
-    """Ask this model, so many times, in every metric that a model judges."""
-    criteria = dict(data["criteria"])
-    for name, criterion in criteria.items():
-        options = {"judge_model": model} if model else {}
-        wanted = {**options, **({"num_samples": samples} if samples else {})}
-        if wanted and name in METRICS and METRICS[name].judged:
-            kept = dict(criterion) if isinstance(criterion, dict) else {"threshold": criterion}
-            before = kept.pop("judgeModelOptions", None) or kept.get("judge_model_options") or {}
-            criteria[name] = {**kept, "judge_model_options": {**before, **wanted}}
-    return {**data, "criteria": criteria}
+def _changed(criterion: Criterion, name: str, options: Sequence[Option], posted: QueryDict) -> Criterion:
+    for option in options:
+        sent = posted.getlist(_field(name, option))
+        value = criteria.read(option, sent, criteria.value_of(criterion, option))
+        if value is not None:
+            criterion = criteria.with_value(criterion, option, value)
+    return criterion
 
 
-def _judge_options(config: Config) -> dict[str, Any]:
-    """Return the judge that a configuration names first."""
-    judged: Iterable[Any] = (
-        criterion for name, criterion in config.criteria.items() if name in METRICS and METRICS[name].judged
-    )
-    for criterion in judged:
-        if isinstance(criterion, dict):
-            found = criterion.get("judge_model_options") or criterion.get("judgeModelOptions")
-            if found:
-                return dict(found)
-    return {}
+def _with_judge(data: Mapping[str, Any], model: str, samples: str) -> dict[str, Any]:
+    """Ask this model, so many times, in every judged metric that says nothing of its own."""
+    judge, count, _ = criteria.JUDGE
+    number = criteria.read(count, [samples], None)
+    chosen = dict(data["criteria"])
+    for name, criterion in chosen.items():
+        if name not in METRICS or not METRICS[name].judged:
+            continue
+        for option, value in ((judge, model), (count, number)):
+            if value and not criteria.value_of(criterion, option):
+                chosen[name] = criterion = criteria.with_value(criterion, option, value)
+    return {**data, "criteria": chosen}
+
+
+def _with_simulator(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
+    if simulators.NAME not in posted.getlist("options"):
+        return dict(data)
+    before = dict(data.get(simulators.NAME) or {})
+    settings = _changed(before, simulators.NAME, simulators.OPTIONS, posted)
+    return {**data, simulators.NAME: settings} if settings != before else dict(data)
 
 
 def _number(posted: QueryDict, name: str, default: int) -> int:

@@ -13,6 +13,7 @@ from devui.http import json_text
 from evals_app import choices, configs, deletion, dispatch, exports, launch, library
 from evals_app.api.control import Problem
 from evals_app.api.control import router as control
+from evals_app.api.replays import router as replays
 from evals_app.metrics import METRICS, missing_for
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app import db, keyset, overview
@@ -23,6 +24,7 @@ router = Router(tags=["evals"])
 """Mounted by the composing room at /api/v1/evals."""
 
 router.add_router("", control)
+router.add_router("", replays)
 
 
 class ProblemOut(Schema):
@@ -88,7 +90,9 @@ class Replay(Schema):
 
     models: str = Field(default="live", description="live or recorded.")
     tools: str = Field(default="live", description="live, recorded, or fail: a call ends the attempt.")
-    run: str = Field(default="", description="The run's id, or last; also live requests are compared with it.")
+    run: str = Field(
+        default="", description="The run's id, or last; also live requests are compared with it."
+    )
 
 
 class RunIn(Schema):

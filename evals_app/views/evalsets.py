@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from devui.http import render_partial
+from devui.http import render_partial, wants_partial
 from evals_app import attempts, choices, configs, dispatch, launch, library, report
 from evals_app.configs import Config
 from evals_app.evalsets import BadFile, Problem
@@ -18,6 +19,8 @@ from sessions_app import db, overview
 from sessions_app.errors import DevUIError
 
 RUNS_SHOWN = 20
+FILE = "evalset-file"
+"""Element that shows what the file says, and follows it."""
 
 
 @dataclass(frozen=True)
@@ -83,22 +86,33 @@ def _evalset_page(
     except BadFile as broken:
         config, problems = configs.default(), [*problems, *broken.problems]
     opened = request.GET.get("case", "")
+    listed = library.cases_of(found)
+    place = int(opened) if opened.isdecimal() and int(opened) < len(listed) else None
     context = {
         "evalset": found,
         "problems": problems,
         "warnings": library.warnings_of(found),
-        "cases": library.cases_of(found),
-        "opened": int(opened) if opened.isdecimal() else None,
+        "cases": listed,
+        "opened": place,
+        "opened_id": "" if place is None else listed[place]["id"],
+        "saved": request.GET.get("saved", ""),
         "case": _case(found, opened),
         "config": config,
-        "choices": choices.offered(config, request.POST if error else None),
-        "match_types": choices.MATCH_TYPES,
+        "choices": choices.offered(
+            config, request.POST if error else None, cases=_contents(found), runs=_recorded(found)
+        ),
         "error": error,
         "runs": found.runs.order_by("-created_at").defer("config", "traceback")[:RUNS_SHOWN],
         "runnable": not problems and not found.gone and found.app_name in _runnable_apps(),
     }
+    part, target = ("file", FILE) if wants_partial(request, FILE) else ("case", "case")
     return render_partial(
-        request, "devui/evals/evalset.html", context, partial="case", status=error.status if error else 200
+        request,
+        "devui/evals/evalset.html",
+        context,
+        partial=part,
+        target=target,
+        status=error.status if error else 200,
     )
 
 
@@ -115,6 +129,19 @@ def _case(found: EvalSet, opened: str) -> attempts.Expectation | None:
         return None
     cases = json.loads(version.content)["eval_cases"]
     return attempts.expected_of(cases[int(opened)]) if int(opened) < len(cases) else None
+
+
+def _contents(found: EvalSet) -> list[dict[str, Any]]:
+    """Return what the cases of the file say now, or said when it could be read last."""
+    version = found.versions.filter(digest=found.digest).first()
+    cases: list[dict[str, Any]] = json.loads(version.content)["eval_cases"] if version else []
+    return cases
+
+
+def _recorded(found: EvalSet) -> list[EvalRun]:
+    """Return the runs whose recordings can be given again, the newest first."""
+    ended = found.runs.exclude(status__in=EvalRun.ACTIVE).exclude(source="import")
+    return list(ended.order_by("-created_at").defer("config", "traceback")[:RUNS_SHOWN])
 
 
 def _config(found: EvalSet) -> Config:

@@ -1,0 +1,43 @@
+"""REST of sessions replayed: a run of what the user said in one, in a realm of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Schema
+from ninja.responses import Status
+from pydantic import ConfigDict, Field
+
+from evals_app import dispatch, exports, replaying
+from evals_app.api.control import ERRORS
+from evals_app.models import EvalRun
+from sessions_app import db
+from sessions_app.found import find_session
+
+router = Router(tags=["evals"])
+"""Mounted by the package."""
+
+
+class ReplayIn(Schema):
+    """Which session is replayed, and what of it is given again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    session: int = Field(description="The session's key, as /api/v1/sessions tells it.")
+    models: str = Field(default="live", description="live or recorded.")
+    tools: str = Field(default="recorded", description="live, recorded, or fail: a call ends the attempt.")
+
+
+@router.post("/replays", response={202: dict[str, Any], **ERRORS})
+async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[str, Any]]:
+    """Replay a session: its user's messages to the agent as it is now, from the state that the session began with."""
+    session = await db.read(find_session, wanted.session)
+    conversation = await replaying.conversation_of(session)
+    run = await db.write(replaying.order_replay, session, conversation, wanted.models, wanted.tools)
+    await dispatch.hand_over(run)
+    return Status(202, await db.read(_facts, run.id))
+
+
+def _facts(run_id: str) -> dict[str, Any]:
+    return exports.run_facts(EvalRun.objects.select_related("evalset", "version").get(pk=run_id))

@@ -1,0 +1,178 @@
+"""The run form tells each metric, the simulated user and a replay what ADK lets one tell them, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.http import QueryDict
+from google.adk.evaluation import eval_metrics
+from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulatorConfig
+from google.genai.types import GenerateContentConfig
+
+from evals_app import choices, configs, criteria, simulators
+from evals_app.configs import Config
+from evals_app.engine.metrics import evaluator_class
+from evals_app.metrics import METRICS, STATE, missing_for
+from evals_app.models import EvalRun
+from sessions_app import db
+from sessions_app.errors import BadInput
+from tests.evals.builders import case, turn, write
+from tests.evals.test_pages import page_of, start
+
+pytestmark = pytest.mark.anywhere
+
+RUBRIC = {"rubric_id": "greets", "rubric_content": {"text_property": "It greets."}, "type": "T"}
+
+
+def posted(**fields):
+    form = QueryDict(mutable=True)
+    for name, value in fields.items():
+        form.setlist(name, value if isinstance(value, list) else [value])
+    return form
+
+
+def of(metric, **options):
+    """What the form sends for one metric."""
+    sent = {f"option:{metric}:{name.replace('__', '.')}": value for name, value in options.items()}
+    return {"metric": [metric], f"threshold:{metric}": "0.5", "options": [metric], **sent}
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if not missing_for(name)])
+def test_every_field_of_a_criterion_of_adk_has_an_option(name):
+    fields = set(getattr(evaluator_class(name), "criterion_type", eval_metrics.BaseCriterion).model_fields)
+    shown = {option.name.split(".")[0] for option in criteria.OPTIONS.get(name, ())}
+    assert shown <= fields
+    # What the base class has is read by one kind of metric alone; the rest stays the file's to say.
+    assert fields - shown <= {"threshold", "include_intermediate_responses_in_final"}
+    judge = {option.name for option in criteria.JUDGE}
+    assert {f"judge_model_options.{one}" for one in eval_metrics.JudgeModelOptions.model_fields} - judge == {
+        "judge_model_options.judge_model_config"
+    }
+
+
+def test_every_field_of_a_simulated_user_has_an_option():
+    fields = set(LlmBackedUserSimulatorConfig.model_fields) - {"type", "model_configuration"}
+    assert {option.name for option in simulators.OPTIONS} == fields
+    assert (
+        LlmBackedUserSimulatorConfig.model_fields["model_configuration"].annotation is GenerateContentConfig
+    )
+
+
+def test_an_option_that_was_not_changed_leaves_the_file_as_it_is():
+    written = {"threshold": 0.5, "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}}}
+    config = Config({"criteria": {"hallucinations_v1": written}}, "the file")
+    order = choices.order_of(posted(**of("hallucinations_v1", judge_model_options__judge_model="a")), config)
+    assert order.config.data == config.data
+    assert order.config.source == "the file"
+
+
+def test_an_option_that_was_changed_is_written_and_what_has_no_option_stays():
+    written = {"threshold": 0.5, "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}}}
+    config = Config({"criteria": {"hallucinations_v1": written}}, "the file")
+    sent = of(
+        "hallucinations_v1",
+        judge_model_options__judge_model="b",
+        judge_model_options__num_samples="3",
+        evaluate_intermediate_nl_responses="1",
+    )
+    order = choices.order_of(posted(**sent), config)
+    assert order.config.criteria["hallucinations_v1"] == {
+        "threshold": 0.5,
+        "judge_model_options": {"judge_model_config": {"seed": 1}, "judge_model": "b", "num_samples": 3},
+        "evaluate_intermediate_nl_responses": True,
+    }
+    assert order.config.source == "the file, changed in the form"
+
+
+def test_rubrics_are_lines_and_the_rest_of_one_stays():
+    name = "rubric_based_final_response_quality_v1"
+    config = Config({"criteria": {name: {"threshold": 0.5, "rubrics": [RUBRIC]}}}, "the file")
+    sent = of(name, rubrics="greets: It greets twice.\r\n\r\nIt is short.")
+    order = choices.order_of(posted(**sent), config)
+    assert order.config.criteria[name]["rubrics"] == [
+        {"rubric_id": "greets", "rubric_content": {"text_property": "It greets twice."}, "type": "T"},
+        {"rubric_id": "rubric_2", "rubric_content": {"text_property": "It is short."}},
+    ]
+    untouched = choices.order_of(posted(**of(name, rubrics="greets: It greets.\r\n")), config)
+    assert untouched.config.criteria[name]["rubrics"] == [RUBRIC]
+
+
+def test_the_judge_of_all_is_asked_where_a_metric_names_none():
+    config = Config(
+        {
+            "criteria": {
+                "final_response_match_v2": {"threshold": 0.5, "judge_model_options": {"judge_model": "own"}},
+                "hallucinations_v1": 0.5,
+            }
+        },
+        "the file",
+    )
+    sent = posted(
+        metric=["final_response_match_v2", "hallucinations_v1"],
+        judge_model="all",
+        judge_samples="2",
+        **{"threshold:final_response_match_v2": "0.5", "threshold:hallucinations_v1": "0.5"},
+    )
+    judges = {
+        name: one["judge_model_options"]
+        for name, one in choices.order_of(sent, config).config.criteria.items()
+    }
+    assert judges == {
+        "final_response_match_v2": {"judge_model": "own", "num_samples": 2},
+        "hallucinations_v1": {"judge_model": "all", "num_samples": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("metric", "sent", "said"),
+    [
+        ("tool_trajectory_avg_score", {"match_type": "SOMEHOW"}, "none of the choices"),
+        ("hallucinations_v1", {"judge_model_options__num_samples": "0"}, "must be 1 to 50"),
+        ("hallucinations_v1", {"judge_model_options__num_samples": "many"}, "no whole number"),
+        ("rubric_based_tool_use_quality_v1", {"rubrics": "a: x\na: y"}, "Two rubrics have the id 'a'"),
+        ("rubric_based_tool_use_quality_v1", {"rubrics": "a:"}, "has no text"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused(metric, sent, said):
+    defaults = {"match_type": "EXACT"} if metric == "tool_trajectory_avg_score" else {}
+    with pytest.raises(BadInput, match=said):
+        choices.order_of(posted(**of(metric, **{**defaults, **sent})), configs.default())
+
+
+SCENARIO = {
+    "eval_id": "talks",
+    "conversation_scenario": {"starting_prompt": "Hello", "conversation_plan": "- Bye"},
+}
+
+
+async def test_scenarios_and_expected_states_have_their_part_of_the_form(web, folder):
+    document = {
+        "eval_set_id": "s",
+        "eval_cases": [SCENARIO, case("a", turn("x"), final_session_state={"k": 1})],
+    }
+    write(folder.given, "s.evalset.json", document)
+    form = (await page_of(web, "/evals/counter/s/")).one("form", id="run-form")
+    assert (
+        form.one("input", name="option:user_simulator_config:model").attrs["placeholder"]
+        == "gemini-2.5-flash"
+    )
+    assert STATE.name in [one.attrs["value"] for one in form.all("input", name="metric")]
+
+
+async def test_who_plays_the_user_is_chosen_in_the_form(web, process, folder):
+    write(folder.given, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [SCENARIO]})
+    await start(
+        web,
+        "s",
+        options=["user_simulator_config"],
+        **{
+            "option:user_simulator_config:model": "judge-yes",
+            "option:user_simulator_config:max_allowed_invocations": "1",
+        },
+    )
+    run = await db.read(EvalRun.objects.get)
+    assert json.loads(run.config)["user_simulator_config"] == {
+        "model": "judge-yes",
+        "max_allowed_invocations": 1,
+    }

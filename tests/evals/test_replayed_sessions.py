@@ -1,0 +1,115 @@
+"""A session is replayed from its page: a run in a realm of its own, with the session beside it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from google.adk.apps import App
+from google.adk.runners import Runner
+from google.genai import types
+
+from evals_app.engine.recording import conversation_of
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from sessions_app import db, history
+from sessions_app.adk import DjangoSessionService, Recorder
+from sessions_app.models import AgentSession
+from sessions_app.runs import client as runs
+from tests.evals.agents import Source
+from tests.evals.conftest import Process, settled
+from tests.evals.test_pages import page_of
+from tests.evals.test_replay import World, agent
+
+
+class Talking(Process):
+    """A process that also tells of conversations."""
+
+    async def call(self, method, path, body=None):
+        if not path.endswith("/conversation"):
+            return await super().call(method, path, body)
+        service = DjangoSessionService(realm=body.get("realm", ""))
+        session = await service.get_session(
+            app_name="counter", user_id=body["user_id"], session_id=body["session_id"]
+        )
+        return conversation_of(session.events)
+
+
+@pytest.fixture
+def world(web, folder):
+    """What is outside of the agent that replays; its prompt is another one than that of the session's agent."""
+    made = World(sky="rainy")
+    runs.register(Talking(Source(agent(made, "Look it up, and be brief."), folder=folder)))
+    return made
+
+
+async def talked(**state):
+    """Talk to an agent in a session, recorded, and return the session."""
+    service = DjangoSessionService()
+    app = App(name="counter", root_agent=agent(World()), plugins=[Recorder()])
+    await service.create_session(app_name="counter", user_id="u", session_id="s", state=state)
+    async with Runner(app=app, session_service=service) as runner:
+        for said in ("weather in Rome", "and in Oslo"):
+            message = types.Content(role="user", parts=[types.Part(text=said)])
+            async for _ in runner.run_async(user_id="u", session_id="s", new_message=message):
+                pass
+    return await db.read(AgentSession.objects.get, session_id="s", realm="")
+
+
+async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, world):
+    session = await talked(mood="fine")
+    form = await page_of(web, f"/evals/replay/{session.pk}/")
+    assert form.one("select", name="replay_tools").one("option", selected="").attrs["value"] == "recorded"
+    assert "After a change of a prompt: tools recorded, models live." in form.text
+
+    response = await web.post(
+        f"/evals/replay/{session.pk}/", {"replay_models": "live", "replay_tools": "recorded"}
+    )
+    await settled()
+    run = await db.read(EvalRun.objects.get)
+    assert (run.status, run.passed, run.source) == ("done", 1, "replay")
+    assert (world.called, world.asked) == ([], 4)
+
+    attempt = await db.read(EvalAttempt.objects.select_related("session").get)
+    assert attempt.session.realm == attempt.realm != ""
+    again = await db.read(lambda: history.state_at(attempt.session).merged())
+    assert (again["mood"], again["last_city"]) == ("fine", "Oslo")
+    differences = json.loads(attempt.differences)
+    assert [
+        sorted(one.keys() - {"turn", "agent", "kind", "call", "recorded_call"}) for one in differences
+    ] == [["instruction"]] * 4
+
+    shown = (await page_of(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    assert shown.one("a").attrs["href"] == f"/sessions/compare/?left={session.pk}&right={attempt.session_id}"
+    assert "Look it up, and be brief." in shown.text
+    await page_of(web, shown.one("a").attrs["href"])
+
+
+async def test_replays_stand_on_no_list_of_evalsets(web, world):
+    session = await talked()
+    await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
+    await settled()
+    assert await db.read(EvalSet.objects.filter(gone=False).count) == 0
+    assert "replays" not in (await page_of(web, "/evals/")).one("main").text
+
+
+async def test_a_replay_that_cannot_be_meant_is_refused_at_its_form(web, world):
+    session = await talked()
+    url = f"/evals/replay/{session.pk}/"
+    page = await web.post(url, {"replay_tools": "sometimes"})
+    assert page.status_code == 400
+    assert "Tools cannot be &#x27;sometimes&#x27;" in page.content.decode()
+    assert (await web.get("/evals/replay/99999/")).status_code == 404
+
+
+async def test_a_session_is_replayed_over_the_api(web, world):
+    session = await talked()
+    asked = {"session": session.pk, "models": "recorded", "tools": "recorded"}
+    answer = await web.post("/api/v1/evals/replays", asked, content_type="application/json")
+    assert (answer.status_code, answer.json()["policy"]["source"]) == (202, {"session": session.pk})
+    await settled()
+    run = await db.read(EvalRun.objects.get)
+    assert (run.passed, world.called, world.asked) == (1, [], 0)
+    refused = await web.post(
+        "/api/v1/evals/replays", {**asked, "tools": "?"}, content_type="application/json"
+    )
+    assert (refused.status_code, refused.json()["detail"]) == (400, "Tools cannot be '?'.")
