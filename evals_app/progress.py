@@ -52,7 +52,7 @@ class Progress:
 
     @property
     def about(self) -> str:
-        """How long the rest may take, in words; "" when that is not to be told yet."""
+        """How long the rest may take, in words; "" when that is not to be told."""
         return "" if self.left is None else roughly(self.left)
 
     @property
@@ -100,8 +100,8 @@ def roughly(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def time_left(mean: float, waiting: int, ages: Sequence[float], parallelism: int) -> float:
-    """Return about how many seconds attempts still take.
+def time_left(mean: float, waiting: int, ages: Sequence[float], parallelism: int) -> float | None:
+    """Return about how many seconds attempts still take; None when only such are left as take longer than most.
 
     Args:
         mean: how long those took that have ended.
@@ -109,5 +109,7 @@ def time_left(mean: float, waiting: int, ages: Sequence[float], parallelism: int
         ages: for how long each that runs has been running.
         parallelism: how many run at once.
     """
-    running = [max(mean - age, 0.0) for age in ages]
+    running = [mean - age for age in ages if age < mean]
+    if not waiting and not running:
+        return None
     return max([(waiting * mean + sum(running)) / max(parallelism, 1), *running])

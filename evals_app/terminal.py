@@ -139,7 +139,7 @@ class Console:
         ages = [time.time() - (attempt.started_at or 0.0) for attempt in self._running.values()]
         mean = sum(self._times) / len(self._times)
         seconds = time_left(mean, open_attempts - len(ages), ages, self._run.parallelism)
-        return f" · about {roughly(seconds)} left"
+        return "" if seconds is None else f" · about {roughly(seconds)} left"
 
     def _paint(self, text: str, colour: str) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._live and colour else text

@@ -66,8 +66,8 @@ async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
     return await _go_on(await db.write(lambda: again.repeat(report.find_run(run_id), source="api")))
 
 
-@router.patch("/runs/{run_id}", response={200: dict[str, Any], **ERRORS})
-async def change_run(request: HttpRequest, run_id: RunId, wanted: AtOnce) -> dict[str, Any]:
+@router.put("/runs/{run_id}/parallelism", response={200: dict[str, Any], **ERRORS})
+async def set_parallelism(request: HttpRequest, run_id: RunId, wanted: AtOnce) -> dict[str, Any]:
     """Change how many attempts of a run go on at once; one that has ended stays as it is."""
     await db.read(report.find_run, run_id)
     launch.check_parallelism(wanted.parallelism)

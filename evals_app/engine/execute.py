@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Progress = Callable[[EvalAttempt, Outcome | None], None]
 """Is told of every attempt: without an outcome when it starts, with it when it has ended."""
 
+ENDED = "The process that ran it was stopped."
+"""Why a run ends with its process: a restart, or an interrupt at the command line."""
+
 MakeExecutor = Callable[[Work, int], Executor]
 """Makes who carries attempts out, from how one is carried out here and how many run at once."""
 
@@ -58,7 +61,7 @@ async def execute_run(
         plan = await prepare(run, agent_source)
         ending = await _carry_out(run, plan, cancelled, progress, make_executor)
     except asyncio.CancelledError:
-        await db.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED)
+        await db.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED, because=ENDED)
         raise
     except (Exception, SystemExit) as error:
         await db.write(writes.finish_run, run.id, EvalRun.Status.FAILED, _failure(error))

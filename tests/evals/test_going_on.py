@@ -293,6 +293,8 @@ async def test_a_limit_of_cost_that_cannot_be_kept_stops_the_run(play):
 def test_the_time_left_is_told_from_what_has_ended():
     assert progress.time_left(2.0, 10, [], 2) == 10.0
     assert progress.time_left(2.0, 0, [0.5, 3.0], 4) == 1.5
+    assert progress.time_left(2.0, 1, [5.0, 5.0], 2) == 1.0
+    assert progress.time_left(2.0, 0, [2.5, 3.0], 4) is None
     assert [progress.roughly(seconds) for seconds in (0.4, 89.0, 91.0)] == ["0 s", "89 s", "2 min"]
 
 

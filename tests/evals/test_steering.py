@@ -1,0 +1,178 @@
+"""Runs steered by people, on the page and by the API: resume, try again, run again, how many at once, cancel one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from evals_app import writes
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.standing import GONE
+from sessions_app import db
+from tests.evals.conftest import settled
+from tests.evals.test_api import get, post
+from tests.evals.test_pages import page_of, start
+
+Status = EvalAttempt.Status
+
+
+@pytest.fixture
+async def ended(web, process, folder, smoke):
+    """A run that has ended: one attempt passed, one failed, one erred."""
+    process.source = replace(process.source, code_version=folder.code_version("counter"))
+    await start(web)
+    return await db.read(EvalRun.objects.get)
+
+
+async def cut_short(run):
+    """Make it a run whose process died with one attempt in flight and one waiting."""
+
+    def cut():
+        attempts = EvalAttempt.objects.filter(run=run)
+        attempts.filter(case_id="good").update(status=Status.ERROR, error_type=GONE)
+        attempts.filter(case_id="breaks").update(status=Status.CANCELLED, started_at=None, tries=0)
+        EvalRun.objects.filter(pk=run.pk).update(status="crashed", passed=0, cancelled=1)
+
+    await db.write(cut)
+
+
+def by_case():
+    return {attempt.case_id: attempt for attempt in EvalAttempt.objects.all()}
+
+
+async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended):
+    await cut_short(ended)
+    page = await page_of(web, f"/evals/runs/{ended.id}/")
+    assert "2 of 3 attempts came to no end." in page.text
+    assert "1 in flight when it was cut short runs again" in page.text
+    response = await web.post(f"/evals/runs/{ended.id}/resume/")
+    assert (response.status_code, response.url) == (302, f"/evals/runs/{ended.id}/")
+    await settled()
+    attempts = await db.read(by_case)
+    assert {name: attempt.tries for name, attempt in attempts.items()} == {
+        "good": 2,
+        "bad <script>": 1,
+        "breaks": 1,
+    }
+    page = await page_of(web, f"/evals/runs/{ended.id}/")
+    assert "taken up again 1 time" in page.text
+    assert "1 attempt ran more than once" in page.text
+    assert "came to no end" not in page.text
+
+
+async def test_what_did_not_pass_is_tried_again_from_the_page(web, ended):
+    page = await page_of(web, f"/evals/runs/{ended.id}/")
+    assert "Try again the 2 that did not pass" in page.text
+    await web.post(f"/evals/runs/{ended.id}/retry/")
+    await settled()
+    assert [one.tries for one in (await db.read(by_case)).values()] == [1, 2, 2]
+
+
+async def test_one_attempt_is_tried_again_from_the_page_and_tells_of_its_first_try(web, ended):
+    broken = (await db.read(by_case))["breaks"]
+    shown = f"/evals/runs/{ended.id}/?attempt={broken.pk}"
+    assert "Try again" in (await page_of(web, shown)).text
+    await web.post(f"/evals/runs/{ended.id}/retry/", {"attempt": broken.pk})
+    await settled()
+    assert [one.tries for one in (await db.read(by_case)).values()] == [1, 1, 2]
+    page = await page_of(web, shown)
+    assert "Try 1: error, RuntimeError" in page.text
+    assert "It was tried again." in page.text
+
+
+async def test_a_run_is_repeated_from_the_page(web, ended):
+    response = await web.post(f"/evals/runs/{ended.id}/again/")
+    await settled()
+    second = await db.read(EvalRun.objects.exclude(pk=ended.pk).get)
+    assert response.url == f"/evals/runs/{second.id}/"
+    assert (second.repeats_id, second.version_id, second.config) == (
+        ended.id,
+        ended.version_id,
+        ended.config,
+    )
+
+
+async def test_how_many_go_on_at_once_and_one_that_shall_stop_are_noted_for_the_process(web, smoke):
+    run = await db.write(ordered)
+    await db.write(writes.claim_run, run.id, None)
+    waiting, running, _ = await db.read(lambda: list(run.attempts.order_by("case_index")))
+    await db.write(writes.start_attempt, running.pk)
+    page = await page_of(web, f"/evals/runs/{run.id}/")
+    assert "4 at once" in page.text
+    assert "0 of 3 ended" in page.text
+
+    await web.post(f"/evals/runs/{run.id}/parallelism/", {"at_once": "5"})
+    for attempt in (waiting, running):
+        response = await web.post(f"/evals/runs/{run.id}/attempts/{attempt.pk}/cancel/")
+        assert response.url == f"/evals/runs/{run.id}/?attempt={attempt.pk}"
+    attempts = await db.read(by_case)
+    assert (await db.read(EvalRun.objects.get)).parallelism == 5
+    assert attempts["good"].status == Status.CANCELLED
+    assert (attempts["bad <script>"].status, attempts["bad <script>"].cancel_requested_at is None) == (
+        Status.RUNNING,
+        False,
+    )
+
+
+def ordered():
+    from evals_app import configs, launch, library
+    from sessions_app import overview
+
+    folder = overview.folder()
+    evalset = library.adopt(folder, "counter", folder.given / "smoke.evalset.json")
+    return launch.order_run(evalset, launch.Order(configs.default()))
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "status", "said"),
+    [
+        ("resume/", {}, 400, "Every attempt of the run came to an end."),
+        ("retry/", {"attempt": "x"}, 400, "is no whole number"),
+        ("retry/", {"attempt": "999999"}, 404, "has no attempt 999999"),
+        ("parallelism/", {"at_once": "65"}, 400, "Parallelism must be 1 to 64"),
+        ("parallelism/", {"at_once": ""}, 400, "is no whole number"),
+        ("attempts/999999/cancel/", {}, 404, "has no attempt 999999"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_in_words(web, ended, path, sent, status, said):
+    response = await web.post(f"/evals/runs/{ended.id}/{path}", sent)
+    assert response.status_code == status
+    assert said in response.content.decode()
+
+
+async def test_limits_are_taken_from_the_form_and_from_the_api(web, process, smoke):
+    response = await start(web, **{"limit:seconds": "90", "limit:attempt_seconds": "", "limit:cost": "0.5"})
+    run_id = response.url.rstrip("/").rpartition("/")[2]
+    run = await db.read(EvalRun.objects.get, pk=run_id)
+    assert json.loads(run.limits) == {"seconds": 90.0, "cost": 0.5}
+    wanted = {"app": "counter", "evalset": "smoke", "limits": {"tokens": 1000, "attempt_seconds": 60}}
+    told = await post(web, "/runs", wanted, 202)
+    run = await db.read(EvalRun.objects.get, pk=told["id"])
+    assert json.loads(run.limits) == {"tokens": 1000, "attempt_seconds": 60.0}
+    refusal = await post(web, "/runs", {**wanted, "limits": {"tokens": -1}}, 400)
+    assert "tokens must be a positive whole number" in refusal["detail"]
+
+
+async def test_runs_are_steered_by_the_api(web, ended):
+    await cut_short(ended)
+    told = await post(web, f"/runs/{ended.id}/resume", {}, 202)
+    await settled()
+    told = await get(web, f"/runs/{ended.id}")
+    assert (told["status"], told["counts"]["passed"]) == ("done", 1)
+    broken = (await db.read(by_case))["breaks"]
+    await post(web, f"/runs/{ended.id}/retry", {"attempts": [broken.pk]}, 202)
+    await settled()
+    assert (await db.read(by_case))["breaks"].tries == 2
+    again = await post(web, f"/runs/{ended.id}/again", {}, 202)
+    await settled()
+    assert (again["id"] != ended.id, again["source"]) == (True, "api")
+    assert (await post(web, f"/runs/{ended.id}/attempts/{broken.pk}/cancel", {}, 202))["status"] == "error"
+    url = f"/api/v1/evals/runs/{ended.id}/parallelism"
+    response = await web.put(url, {"parallelism": 0}, content_type="application/json")
+    assert response.status_code == 400
+    response = await web.put(url, {"parallelism": 8}, content_type="application/json")
+    assert response.json()["parallelism"] == 2  # it has ended
+    assert "came to an end" in (await post(web, f"/runs/{ended.id}/resume", {}, 400))["detail"]
+    assert "No eval run" in (await post(web, "/runs/nobody/again", {}, 404))["detail"]
