@@ -1,4 +1,4 @@
-"""`append_event`, one after the other: in a new session, in a long one, and beside a large state."""
+"""`append_event`, one after the other: in a new session, a long one, beside a large state, and under the recorder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig
 from google.adk.sessions.session import Session
 
+from benchmarks import recorded_run
 from benchmarks.figures import Figure
 from benchmarks.stores import (
     APP,
@@ -74,6 +75,8 @@ async def main() -> None:
     print(Figure(f"{what}, state of 1 MB", "ms", large, BUDGET, peer_large, peer_name).as_line())
     larger = await append_time(ours(), "larger", state=state_of(LARGE_STATE_KB))
     print(Figure(f"{what}, state of 10 MB", "ms", larger, BUDGET).as_line())
+    for figure in await recorded_run.rows():
+        print(figure.as_line())
 
 
 if __name__ == "__main__":

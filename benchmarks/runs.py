@@ -96,6 +96,9 @@ asyncio.run(main(int(sys.argv[2]), int(sys.argv[3])))
 
 WATCH = """([pattern, count]) => {
     window.seen = null;
+    const clock = () => performance.timeOrigin + performance.now();
+    const press = (event) => event.key === "Enter" && (window.pressed = clock());
+    document.addEventListener("keydown", press, { capture: true, once: true });
     const shown = document.getElementById("column-timeline");
     const find = () => {
         const found = shown.innerText.match(new RegExp(pattern, "g")) ?? [];
@@ -104,7 +107,7 @@ WATCH = """([pattern, count]) => {
         requestAnimationFrame(() => {
             const painted = new MessageChannel();
             painted.port1.onmessage = () => {
-                window.seen = [performance.timeOrigin + performance.now(), found.at(-1)];
+                window.seen = [window.pressed, clock(), found.at(-1)];
             };
             painted.port2.postMessage(0);
         });
@@ -112,7 +115,10 @@ WATCH = """([pattern, count]) => {
     const watching = new MutationObserver(find);
     watching.observe(shown, { childList: true, subtree: true, characterData: true });
 }"""
-"""Notes when a frame had shown so many matches of a pattern, in milliseconds, and the last of them."""
+"""Notes when Enter was pressed, when a frame had shown so many matches of a pattern, in milliseconds, and the last one.
+
+The page notes both: what the browser is told, and what it is asked before, takes as long as they lie apart.
+"""
 
 
 def agents() -> Path:
@@ -163,15 +169,18 @@ def first_token(address: str) -> float:
     return statistics.median(found[1:])
 
 
-def send(page: Page, text: str, pattern: str) -> tuple[float, str]:
-    """Send a message by the console; return when a further match of a pattern was seen, in milliseconds, and it."""
+def send(page: Page, text: str, pattern: str) -> tuple[float, float, str]:
+    """Send a message by the console.
+
+    Return when Enter was pressed and when a further match of a pattern was seen, in milliseconds, and that match.
+    """
     before = len(re.findall(pattern, page.locator("#column-timeline").inner_text()))
-    page.evaluate(WATCH, [pattern, before + 1])
     page.locator("#message").fill(text)
+    page.evaluate(WATCH, [pattern, before + 1])
     page.locator("#message").press("Enter")
     page.wait_for_function("() => window.seen", timeout=PATIENCE_MS)
-    when, found = page.evaluate("window.seen")
-    return float(when), str(found)
+    pressed, when, found = page.evaluate("window.seen")
+    return float(pressed), float(when), str(found)
 
 
 def rest(page: Page) -> None:
@@ -184,7 +193,7 @@ def seen_token(browser: Browser, address: str) -> float:
     with opened(browser, address, "tokens") as page:
         found = []
         for turn in range(TURNS + 1):
-            when, text = send(page, f"turn {turn}", r"made \d+\.\d+")
+            _, when, text = send(page, f"turn {turn}", r"made \d+\.\d+")
             found.append(when - float(text.split()[1]) * 1000)
             rest(page)
     return statistics.median(found[1:])
@@ -198,8 +207,8 @@ def seen_message(browser: Browser, address: str) -> float:
     with opened(browser, address, "long") as page:
         found = []
         for turn in range(TURNS + 1):
-            start = time.time() * 1000
-            found.append((send(page, f"asked {turn} times", rf"asked {turn} times")[0] - start) / 1000)
+            pressed, when, _ = send(page, f"asked {turn} times", rf"asked {turn} times")
+            found.append((when - pressed) / 1000)
             rest(page)
     return statistics.median(found[1:])
 

@@ -9,6 +9,7 @@ const [form, text, send, connect, modality, said, state] = ["form", "text", "sen
 );
 const sound = new Sound();
 const OPEN = 1;
+const LEAVE_MS = 1_000;
 const WENT_WELL = new Set([1000, 1005]);
 
 let socket = null;
@@ -95,10 +96,13 @@ function open() {
   });
 }
 
+/** Say that it is over, and leave the agent a moment to come to its end: a line that is cut cancels its run. */
 function hangUp() {
+  const left = socket;
   sound.stop();
-  if (socket.readyState === OPEN) socket.send(JSON.stringify({ close: true }));
-  socket.close();
+  if (left.readyState === OPEN) left.send(JSON.stringify({ close: true }));
+  showState("hanging up", false);
+  setTimeout(() => left.close(), left.readyState === OPEN ? LEAVE_MS : 0);
 }
 
 connect.addEventListener("click", () => (socket ? hangUp() : open()));

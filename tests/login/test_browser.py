@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from sessions_app import db
 from tests.browser import OpenWindow
+from tests.e2e.test_accessibility import CONTRAST, RULES, violations
 from tests.login.conftest import PASSWORD
 
 pytestmark = [
@@ -65,6 +66,18 @@ def test_one_comes_in_goes_on_and_goes_out(open_window: OpenWindow, server: str)
     expect(page).to_have_url(f"{server}/login/")
     page.go_back()
     expect(page.get_by_label("Password")).to_be_visible()
+
+
+def test_the_page_breaks_no_rule_of_accessibility(open_window: OpenWindow, server: str):
+    for scheme in ("light", "dark"):
+        page = open_window(server, color_scheme=scheme).new_page()
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.goto("/login/")
+        page.get_by_label("Password").fill("not the password")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_be_visible()
+        assert violations(page, RULES) + violations(page, CONTRAST) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_who_comes_from_another_site_is_let_in_by_the_strict_cookie(

@@ -1,0 +1,103 @@
+"""What the recorder costs a run: an event of an agent that writes state, and a call of a model, with it and without."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import AsyncGenerator
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.apps import App
+from google.adk.events.event import Event
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import Runner
+from google.genai import types
+
+from benchmarks.figures import Figure
+from benchmarks.stores import APP, USER, event, ours
+from sessions_app.adk import Recorder
+
+EVENTS = 300
+CALLS = 100
+WARM_UP = 20
+
+Plugins = list[BasePlugin]
+
+
+class Writer(BaseAgent):
+    """Yields so many events, each with a key in every scope."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        for number in range(EVENTS + WARM_UP):
+            made = event(number)
+            made.invocation_id, made.author = ctx.invocation_id, self.name
+            yield made
+
+
+class Short(BaseLlm):
+    """Answers at once."""
+
+    model: str = "short"
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Yield one answer."""
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Yes.")]))
+
+
+def runner(agent: BaseAgent, plugins: Plugins) -> Runner:
+    """Return a runner over our service."""
+    app = App(name=APP, root_agent=agent, plugins=plugins)
+    return Runner(app=app, session_service=ours(), auto_create_session=True)
+
+
+async def event_time(plugins: Plugins) -> float:
+    """Return the median of an event in one run, in milliseconds: made, stored and handed on."""
+    times = []
+    async with runner(Writer(name="writer"), plugins) as running:
+        before = time.perf_counter()
+        async for _ in running.run_async(
+            user_id=USER, session_id=f"events-{len(plugins)}", new_message=said("go")
+        ):
+            now = time.perf_counter()
+            times.append((now - before) * 1000)
+            before = now
+    return statistics.median(times[WARM_UP:])
+
+
+async def turn_time(plugins: Plugins) -> float:
+    """Return the median of a turn with one call of a model in a session that grows, in milliseconds."""
+    times = []
+    async with runner(LlmAgent(name="speaker", model=Short()), plugins) as running:
+        for number in range(CALLS + WARM_UP):
+            before = time.perf_counter()
+            async for _ in running.run_async(
+                user_id=USER, session_id=f"turns-{len(plugins)}", new_message=said(f"question {number}")
+            ):
+                pass
+            times.append((time.perf_counter() - before) * 1000)
+    return statistics.median(times[WARM_UP:])
+
+
+def said(text: str) -> types.Content:
+    """Return a message."""
+    return types.Content(role="user", parts=[types.Part(text=text)])
+
+
+async def rows() -> list[Figure]:
+    """Measure both, without the recorder and with it. The peer of a row is the same without."""
+    found = []
+    for what, measure in (
+        ("event of a run, stored", event_time),
+        (f"turn with a model call, {CALLS} in a session", turn_time),
+    ):
+        alone, recorded = await measure([]), await measure([Recorder()])
+        found.append(Figure(what, "ms", alone))
+        found.append(Figure(f"{what}, recorder on", "ms", recorded, None, alone, "recorder off"))
+    return found

@@ -1,0 +1,78 @@
+"""Speaking live in a real browser, with an agent in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser import OpenWindow
+from tests.e2e.own_server import serving
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak]
+
+SPEAKER = Path(__file__).parent / "stage" / "speaker"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of the agent that can be spoken with."""
+    folder = tmp_path_factory.mktemp("speaking")
+    shutil.copytree(SPEAKER, folder / "agents" / "speaker", ignore=shutil.ignore_patterns("__pycache__"))
+    with serving(folder) as served:
+        yield served
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, address: str, request: pytest.FixtureRequest) -> Page:
+    """The page of a session of the test's own, connected, with a count of the pieces of sound that it plays."""
+    name = request.node.name[:40]
+    made = httpx.post(
+        f"{address}/apps/speaker/users/ann/sessions", json={"sessionId": name}, trust_env=False, timeout=60
+    )
+    assert made.status_code == 200
+    opened = open_window(address).new_page()
+    opened.add_init_script(
+        "window.played = 0; const start = AudioBufferSourceNode.prototype.start;"
+        "AudioBufferSourceNode.prototype.start = function (...at) { window.played += 1; start.apply(this, at); };"
+    )
+    opened.goto(f"/sessions/speaker/ann/{name}/")
+    opened.get_by_role("link", name="Speak live").click()
+    opened.get_by_role("button", name="Connect").click()
+    expect(opened.get_by_role("button", name="Send")).to_be_enabled()
+    return opened
+
+
+def say(page: Page, text: str) -> None:
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def test_what_is_typed_is_answered_as_text_and_sound_and_stored(page: Page):
+    said = page.get_by_role("log")
+    say(page, "hello <b>there</b>")
+    expect(said.locator(".is-mine")).to_have_text("hello <b>there</b>")
+    expect(said.locator(".is-answer")).to_have_text("You said: hello <b>there</b>")
+    page.wait_for_function("window.played > 0")
+    say(page, "count")
+    expect(said.locator(".is-note")).to_have_text([re.compile("calls count"), re.compile('"result":2')])
+    expect(said.locator(".is-answer").last).to_have_text("You said: a tool has answered")
+    page.get_by_role("button", name="Hang up").click()
+    expect(page.locator("#live-state")).to_have_text("not connected")
+    page.locator(".page-head a").click()
+    expect(page.locator("#events")).to_contain_text("You said: hello <b>there</b>")
+    page.goto("/runs/")
+    expect(page.locator("tbody tr").first).to_contain_text("done")
+
+
+def test_a_line_that_breaks_says_why_and_can_be_opened_again(page: Page):
+    say(page, "break")
+    expect(page.locator(".is-error")).to_contain_text("The line is broken.")
+    expect(page.get_by_role("button", name="Send")).to_be_disabled()
+    page.get_by_role("button", name="Connect").click()
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
