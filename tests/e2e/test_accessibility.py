@@ -93,8 +93,21 @@ def report_and_attempt(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^Run")).first.click()
     page.wait_for_url("**/evals/runs/**")
     expect(page.locator("#summary")).to_contain_text("1 of 2 passed", timeout=60_000)
-    page.locator("#cases tr", has_text="fail").first.get_by_role("link").first.click()
+    page.locator("#cases tr.case", has_text="fail").first.get_by_role("link").first.click()
     expect(page.locator("#attempt")).to_contain_text("Expected", ignore_case=True, timeout=LIVE)
+
+
+def compared_runs(page: Page) -> None:
+    report_and_attempt(page)
+    report_and_attempt(page)
+    page.get_by_role("link", name="Compare").click()
+    expect(page.locator(".compare-table")).to_be_visible()
+
+
+def trend(page: Page) -> None:
+    report_and_attempt(page)
+    page.get_by_role("link", name="Trend").click()
+    expect(page.locator("svg.trend")).to_be_visible()
 
 
 def dialog(page: Page) -> None:
@@ -106,7 +119,7 @@ def dialog(page: Page) -> None:
 def console_with_its_options(page: Page) -> None:
     page.goto("/sessions/weather/ben/tour/")
     page.get_by_role("button", name="Options").click()
-    page.locator(".run-config > summary").click()
+    page.locator(".run-config > summary", has_text="RunConfig").click()
     expect(page.get_by_label("max_llm_calls")).to_be_visible(timeout=60_000)
 
 
@@ -234,6 +247,9 @@ PLACES = {
     "evals": Place("evals", address("/evals/")),
     "evalset": Place("evalset", address("/evals/weather/one_fails_on_purpose/")),
     "report": Place("eval-run", report_and_attempt),
+    "compared runs": Place("eval-run-compare", compared_runs),
+    "trend": Place("eval-trend", trend),
+    "prices": Place("eval-prices", address("/evals/prices/")),
 }
 
 NO_PAGES = {
@@ -243,6 +259,7 @@ NO_PAGES = {
     "artifact-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-acts", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
     "import-start", "import-dismiss", "session-call", "run-again",  # what forms send, answered by one of the pages
+    "eval-run-baseline", "eval-run-note", "eval-attempt-note",
     "devui-login", "devui-logout",  # looked at where there is a login: tests/login
     "sign-in", "signed-in",  # ways to elsewhere
 }  # fmt: skip
