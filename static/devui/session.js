@@ -22,6 +22,7 @@ const page = document.getElementById("session");
 const state = document.querySelector("[data-live]");
 const pause = document.getElementById("pause");
 const announcer = document.getElementById("announcer");
+const runTeller = document.getElementById("run-teller");
 const search = document.querySelector(".sibling-search");
 
 const WORDS = { connecting: "connecting", live: "live", offline: "offline", paused: "paused", refused: "not live" };
@@ -61,6 +62,7 @@ const HANDLERS = {
     runs.innerHTML = html;
     window.htmx.process(runs);
     showTimes(runs);
+    tellRun();
     document.title = active ? `● ${title}` : title;
   },
   marks: ({ html, errors }) => isPaused || timeline.markRuns(html, errors),
@@ -76,6 +78,23 @@ const HANDLERS = {
   reset: openEnd,
   gone: () => live.refuse(GONE),
 };
+
+/** Return how the session's run stands, in the words of the page. */
+function runInWords() {
+  const runs = document.querySelector("#runs > .runs");
+  const status = runs?.querySelector(".run-ended [data-status]")?.textContent.trim();
+  if (Number(runs?.dataset.active)) return "The agent runs";
+  return status ? `The run: ${status}` : "The run is done";
+}
+
+let toldRun = runInWords();
+
+/** Say how the run stands to those who do not see it, when that has changed. */
+function tellRun() {
+  const told = runInWords();
+  if (told !== toldRun) runTeller.textContent = told;
+  toldRun = told;
+}
 
 function showName(name) {
   const heading = document.querySelector("#session-name bdi");

@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sessions_app import labels, writes
+from sessions_app.models import Run
+from sessions_app.runs import rows as runs
 from tests.browser import OpenWindow
 from tests.live.windows import event
 from tests.timeline.story import Story
@@ -132,6 +134,16 @@ def test_a_list_that_changes_says_once_that_there_is_more(listening, told):
     labels.tag([told.pk], "seen")
     expect(listening.locator("tbody .tag")).to_have_text("seen")
     assert heard(listening) == ["1 new or changed"]
+
+
+def test_a_run_says_that_it_began_and_how_it_ended(listening, told):
+    listening.goto(f"/sessions/id/{told.pk}/")
+    expect(listening.locator("[data-live=live]")).to_be_visible()
+    for status, word in ((Run.Status.FAILED, "The run: Failed"), (Run.Status.DONE, "The run is done")):
+        run = runs.create_run(told.pk, {})
+        expect(listening.locator("#run-teller")).to_have_text("The agent runs")
+        runs.finish(run.pk, status)
+        expect(listening.locator("#run-teller")).to_have_text(word)
 
 
 def test_the_found_hits_are_said_and_not_said_again(listening, told):
