@@ -128,6 +128,20 @@ def upstream_dev_path(app_name: str, *parts: str) -> str:
     return "/".join((f"/dev/apps/{_upstream('app', app_name)}", *ids))
 
 
+def upstream_artifact_path(app_name: str, user_id: str, session_id: str, name: str = "") -> str:
+    """Return the path of a session's artifacts, or of one, at ADK's server. A name may hold slashes.
+
+    Clients would go up the path where a part of a name is dots.
+
+    Raises:
+        BadInput: an id holds a slash.
+    """
+    path = f"{upstream_path(app_name, user_id, session_id)}/artifacts"
+    parts = name.split("/") if name else []
+    quoted = (part.replace(".", "%2E") if part in {".", ".."} else quote(part) for part in parts)
+    return "/".join((path, *quoted))
+
+
 def _upstream(name: str, value: str) -> str:
     if "/" in value or value in {"", ".", ".."}:
         raise BadInput(

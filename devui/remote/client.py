@@ -19,6 +19,14 @@ from sessions_app.runs.client import Frame, RuntimeSocket
 
 HEALTHY = {"state": "ready"}
 
+UNTOLD = {
+    "/devui/seen": "what its models see",
+    "/devui/memory/search": "what an agent would recall",
+    "/devui/evals": "eval runs",
+    "/devui/metrics": "metrics",
+}
+"""What pages ask of runtimes and no remote server tells."""
+
 
 class RemoteClient:
     """Hands over runs, watches and cancels them, and answers ADK's paths."""
@@ -91,9 +99,8 @@ class RemoteClient:
             return HEALTHY
         if path == "/devui/run-config":
             return {"problems": _problems(self._server.copies.dialect, dict(body or {}))}
-        what = "what its models see" if path == "/devui/seen" else "that"
         raise BadInput(
-            f"{self._server.line.url} cannot be asked for {what}: ADK's REST has no path for it.",
+            f"{self._server.line.url} cannot be asked for {UNTOLD.get(path, 'that')}: ADK's REST has no path for it.",
             hint="Run the agent in a folder of this server for that, where its language is Python.",
         )
 

@@ -37,6 +37,13 @@ class CheckedRun(BaseModel):
     streaming: bool = False
 
 
+class AskedMemory(BaseModel):
+    """Body of `POST /devui/memory/search`: what an agent would ask of a user's memory."""
+
+    user_id: str
+    query: str
+
+
 class StartEvalRun(BaseModel):
     """Body of `POST /devui/evals`."""
 
@@ -110,6 +117,10 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     @router.post("/seen")
     async def what_the_model_sees(body: Moment) -> dict[str, Any]:
         return await seen(await host.ready_runner(body.realm), body)
+
+    @router.post("/memory/search")
+    async def search_memory(body: AskedMemory) -> dict[str, Any]:
+        return {"memories": await host.recall(body.user_id, body.query)}
 
     @router.post("/drain", status_code=202)
     async def drain() -> dict[str, Any]:

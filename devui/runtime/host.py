@@ -33,7 +33,7 @@ from devui.runtime.turns import LiveRun
 from sessions_app import agent_cards, db
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
-from sessions_app.errors import NotFound, RuntimeUnavailable
+from sessions_app.errors import BadInput, NotFound, RuntimeUnavailable
 from sessions_app.importers.databases import without_password
 from sessions_app.models import Run
 from sessions_app.realms import refuse_kept
@@ -164,6 +164,24 @@ class RuntimeHost:
             "The process that ran it was stopped, or the server it belonged to has gone."
         )
         await self.evals.cancel_all()
+
+    async def recall(self, user_id: str, query: str) -> list[dict[str, Any]]:
+        """Return what an agent would be given of a user's memory: ADK's memory entries as JSON.
+
+        Raises:
+            BadInput: the memory service fails, or is none.
+        """
+        service = self.server.memory_service
+        try:
+            found = await service.search_memory(app_name=self.config.app_name, user_id=user_id, query=query)
+            return [
+                entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in found.memories
+            ]
+        except Exception as error:
+            raise BadInput(
+                f"The memory service {type(service).__name__} fails: {type(error).__name__}: {error}",
+                hint="The server's log may say more.",
+            ) from error
 
     async def _bring_sessions(self) -> None:
         """Let pages show what another service keeps for this app."""

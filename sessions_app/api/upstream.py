@@ -16,7 +16,7 @@ from devui.http import json_text
 from sessions_app import db
 from sessions_app.api import proxy
 from sessions_app.errors import NotFound
-from sessions_app.paths import upstream_dev_path, upstream_path
+from sessions_app.paths import upstream_artifact_path, upstream_dev_path, upstream_path
 from sessions_app.runs.client import provider
 from sessions_app.traces import adk_shape
 
@@ -45,8 +45,7 @@ async def add_to_memory(request: HttpRequest, app_name: str, user_id: str) -> Ht
 @router.api_operation(["GET", "POST"], ARTIFACTS)
 async def artifacts(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
     """List the names of a session's artifacts, those of its user too, or save one."""
-    path = upstream_path(app_name, user_id, session_id)
-    return await _forward(request, app_name, f"{path}/artifacts")
+    return await _forward(request, app_name, upstream_artifact_path(app_name, user_id, session_id))
 
 
 @router.api_operation(["GET", "DELETE"], ARTIFACTS + "/{rest:name}")
@@ -54,8 +53,7 @@ async def artifact(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, name: str
 ) -> HttpResponseBase:
     """Return an artifact, one of its versions, or what is known of them; or delete it."""
-    path = upstream_path(app_name, user_id, session_id)
-    return await _forward(request, app_name, f"{path}/artifacts/{_quoted(name)}")
+    return await _forward(request, app_name, upstream_artifact_path(app_name, user_id, session_id, name))
 
 
 @router.get(DEV + "/build_graph")
@@ -131,12 +129,6 @@ async def finalize_agent_identity(request: HttpRequest) -> HttpResponseBase:
     if not names:
         raise NotFound("No agent is here to finish the consent.", hint="Serve a folder that has one.")
     return await _forward(request, names[0], "/agent-identity/finalize")
-
-
-def _quoted(name: str) -> str:
-    """Return an artifact's name as it stands in a path. Clients would go up the path where a part of it is dots."""
-    parts = name.split("/")
-    return "/".join(part.replace(".", "%2E") if part in {".", ".."} else quote(part) for part in parts)
 
 
 async def _forward(request: HttpRequest, app_name: str, path: str) -> HttpResponseBase:

@@ -153,7 +153,8 @@ def index(request: HttpRequest) -> HttpResponse:
         "is_filtered": any(query[name] for name in FILTERS),
         "upload": _address("artifact-upload", query, only=("app", "user", "session", "realm")),
         "apps": overview.app_names(),
-        "elsewhere": keeping.artifacts_elsewhere(query["app"]),
+        "elsewhere": (where := keeping.artifacts_elsewhere(query["app"])),
+        "there": _there(query) if where and not query["realm"] else "",
     }
     return render_partial(request, LIST, context, partial="artifacts")
 
@@ -226,6 +227,9 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
     session = find_session(pk)
     query = NameQuery(request.GET).read()
     key = rows.file_key(session.realm, session.app_name, session.user_id, session.session_id, query["name"])
+    if not session.realm and keeping.artifacts_elsewhere(session.app_name) and rows.find(key) is None:
+        named = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
+        return redirect(f"{reverse('artifacts')}?{urlencode(named)}")
     return redirect(file_url(key, query["version"]))
 
 
@@ -305,6 +309,12 @@ def delete(request: HttpRequest) -> HttpResponse:
     versions = rows.versions(key).count()
     context = {"key": key, "newest": newest, "count": versions, "fields": _named(key), "back": file_url(key)}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
+
+
+def _there(query: Mapping[str, Any]) -> str:
+    """Return the address of a session's artifacts where another service keeps them; empty: no session is chosen."""
+    named = {name: query[name] for name in ("app", "user", "session")}
+    return f"{reverse('artifacts-there')}?{urlencode(named)}" if all(named.values()) else ""
 
 
 def file_url(key: FileKey, version: int | None = None) -> str:

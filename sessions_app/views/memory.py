@@ -59,7 +59,8 @@ def index(request: HttpRequest) -> HttpResponse:
         "can_search": can_search,
         "most": rows.MOST_RECALLED,
         "apps": overview.app_names(),
-        "elsewhere": keeping.memory_elsewhere(query["app"]),
+        "elsewhere": (where := keeping.memory_elsewhere(query["app"])),
+        "there": _there(query) if where and not query["realm"] else "",
         **(_recalled(query) if query["q"] and can_search else _listed(query)),
     }
     return render_partial(request, LIST, context, partial="memory")
@@ -110,6 +111,12 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     [shown] = memories.shown([entry])
     context = {"shown": shown, "back": back}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
+
+
+def _there(query: Mapping[str, Any]) -> str:
+    """Return the address of what is recalled where another service keeps memory; empty: nothing is asked."""
+    named = {name: query[name] for name in ("app", "user", "q")}
+    return f"{reverse('memory-there')}?{urlencode(named)}" if all(named.values()) else ""
 
 
 def _recalled(query: Mapping[str, Any]) -> dict[str, Any]:

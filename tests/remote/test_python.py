@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -176,6 +177,20 @@ async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, th
     assert (await web.get(f"{OFFICE}/s1/artifacts")).json() == ["minutes.md"]
     part = (await web.get(f"{OFFICE}/s1/artifacts/minutes.md/versions/0")).json()
     assert "tea" in part["text"]
+    listed = await web.get("/artifacts/?app=office@py&user=ann&session=s1")
+    there = "/artifacts/there/?app=office%40py&amp;user=ann&amp;session=s1"
+    assert f'id="there" hx-get="{there}"' in listed.text
+    page = (await web.get(there.replace("&amp;", "&"))).text
+    assert "minutes.md" in page
+    content = re.search(r'href="(/artifacts/there/content/[^"]+)"', page)
+    assert content is not None
+    shown = await web.get(content[1].replace("&amp;", "&"))
+    assert (shown.status_code, "- tea" in shown.text) == (200, True)
+    assert shown.headers["content-security-policy"].startswith("sandbox;")
+    followed = await web.get(f"/sessions/id/{key}/artifacts/?name=minutes.md&version=0")
+    assert followed.headers["location"] == "/artifacts/?app=office%40py&user=ann&session=s1"
+    recalled = (await web.get("/memory/there/?app=office@py&user=ann&q=tea")).text
+    assert "cannot be asked for what an agent would recall" in recalled
     missing = await web.get(f"{OFFICE}/s1/artifacts/nothing")
     assert (missing.status_code, missing.json()["detail"]) == (404, "Artifact not found")
     remembered = await web.patch("/apps/office@py/users/ann/memory", json={"session_id": "s1"})
