@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from sessions_app import state
+from sessions_app import jsonsql, state
 from sessions_app.comparing import compared, is_told_by_marks, marked
 from sessions_app.finding.answers import (
     ENTRIES,
@@ -22,7 +22,7 @@ from sessions_app.finding.answers import (
     listed_or_tested,
     sorted_by,
     turned,
-    unlisted_or,
+    unlisted,
     yielded,
 )
 from sessions_app.finding.owners import (
@@ -108,7 +108,8 @@ def _being(term: StateTerm, tail: Tail) -> Answer:
     had = _owners_ever(term, tail)
     if had is None:
         listed = _by_values(term, tail, is_now)
-        return Many(is_now, listed, _others(term, _now(term), "owner", set(), ~is_now, listed))
+        having = sorted_by(_now(_of_key(term)), "owner")
+        return Many(is_now, listed, _others(term, tail, having, ~is_now, listed))
     owners = set(_now(term).filter(owner__in=list_of(had)).values_list("owner", flat=True))
     return _reading(term, owners, is_now)
 
@@ -122,25 +123,48 @@ def _ever(term: StateTerm, tail: Tail) -> Answer:
     if not tail.has_all:
         return Many(is_in_ledger)
     listed = _by_values(term, tail, Q() if is_told_by_marks(term) else is_in_ledger)
-    others = _others(term, _values(term), "owner_id", tail.owners(term), ~is_in_ledger, listed)
-    return Many(is_in_ledger, listed, others)
+    having = sorted_by(_values(_of_key(term)), "owner_id")
+    return Many(is_in_ledger, listed, _others(term, tail, having, ~is_in_ledger, listed))
 
 
 def _others(
-    term: StateTerm, rows: QuerySet[Any], owner: str, late: set[int], test: Q, listed: Callable[[], Q] | None
+    term: StateTerm, tail: Tail, having: Statement, test: Q, listed: Callable[[], Q] | None
 ) -> Callable[[], Q] | None:
-    """Return what lists the sessions that lack a key, of which sessions have rows; None for other terms.
+    """Return what lists the sessions that a term does not hold for; None where no index tells which may be so.
+
+    They lack the key, or a value of it is another one, or they are not indexed: these are tested.
 
     Args:
-        rows: of the state or of its values.
-        owner: their column of a session's primary key; an index has them sorted by it.
-        late: sessions that have the key besides.
-        test: the condition that a session lacks it.
-        listed: lists those that have it.
+        having: yields the sessions that have the key, or ever had it.
+        test: the condition that the term does not hold.
+        listed: lists the sessions that it holds for.
     """
-    if term.scope is not Scope.SESSION or _is_of_value(term):
+    if term.scope is not Scope.SESSION or not tail.has_all or not is_told_by_marks(term):
         return None
-    return lambda: unlisted_or(sorted_by(rows, owner), late, lambda: ~listed() if listed else test)
+
+    def others() -> Q:
+        lacking = unlisted(having)
+        differing = None if lacking is None else _owners_differing(term)
+        if lacking is None or differing is None:
+            return ~listed() if listed else test
+        return among(lacking | differing | set(tail.sessions)) & test
+
+    return others
+
+
+def _of_key(term: StateTerm) -> StateTerm:
+    """Return the term about the whole key of a term."""
+    return replace(term, op="", path=())
+
+
+def _owners_differing(term: StateTerm) -> set[int] | None:
+    """Return the owners who had a value that is not as a term says; None: they are more than `FEW_SHARED`."""
+    if not term.op:
+        return set()
+    values = StateValue.objects.filter(scope=term.scope, key_id=state.key_id(term.key), mark__gt=jsonsql.ANY)
+    found = values.exclude(marked(term)).values_list("owner_id", flat=True)[: ENTRIES * FEW_SHARED + 1]
+    owners = set(found)
+    return owners if len(found) <= ENTRIES * FEW_SHARED and len(owners) <= FEW_SHARED else None
 
 
 def _by_values(term: StateTerm, tail: Tail, besides: Q) -> Callable[[], Q] | None:

@@ -13,9 +13,10 @@ from sessions_app.finding.answers import (
     Answer,
     Many,
     Statement,
+    among,
     is_common,
     listed_by,
-    unlisted_or,
+    unlisted,
 )
 from sessions_app.finding.columns import contains, id_begins
 from sessions_app.finding.tail import Tail
@@ -44,8 +45,9 @@ def with_word(term: Word, tail: Tail) -> Answer:
         found = event_index.sessions_list(wanted)
         return test if found is None else listed_by(RawSQL(*found)) | others  # noqa: S611 - of our own
 
-    def unlisted() -> Q:
+    def without() -> Q:
         found = event_index.sessions_list(wanted)
-        return ~test if found is None else unlisted_or(Statement(*found), pks, lambda: ~listed()) & ~named
+        lacking = None if found is None else unlisted(Statement(*found))
+        return ~listed() if lacking is None else among(lacking - pks) & ~named
 
-    return Many(test, listed, unlisted)
+    return Many(test, listed, without)
