@@ -62,7 +62,7 @@ async def score_attempt(
     judged = Judged()
     for position, metric in enumerate(metrics):
         if metric.metric_name == STATE_MATCH:
-            judged.scores += _score_state(position, metric, case, reached)
+            judged.scores += _score_state(position, metric, case, reached) or _nothing_else(position, metrics)
             continue
         heard = Heard()
         judged.scores += await _score(position, metric, case, actual, heard)
@@ -120,6 +120,13 @@ def _score_state(position: int, metric: EvalMetric, case: EvalCase, reached: Sta
         _state_score(position, metric, None, everything, why),
         *(_state_score(position, metric, turn, checks) for turn, checks in checked if turn is not None),
     ]
+
+
+def _nothing_else(position: int, metrics: Sequence[EvalMetric]) -> list[Score]:
+    """Return why a case that expects no state is not judged at all, when its state alone is to be judged."""
+    if any(metric.threshold is not None for metric in metrics if metric is not metrics[position]):
+        return []
+    return [_unscored(position, metrics[position], "The case expects no state, and nothing else is judged.")]
 
 
 def _state_score(

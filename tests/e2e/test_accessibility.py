@@ -214,6 +214,7 @@ PLACES = {
     "two sessions": Place("session-compare", of_session("/sessions/compare/?left={pk}")),
     "rewind": Place("session-rewind", of_session("/sessions/id/{pk}/rewind/?event={event}")),
     "fork": Place("session-fork", of_session("/sessions/id/{pk}/fork/?seq=3")),
+    "replay": Place("session-replay", of_session("/evals/replay/{pk}/")),
     "console": Place("session", console_with_its_options),
     "message": Place("session-message", of_session("/runs/message/{pk}/")),
     "live": Place("session-live", of_session("/runs/live/{pk}/")),
@@ -232,6 +233,10 @@ PLACES = {
     "runs": Place("runs", address("/runs/")),
     "artifacts": Place("artifacts", address("/artifacts/")),
     "artifact": Place("artifact", artifact),
+    "artifacts there": Place(
+        "artifacts-there", address("/artifacts/there/?app=office&user=aya&session=minutes")
+    ),
+    "memory there": Place("memory-there", address("/memory/there/?app=office&user=aya&q=tea")),
     "upload": Place("artifact-upload", address("/artifacts/upload/")),
     "delete an artifact": Place("artifact-delete", deletion_of_an_artifact),
     "memory": Place("memory", address("/memory/")),
@@ -256,7 +261,7 @@ NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
     "session-changes", "run-changes", "artifact-changes",  # parts of pages
     "event-json", "event-blob", "model-call-json", "session-artifact", "eval-run-export",  # data
-    "artifact-content", "artifact-json", "artifact-of-session", "memory-add",
+    "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-acts", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
     "import-start", "import-dismiss", "session-call", "run-again",  # what forms send, answered by one of the pages
     "eval-run-baseline", "eval-run-note", "eval-attempt-note",

@@ -105,3 +105,10 @@ async def test_a_threshold_of_the_state_can_be_given_and_a_case_without_one_is_n
 async def test_an_evalset_without_expected_states_does_not_hear_of_the_metric(play):
     run = await play(evalset(case("a", turn("go", "count 1"))), counts)
     assert STATE_MATCH not in json.loads(run.config)["criteria"]
+
+
+async def test_a_case_without_a_state_that_nothing_else_judges_says_so(play):
+    run = await play(evalset(case("a", turn("go", "count 1"))), counts, {STATE_MATCH: 1.0})
+    attempt, [overall] = await results_of(run)
+    assert (attempt.status, overall.status) == (EvalAttempt.Status.INCOMPLETE, "not_evaluated")
+    assert overall.reason == "The case expects no state, and nothing else is judged."

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import venv
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -24,6 +25,8 @@ from tests.parity.corpus import EXAMPLES, Job, jobs
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 SHOWN = 10
+MOST = 4000
+"""Characters of what a side said when it did not run."""
 
 
 def main() -> int:
@@ -37,9 +40,11 @@ def main() -> int:
         agents = _agents(folder)
         (folder / "files").mkdir()
         wanted = jobs(folder / "files")
-        theirs = _adk(peer, folder, agents, wanted)
-        ours = [_devui(folder, agents, number, job) for number, job in enumerate(wanted)]
-    return report(wanted, [compare(left, right) for left, right in zip(theirs, ours, strict=True)])
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            theirs = beside.submit(_adk, peer, folder, agents, wanted)
+            ours = [_devui(folder, agents, number, job) for number, job in enumerate(wanted)]
+        both = zip(theirs.result(), ours, strict=True)
+    return report(wanted, [compare(left, right) for left, right in both])
 
 
 def prepared(place: Path) -> Path:
@@ -85,13 +90,15 @@ def _adk(python: Path, folder: Path, agents: Path, wanted: Sequence[Job]) -> lis
         jobs_file, results_file = folder / f"{agent}.jobs.json", folder / f"{agent}.results.json"
         jobs_file.write_text(json.dumps(asked))
         print(f"adk eval: {agent}, {len(some)} evalsets", flush=True)
-        subprocess.run(
+        done = subprocess.run(
             [str(python), str(HERE / "adk_side.py"), str(jobs_file), str(results_file)],
-            check=True,
-            env={**os.environ, "PYTHONPATH": str(agents), "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONPATH": str(agents)},
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE if not os.environ.get("DEVUI_PARITY_LOG") else None,
+            stderr=subprocess.PIPE,
+            text=True,
         )
+        if done.returncode:
+            raise SystemExit(f"adk eval did not run for {agent}:\n{done.stderr[-MOST:]}")
         read = json.loads(results_file.read_text(encoding="utf-8"))
         results.update(zip((number for number, _ in some), read, strict=True))
     return [results[number] for number in range(len(wanted))]
@@ -107,7 +114,7 @@ def _devui(folder: Path, agents: Path, number: int, job: Job) -> list[Any]:
     env = {**os.environ, "DATABASE_URL": f"sqlite:///{folder / 'devui.sqlite3'}"}
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     if not out.is_file():
-        raise SystemExit(f"run_evals {job.file.name} did not run:\n{done.stdout}{done.stderr}")
+        raise SystemExit(f"run_evals {job.file.name} did not run:\n{(done.stdout + done.stderr)[-MOST:]}")
     (run,) = json.loads(out.read_text(encoding="utf-8"))["runs"]
     attempts: list[Any] = run["attempts"]
     return attempts
