@@ -101,14 +101,15 @@ class EvalsetSocket(_Telling):
     async def _tell(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
         path, known = await db.read(_file_of, named["pk"]), query.get("digest", "")
         stamp: tuple[int, int] | None = (-1, -1)
+        was_gone = False
         said_at = time.monotonic()
         while path is not None:
             now = await asyncio.to_thread(_stamp, path)
             if now != stamp:
                 stamp = now
                 found = await db.write(_look_again, named["pk"])
-                if found["digest"] != known or found["gone"]:
-                    known = found["digest"]
+                if found["digest"] != known or found["gone"] != was_gone:
+                    known, was_gone = found["digest"], found["gone"]
                     await page.send(self, {"type": "file", **found})
                     said_at = time.monotonic()
             if time.monotonic() - said_at > BEAT_S:

@@ -12,7 +12,7 @@ from channels.routing import URLRouter
 
 from evals_app import configs, launch, library, live, writes
 from evals_app.launch import Order
-from evals_app.models import EvalAttempt, EvalRun
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.writes import Outcome
 from sessions_app import db
 from tests.evals.builders import case, evalset, turn, write
@@ -32,12 +32,16 @@ def run(store, folder):
     return EvalRun.objects.get(pk=made.id)
 
 
+def watching(run_id, after=0):
+    return listening(f"/ws/evals/runs/{run_id}/", f"after={after}")
+
+
 @asynccontextmanager
-async def watching(run_id, after=0):
+async def listening(path, query):
     scope = {
         "type": "websocket",
-        "path": f"/ws/evals/runs/{run_id}/",
-        "query_string": f"after={after}".encode(),
+        "path": path,
+        "query_string": query.encode(),
         "headers": [],
         "subprotocols": [],
     }
@@ -115,3 +119,29 @@ async def test_a_page_that_leaves_is_followed_no_longer(run):
     async with watching(run.id) as socket:
         await message(socket)
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "devui-bell"]
+
+
+async def test_a_page_hears_of_its_evalsets_file_whoever_changes_it(web, folder):
+    path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
+    found = await db.write(library.adopt, folder, "counter", path)
+    async with listening(f"/ws/evals/evalsets/{found.pk}/", f"digest={found.digest}") as socket:
+        write(folder.given, "s.evalset.json", evalset(case("b", turn("x"))))
+        told = await message(socket)
+        assert (told["type"], told["gone"]) == ("file", False)
+        assert told["digest"] == (await db.read(EvalSet.objects.get)).digest != found.digest
+        path.unlink()
+        assert (await message(socket))["gone"]
+        write(folder.given, "s.evalset.json", evalset(case("b", turn("x"))))
+        assert not (await message(socket))["gone"]
+
+
+async def test_a_page_that_knows_another_text_of_the_file_is_told_at_once(web, folder):
+    path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
+    found = await db.write(library.adopt, folder, "counter", path)
+    async with listening(f"/ws/evals/evalsets/{found.pk}/", "digest=old") as socket:
+        assert (await message(socket))["digest"] == found.digest
+
+
+async def test_an_evalset_that_does_not_exist_is_followed_no_further(web):
+    async with listening("/ws/evals/evalsets/12345/", "digest=") as socket:
+        assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.close"

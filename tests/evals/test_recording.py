@@ -1,0 +1,192 @@
+"""Cases made of sessions: of a part of one with the state that this part found, and of several at once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from google.genai import types
+
+from evals_app.engine.recording import conversation_of
+from sessions_app import db
+from sessions_app.adk import DjangoSessionService
+from sessions_app.branches.rewind import rewind
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession
+from sessions_app.runs import client as runs
+from sessions_app.writes import edit_state
+from tests.evals.builders import case, evalset, turn, write
+from tests.evals.filling import Browser
+from tests.sessions.build import event
+
+pytestmark = pytest.mark.anywhere
+
+OWNER = {"app_name": "counter", "user_id": "ann"}
+TOKEN = {"auth_type": "oauth2", "oauth2": {"client_id": "c", "access_token": "secret-of-ann"}}
+
+
+class Agent:
+    """The process of an agent, which tells a session's turns by ADK's own conversion."""
+
+    def apps(self):
+        return ["counter"]
+
+    async def client(self, app_name):
+        return self
+
+    async def call(self, method, path, body=None):
+        assert path == "/devui/evals/conversation"
+        whose = {"app_name": "counter", "user_id": body["user_id"], "session_id": body["session_id"]}
+        session = await DjangoSessionService(body["realm"]).get_session(**whose)
+        return conversation_of(session.events)
+
+
+@pytest.fixture
+def browser(web, folder):
+    write(
+        folder.given,
+        "set.evalset.json",
+        json.dumps(evalset(case("one", turn("x")), eval_set_id="set"), indent=1),
+    )
+    runs.register(Agent())
+    return Browser(web)
+
+
+async def said(service, session, number, **delta):
+    """Append a turn: the user's message, a call of a tool that writes state, the answer."""
+    of = {"invocation_id": f"i{number}"}
+    message = event(author="user", **of)
+    message.content = types.Content(role="user", parts=[types.Part(text=f"question {number}")])
+    await service.append_event(session, message)
+    call = event(author="counter", **of)
+    call.content = types.Content(
+        role="model",
+        parts=[
+            types.Part(function_call=types.FunctionCall(id=f"c{number}", name="count", args={"by": number}))
+        ],
+    )
+    await service.append_event(session, call)
+    answer = event(f"answer {number}", delta, author="counter", **of)
+    await service.append_event(session, answer)
+
+
+@pytest.fixture
+async def session(store):
+    service = DjangoSessionService()
+    made = await service.create_session(**OWNER, session_id="s1", state={"n": 0, "user:tier": "gold"})
+    for number in (1, 2, 3):
+        other = await service.create_session(**OWNER, session_id=f"other{number}")
+        await said(service, other, number, **{"user:seen": number})
+        await said(service, made, number, **{"n": number, "app:all": number})
+    return await db.read(AgentSession.objects.get, session_id="s1")
+
+
+def added(folder):
+    return json.loads((folder.given / "set.evalset.json").read_text())["eval_cases"][-1]
+
+
+async def test_a_part_of_a_session_becomes_a_case_with_the_state_that_it_found(browser, session, folder):
+    page = await browser.get(f"/evals/record/?session={session.pk}&first=i2")
+    assert page.one("input", name="case_id").attrs["value"] == "question-2"
+    await browser.send("choose", last="i2")
+    keys = [one.attrs["value"] for one in browser.page.all("input", name="key")]
+    assert keys == ["app:all", "n"]
+    await browser.send("review", target="set", case_id="second", key=keys, turn_states="1")
+    before = (folder.given / "set.evalset.json").read_text()
+    await browser.save()
+    found = added(folder)
+    assert (folder.given / "set.evalset.json").read_text().startswith(before[:-8].rstrip())
+    assert found["eval_id"] == "second"
+    assert found["session_input"] == {
+        "app_name": "counter",
+        "user_id": "ann",
+        "state": {"n": 1, "user:tier": "gold", "user:seen": 2, "app:all": 1},
+    }
+    (only,) = found["conversation"]
+    assert only["user_content"]["parts"] == [{"text": "question 2"}]
+    assert only["final_response"]["parts"] == [{"text": "answer 2"}]
+    call, *_ = only["intermediate_data"]["invocation_events"]
+    assert call["content"]["parts"][0]["function_call"]["args"] == {"by": 2}
+    assert found["final_session_state"] == {"n": 2, "app:all": 2}
+    assert found["devui_turn_states"] == [{"n": 2, "app:all": 2}]
+
+
+async def test_what_is_not_expected_is_left_out(browser, session, folder):
+    await browser.get(f"/evals/record/?session={session.pk}")
+    sent = {"session": session.pk, "target": "set", "act": "review", "case_id": "bare", "created": "1.5"}
+    response = await browser.web.post("/evals/record/", sent)
+    seen = browser._shown("/evals/record/", response, 200).one("button", name="seen").attrs["value"]
+    await browser.web.post("/evals/record/", {**sent, "seen": seen})
+    found = added(folder)
+    assert len(found["conversation"]) == 3
+    assert not any({"final_response", "intermediate_data"} & one.keys() for one in found["conversation"])
+    assert not {"final_session_state", "devui_turn_states"} & found.keys()
+    assert found["creation_timestamp"] == 1.5
+
+
+async def test_several_sessions_become_cases_of_a_new_evalset_at_once(browser, session, folder):
+    others = await db.read(
+        lambda: list(AgentSession.objects.order_by("session_id").values_list("pk", flat=True))
+    )
+    query = "&".join(f"session={pk}" for pk in others)
+    await browser.get(f"/evals/record/?{query}")
+    response = await browser.send("review", status=302, target="", new_id="all-of-them")
+    assert "4" in response.text
+    cases = json.loads((folder.given / "all-of-them.evalset.json").read_text())["eval_cases"]
+    assert [one["eval_id"] for one in cases] == ["question-1", "question-2", "question-3", "question-4"]
+    assert [one["final_session_state"] for one in cases][:2] == [{"user:seen": 1}, {"user:seen": 2}]
+
+
+async def test_turns_that_were_taken_back_and_edits_are_none(browser, session):
+    await db.write(lambda: rewind(session.pk, invocation_id="i3"))
+    await db.write(edit_state, SessionKey("", "counter", "ann", "s1"), {"n": 9})
+    page = await browser.get(f"/evals/record/?session={session.pk}")
+    assert [one.attrs["value"] for one in page.one("select", id="first").all("option")] == ["i1", "i2"]
+
+
+async def test_credentials_are_never_written_to_a_file(browser, session, folder):
+    service = DjangoSessionService()
+    whole = await service.get_session(**OWNER, session_id="s1")
+    await said(service, whole, 4, token=TOKEN, n=4)
+    await browser.get(f"/evals/record/?session={session.pk}&first=i4")
+    assert [one.attrs["value"] for one in browser.page.all("input", name="key")] == ["n"]
+    await browser.send("review", target="set", turn_states="1", key=["n", "token"])
+    await browser.save()
+    assert "secret-of-ann" not in (folder.given / "set.evalset.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "why"),
+    [
+        ("", 400, "No session is named"),
+        ("session=x", 400, "No session is named"),
+        ("session=999999", 404, "Session not found"),
+        ("&".join(f"session={pk}" for pk in range(60)), 400, "too many"),
+    ],
+)
+async def test_what_cannot_become_a_case_is_refused(browser, query, status, why):
+    assert why in (await browser.get(f"/evals/record/?{query}", status=status)).text
+
+
+async def test_an_end_before_the_beginning_and_an_empty_session_are_told(browser, session):
+    response = await browser.web.post(
+        "/evals/record/",
+        {"session": session.pk, "first": "i3", "last": "i1", "target": "set", "act": "review"},
+    )
+    assert response.status_code == 400
+    assert "ends before it begins" in response.content.decode()
+    await DjangoSessionService().create_session(**OWNER, session_id="empty")
+    empty = await db.read(AgentSession.objects.get, session_id="empty")
+    assert "Nothing was said" in (await browser.get(f"/evals/record/?session={empty.pk}")).text
+    response = await browser.web.post(
+        "/evals/record/", {"session": empty.pk, "target": "set", "act": "review"}
+    )
+    assert response.status_code == 400
+
+
+async def test_an_agent_that_cannot_be_asked_is_told_and_the_form_stays(web, folder, session):
+    write(folder.given, "set.evalset.json", evalset(eval_set_id="set"))
+    browser = Browser(web)
+    await browser.get(f"/evals/record/?session={session.pk}")
+    page = await browser.send("review", status=503, target="set", case_id="kept")
+    assert page.one("input", name="case_id").attrs["value"] == "kept"
