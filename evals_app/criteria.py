@@ -60,9 +60,9 @@ MATCH_TYPE = Option(
 )
 IGNORE_ARGS = Option("ignore_args", "ignore arguments", Widget.FLAG, False)
 JUDGE = (
-    Option("judge_model_options.judge_model", "Judge model", Widget.TEXT, placeholder="as above"),
+    Option("judge_model_options.judge_model", "Judge model", Widget.TEXT, placeholder="of the run"),
     Option(
-        "judge_model_options.num_samples", "Samples a verdict", Widget.NUMBER, None, placeholder="as above"
+        "judge_model_options.num_samples", "Samples a verdict", Widget.NUMBER, None, placeholder="of the run"
     ),
     Option("judge_model_options.parallelism_limit", "Asked at once", Widget.NUMBER, None, placeholder="1"),
 )

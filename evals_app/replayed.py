@@ -52,8 +52,9 @@ class Request:
 
     @property
     def what(self) -> tuple[Any, ...]:
-        """What differs, wherever it does."""
-        return self.agent, self.instruction, self.history, self.history_cut, self.tools, self.settings
+        """What differs, wherever it does: the lines around a change may say what the state was."""
+        lines = [line for line in self.instruction if line.mark in ("added", "removed")]
+        return self.agent, lines, self.history, self.history_cut, self.tools, self.settings
 
     @property
     def summary(self) -> list[str]:

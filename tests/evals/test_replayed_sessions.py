@@ -113,3 +113,13 @@ async def test_a_session_is_replayed_over_the_api(web, world):
         "/api/v1/evals/replays", {**asked, "tools": "?"}, content_type="application/json"
     )
     assert (refused.status_code, refused.json()["detail"]) == (400, "Tools cannot be '?'.")
+
+
+async def test_requests_that_differ_in_one_way_stand_together(web, world):
+    session = await talked()
+    response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
+    await settled()
+    attempt = await db.read(EvalAttempt.objects.get)
+    shown = (await page_of(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    (group,) = shown.all("details")
+    assert "turn 1, call 1 and 3 more in the same way" in group.text
