@@ -14,6 +14,7 @@ from evals_app import choices, configs, deletion, dispatch, exports, launch, lib
 from evals_app.api.control import Problem
 from evals_app.api.control import router as control
 from evals_app.api.replays import router as replays
+from evals_app.api.results import router as results
 from evals_app.metrics import METRICS, missing_for
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app import db, keyset, overview
@@ -25,6 +26,7 @@ router = Router(tags=["evals"])
 
 router.add_router("", control)
 router.add_router("", replays)
+router.add_router("", results)
 
 
 class ProblemOut(Schema):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evals_app.exports.compared import comparison_facts, trend_facts
 from evals_app.exports.facts import (
     as_json,
     attempt_facts,
@@ -23,9 +24,11 @@ __all__ = [
     "as_junit",
     "attempt_facts",
     "attempt_json",
+    "comparison_facts",
     "metric_json",
     "missed",
     "number",
     "run_facts",
     "run_json",
+    "trend_facts",
 ]

@@ -329,9 +329,8 @@ def _statuses(cases: Iterable[_Known]) -> list[tuple[str, int]]:
 
 def _causes(cases: Iterable[_Known]) -> list[Group]:
     counted = Counter((case.worst, case.cause) for case in cases if case.cause)
-    return [
-        Group(BY_SEVERITY[worst], cause, count) for (worst, cause), count in counted.most_common(CAUSES_SHOWN)
-    ]
+    common = sorted(counted.items(), key=lambda found: (-found[1], -found[0][0], found[0][1]))
+    return [Group(BY_SEVERITY[worst], cause, count) for (worst, cause), count in common[:CAUSES_SHOWN]]
 
 
 def rows_of(run: EvalRun, indexes: Sequence[int]) -> list[CaseRow]:

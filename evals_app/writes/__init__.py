@@ -14,7 +14,7 @@ from evals_app.writes.attempts import (
     start_attempt,
 )
 from evals_app.writes.evalsets import mark_gone, mirror, remember_metrics
-from evals_app.writes.notes import mark_baseline, note_attempt, note_run
+from evals_app.writes.notes import LONGEST_NOTE, mark_baseline, note_attempt, note_run
 from evals_app.writes.outcomes import Facts, Failure, Outcome, Recorded, Score
 from evals_app.writes.recorded import record_run
 from evals_app.writes.runs import (
@@ -35,6 +35,7 @@ from evals_app.writes.taking_up import take_up
 
 __all__ = [
     "BY_HAND",
+    "LONGEST_NOTE",
     "UNASSIGNED_S",
     "Facts",
     "Failure",

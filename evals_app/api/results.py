@@ -1,0 +1,89 @@
+"""REST of what runs came to: two compared, an evalset over its runs, baselines, notes and prices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import P, PathEx, QueryEx, Router, Schema
+from ninja.responses import Status
+from pydantic import ConfigDict, Field
+
+from evals_app import baselines, exports, launch, library, report, trends, writes
+from evals_app.api.control import Problem
+from sessions_app import db
+from sessions_app.ids import Name
+
+router = Router(tags=["evals"])
+"""Mounted by the package."""
+
+RunId = PathEx[str, P(description="The run's id.")]
+ERRORS = {400: Problem, 404: Problem, 422: Problem}
+
+
+class Baseline(Schema):
+    """Whether a run is what later runs of its evalset are held to."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    baseline: bool
+
+
+class Note(Schema):
+    """What a person says of it; empty: nothing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    note: str = Field(max_length=writes.LONGEST_NOTE)
+
+
+@router.get("/runs/{run_id}/compare", response={200: dict[str, Any], **ERRORS})
+async def compare_run(
+    request: HttpRequest,
+    run_id: RunId,
+    against: QueryEx[
+        str, P(alias="with", description="A run's id, or its beginning; `baseline`; `previous`.")
+    ] = "baseline",
+) -> dict[str, Any]:
+    """Compare a run with another one of its evalset: a verdict on each case, with its evidence, and on the whole."""
+    return await db.read(_compared, run_id, against)
+
+
+@router.get("/trend", response={200: list[dict[str, Any]], **ERRORS})
+async def get_trend(request: HttpRequest, app: Name, evalset: Name) -> list[dict[str, Any]]:
+    """Return the newest runs of an evalset, the oldest first: pass rates with intervals (95 %), cost, changes."""
+    return await db.read(lambda: exports.trend_facts(trends.trend_of(library.find(app, evalset))))
+
+
+@router.put("/runs/{run_id}/baseline", response={204: None, **ERRORS})
+async def mark_baseline(request: HttpRequest, run_id: RunId, wanted: Baseline) -> Status[None]:
+    """Make a run the baseline of its evalset, in place of the one before, or take that back."""
+    await db.write(writes.mark_baseline, run_id, wanted.baseline)
+    return Status(204, None)
+
+
+@router.put("/runs/{run_id}/note", response={204: None, **ERRORS})
+async def note_run(request: HttpRequest, run_id: RunId, wanted: Note) -> Status[None]:
+    """Keep a note about a run."""
+    await db.write(writes.note_run, run_id, wanted.note)
+    return Status(204, None)
+
+
+@router.put("/attempts/{int:attempt}/note", response={204: None, **ERRORS})
+async def note_attempt(request: HttpRequest, attempt: int, wanted: Note) -> Status[None]:
+    """Keep a note about an attempt."""
+    await db.write(writes.note_attempt, attempt, wanted.note)
+    return Status(204, None)
+
+
+@router.get("/prices", response={200: dict[str, Any]})
+async def get_prices(request: HttpRequest) -> dict[str, Any]:
+    """Return the file of prices that new runs are reckoned by, what it says, and what is wrong with it."""
+    table = await db.read(launch.price_table)
+    return {**table.as_json(), "problems": [problem.as_json() for problem in table.problems]}
+
+
+def _compared(run_id: str, against: str) -> dict[str, Any]:
+    now = report.find_run(run_id)
+    then = baselines.find_baseline(now, against)
+    return exports.comparison_facts(then, now, baselines.compare_runs(then, now))

@@ -1,0 +1,291 @@
+"""Pages, exports and REST of what runs came to, as a browser and programs ask for them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from xml.etree import ElementTree
+
+import pytest
+from django.test import Client
+from google.adk.evaluation.eval_result import EvalSetResult
+from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
+
+from evals_app import imports, library, resultfiles
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.writes import Score
+from sessions_app.imports import Report
+from tests.evals import kept
+from tests.evals.builders import case, turn
+from tests.evals.kept import broken, cases, failed, passed
+from tests.pages.page import parse
+
+pytestmark = pytest.mark.django_db
+OSLO = [{"name": "get_weather", "args": {"city": "Oslo", "unit": "c"}}]
+HOSTILE = '=cmd()<b>"'
+
+
+@pytest.fixture
+def web(settings, folder):
+    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    return Client()
+
+
+def get(web, url, status=200, **headers):
+    response = web.get(url, headers=headers)
+    assert response.status_code == status, response.content.decode()[:2000]
+    return parse(response.content)
+
+
+@pytest.fixture
+def two():
+    """A run in which everything passed twice, and one after it that is worse."""
+    names = ("falls", "shakes", HOSTILE)
+    of = kept.version(cases(*names))
+    before = kept.run(of, {name: [passed(), passed()] for name in names})
+    after = kept.run(
+        of,
+        {"falls": [failed(OSLO)] * 2, "shakes": [passed(), failed()], HOSTILE: [broken("a\nb")] * 2},
+        code="v2",
+    )
+    return before, after
+
+
+def test_a_run_shows_rates_causes_and_groups(web, two):
+    page = get(web, f"/evals/runs/{two[1].pk}/")
+    assert page.one("div", css="figure-rate").one("strong").text == "17 %"
+    heads = [head.one(css="cause-head-text").text for head in page.all("tr", css="cause-head")]
+    assert heads == ["get_weather: not called", "get_weather: other city, unit", "RuntimeError: a"]
+    assert [link.one(css="cause-text").text for link in page.one(css="causes").all("a")] == heads
+    narrowed = get(web, f"/evals/runs/{two[1].pk}/?mixed=1&q=SHAKES&metric=tool_trajectory_avg_score")
+    assert [row.one("th").all("a")[0].text for row in narrowed.all("tr", css="case")] == ["shakes"]
+    assert narrowed.one("input", name="mixed").attrs["value"] == "1"
+    nothing = get(web, f"/evals/runs/{two[1].pk}/?q=nothing")
+    assert "No case is like that" in nothing.one("section", css="matrix").text
+
+
+def test_an_attempt_shows_its_arguments_its_repetitions_and_what_it_took(web, two):
+    attempt = EvalAttempt.objects.get(run=two[1], case_id="falls", repetition=2)
+    attempt.by_model = json.dumps({"m": {"prompt": 3, "output": 4, "cached": 0, "calls": 1}})
+    attempt.save()
+    shown = get(web, f"/evals/runs/{two[1].pk}/?attempt={attempt.pk}").one("article")
+    told = {
+        row.one("dt").text: row.classes & {"same", "differs"}
+        for row in shown.one("tr", css="pair-arguments").one("dl").all("div")
+    }
+    assert told == {"city": {"differs"}, "unit": {"differs"}}
+    assert "0 of 2 passed" in shown.one(css="repeated").text
+    assert "unknown" in shown.one(css="spent").text
+
+
+def test_state_that_differs_stands_beside_what_was_expected(web):
+    checks = [
+        {"path": "n", "expected": 1, "actual": 2, "turn": None, "matches": False},
+        {"path": "user:k", "expected": "x", "turn": 0, "matches": False},
+        {"path": "fine", "expected": [1], "actual": [1], "turn": None, "matches": True},
+    ]
+    score = Score(0, "devui_state_match", None, 1 / 3, 1.0, "failed", details={"state": checks})
+    config = {"criteria": {"devui_state_match": 1.0}}
+    run = kept.run(kept.version(cases("a")), {"a": [kept.Outcome("failed", scores=[score])]}, config=config)
+    page = get(web, f"/evals/runs/{run.pk}/?attempt={run.attempts.get().pk}")
+    section = page.one("section", css="state-checks")
+    assert "2 of 3 not as expected" in section.text
+    rows = section.one("tbody").all("tr")
+    assert "12" in rows[0].one("td").text.replace(" ", "").replace("→", "")
+    assert "no value" in rows[1].one("td").text
+    assert "after turn 1" in rows[1].text
+
+
+def test_two_runs_stand_beside_each_other_with_links_to_both(web, two):
+    before, after = two
+    page = get(web, f"/evals/runs/{after.pk}/compare/")
+    assert [
+        row.one("span", css="badge").text
+        for row in page.one("table", css="compare-table").one("tbody").all("tr")
+    ] == [
+        "regressed",
+        "regressed",
+        "flaky",
+    ]
+    links = page.one("table", css="compare-table").all("a")
+    assert {link.attrs["href"].split("?")[0] for link in links} == {
+        f"/evals/runs/{before.pk}/",
+        f"/evals/runs/{after.pk}/",
+    }
+    assert "exact paired permutation test" in page.one(css="versus-effect").text
+    only = get(web, f"/evals/runs/{after.pk}/compare/?with={before.pk}&verdict=flaky")
+    assert len(only.one("table", css="compare-table").one("tbody").all("tr")) == 1
+    get(web, f"/evals/runs/{after.pk}/compare/?with=nothing", 404)
+
+
+def test_a_run_without_another_says_what_a_comparison_needs(web):
+    run = kept.run(kept.version(cases("a")), {"a": [passed()]})
+    assert "only run" in get(web, f"/evals/runs/{run.pk}/compare/").one(css="empty").text
+
+
+@pytest.mark.usefixtures("store")
+def test_a_baseline_is_marked_and_the_next_run_is_held_to_it(web, two):
+    before, after = two
+    assert web.post(f"/evals/runs/{before.pk}/baseline/", {"baseline": "1"}).status_code == 302
+    against = get(web, f"/evals/runs/{after.pk}/").one("p", css="against")
+    assert "2 regressed" in against.text
+    assert "1 flaky" in against.text
+    attempt = after.attempts.filter(case_id="falls").first()
+    shown = get(web, f"/evals/runs/{after.pk}/?attempt={attempt.pk}").one("article")
+    assert "regressed" in shown.one(css="repeated").text
+    web.post(f"/evals/runs/{before.pk}/baseline/", {"baseline": "0"})
+    assert not get(web, f"/evals/runs/{after.pk}/").all("p", css="against")
+
+
+@pytest.mark.usefixtures("store")
+def test_notes_are_kept_and_shown_as_they_are(web, two):
+    run = two[1]
+    attempt = run.attempts.first()
+    web.post(f"/evals/runs/{run.pk}/note/", {"note": " <i>after</i> the change "})
+    web.post(f"/evals/runs/{run.pk}/attempts/{attempt.pk}/note/", {"note": "judge was wrong"})
+    page = get(web, f"/evals/runs/{run.pk}/?attempt={attempt.pk}")
+    assert [note.text for note in page.all("span", css="note-text")] == [
+        "<i>after</i> the change",
+        "judge was wrong",
+    ]
+    assert web.post(f"/evals/runs/{two[0].pk}/attempts/{attempt.pk}/note/", {"note": "x"}).status_code == 404
+
+
+def test_a_trend_is_drawn_with_links_to_its_runs(web, two):
+    page = get(web, "/evals/counter/kept/trend/")
+    drawn = page.one("svg", css="trend")
+    assert [link.attrs["href"] for link in drawn.all("a")] == [f"/evals/runs/{run.pk}/" for run in two]
+    assert len(drawn.all("circle", css="trend-mark")) == 1
+    levels = [
+        cell.one("a").classes & {"heat-all", "heat-none", "heat-some"}
+        for cell in page.all("td", css="heat-cell")
+    ]
+    assert levels[:2] == [{"heat-all"}, {"heat-none"}]
+    empty = EvalSet.objects.create(app_name="counter", evalset_id="empty")
+    assert "No run has ended" in get(web, f"/evals/counter/{empty.evalset_id}/trend/").one(css="empty").text
+
+
+def test_the_page_of_prices_says_which_file_is_used_and_which_models_have_none(web, two, folder):
+    assert "costs are unknown" in get(web, "/evals/prices/").one(css="notice").text
+    file = folder.root / "prices.toml"
+    file.write_text('[[price]]\nmodel = "scripted"\ninput = 1.5\noutput = 3\n')
+    page = get(web, "/evals/prices/")
+    assert str(file) in page.text
+    assert "USD 1.50 in, USD 3.00 out" in page.text
+    file.write_text('[[price]]\nmodel = "other"\ninput = "x"\noutput = 3\n')
+    broken_file = get(web, "/evals/prices/")
+    assert "price 1: input must be a number" in broken_file.one(css="notice-danger").text
+    assert "unknown" in broken_file.one("tbody").text
+
+
+def export(web, run, kind):
+    answer = web.get(f"/evals/runs/{run.pk}/export/{kind}/")
+    assert answer.status_code == 200
+    assert "attachment" in answer["Content-Disposition"]
+    return answer.content.decode()
+
+
+def test_a_run_leaves_as_csv_that_no_spreadsheet_takes_for_formulas(web, two):
+    rows = list(csv.DictReader(io.StringIO(export(web, two[1], "csv"))))
+    assert len(rows) == 6
+    assert [row["case"] for row in rows[-2:]] == [f"'{HOSTILE}"] * 2
+    assert (rows[0]["status"], rows[0]["cause"], rows[0]["cost"]) == (
+        "failed",
+        "get_weather: other city, unit",
+        "",
+    )
+    assert rows[0]["tool_trajectory_avg_score"] == "0.0"
+
+
+def test_a_run_leaves_as_json_with_rates_and_as_junit_with_causes(web, two):
+    told = json.loads(export(web, two[1], "json"))["runs"][0]
+    assert told["rate"]["pass_hat_k"] == {"1": pytest.approx(1 / 6), "2": 0.0}
+    assert told["attempts"][0]["cost"] is None
+    suite = ElementTree.fromstring(export(web, two[1], "junit"))[0]
+    assert suite[0][0].get("type") == "get_weather: other city, unit"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_report_is_one_page_with_the_matrix_and_the_baseline(web, two):
+    web.post(f"/evals/runs/{two[0].pk}/baseline/", {"baseline": "1"})
+    page = parse(export(web, two[1], "html").encode())
+    assert len(page.one("table", css="matrix").all("tr")) == 7
+    assert "2 regressed, 1 flaky" in page.text
+    assert not page.all("script")
+    assert not page.all("link")
+
+
+def test_a_run_leaves_as_a_file_that_adk_reads_and_that_comes_back(web, folder):
+    score = Score(0, "response_match_score", None, 0.75, 0.5, "passed")
+    rubric = Score(
+        1, "rubric_based_final_response_quality_v1", None, 1.0, 0.5, "passed",
+        details={"rubrics": [{"rubric_id": "r", "rationale": "it greets", "score": 1.0}]},
+    )  # fmt: skip
+    turns = [turn("Paris", "Sunny.", kept.PARIS)]
+    criterion = {"threshold": 0.5, "x_y": {"aB": 1}}
+    config = {"criteria": {score.metric: {"threshold": 0.5}, rubric.metric: criterion}}
+    run = kept.run(
+        kept.version([case("a", turn("Paris", "Sunny!", kept.PARIS)), case("b", turn("x", "y"))]),
+        {"a": [kept.Outcome("passed", scores=[score, rubric], actual=turns)] * 2, "b": [broken()] * 2},
+        config=config,
+    )
+    history = folder.given / resultfiles.HISTORY
+    history.mkdir(parents=True)
+    name = f"counter_kept_{run.created_at}"
+    (history / f"{name}{resultfiles.SUFFIX}").write_text(export(web, run, "adk"))
+
+    manager = LocalEvalSetResultsManager(str(folder.root))
+    assert manager.list_eval_set_results("counter") == [name]
+    read = manager.get_eval_set_result("counter", name)
+    assert isinstance(read, EvalSetResult)
+    first = read.eval_case_results[0]
+    assert [(one.metric_name, one.score) for one in first.overall_eval_metric_results] == [
+        ("response_match_score", 0.75),
+        (rubric.metric, 1.0),
+    ]
+    per_turn = first.eval_metric_result_per_invocation[0]
+    assert per_turn.actual_invocation.intermediate_data.tool_uses[0].args == {"city": "Paris"}
+    assert per_turn.expected_invocation.final_response.parts[0].text == "Sunny!"
+    stored = json.loads((history / f"{name}{resultfiles.SUFFIX}").read_text())["eval_case_results"][0]
+    assert stored["overall_eval_metric_results"][1]["criterion"] == criterion
+
+    manager.save_eval_set_result("counter", "kept", read.eval_case_results)
+    imports.import_results("counter", folder.given, found := Report("adk", "here"))
+    assert found.eval_runs == 2
+    back = EvalRun.objects.filter(source="import").order_by("created_at")
+    assert [(one.total, one.passed, one.failed, one.num_runs) for one in back] == [(4, 2, 2, 2)] * 2
+    attempt = back[0].attempts.get(case_id="a", repetition=1)
+    assert json.loads(attempt.actual)[0]["intermediate_data"]["tool_uses"][0]["name"] == "get_weather"
+
+
+def test_an_export_of_no_known_kind_is_not_there(web, two):
+    assert web.get(f"/evals/runs/{two[1].pk}/export/xls/").status_code == 404
+
+
+API = "/api/v1/evals"
+
+
+@pytest.mark.usefixtures("store")
+def test_rest_compares_marks_notes_and_tells_trend_and_prices(web, two):
+    before, after = two
+
+    def put(path, body, status=204):
+        answer = web.put(f"{API}{path}", json.dumps(body), content_type="application/json")
+        assert answer.status_code == status, answer.content
+
+    assert web.get(f"{API}/runs/{after.pk}/compare").status_code == 404
+    put(f"/runs/{before.pk}/baseline", {"baseline": True})
+    told = web.get(f"{API}/runs/{after.pk}/compare").json()
+    assert told["counts"] == {"regressed": 2, "flaky": 1}
+    assert told["cases"][0]["before"]["passed"] == 2
+    assert told["differences"] == [{"what": "code", "before": "v1", "after": "v2"}]
+    assert web.get(f"{API}/runs/{after.pk}/compare?with=previous").json()["before"] == before.pk
+    put(f"/runs/{after.pk}/note", {"note": "n"})
+    put(f"/attempts/{after.attempts.first().pk}/note", {"note": "n"})
+    put("/attempts/0/note", {"note": "n"}, 404)
+    put(f"/runs/{after.pk}/note", {"note": "x" * 10_001}, 422)
+    trend = web.get(f"{API}/trend?app=counter&evalset=kept").json()
+    assert [(point["rate"], point["note"]) for point in trend] == [(1.0, ""), (pytest.approx(1 / 6), "n")]
+    assert web.get(f"{API}/prices").json() == {"problems": []}
+    assert library.find("counter", "kept").runs.get(baseline=True) == before
