@@ -1,11 +1,9 @@
 // A run of an evalset: attempts beside the matrix, and what it does while it runs.
 
 import { atMostEvery, fetchPart } from "./fragment.js";
-import { declare } from "./keys.js";
+import { declare, isPlainClick } from "./keys.js";
 import { Live } from "./live.js";
 import { showTimes } from "./times.js";
-
-const isPlainClick = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
 
 /* --- A run: the address says which attempt is open, so Back works and a link opens the same view. --- */
 
