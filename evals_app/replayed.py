@@ -22,7 +22,7 @@ LAST = "last"
 
 @dataclass(frozen=True)
 class Change:
-    """A content of the history that only one side has."""
+    """A content of the history that only one side has, or that stands elsewhere."""
 
     change: str
     content: Content
@@ -59,8 +59,9 @@ class Request:
     @property
     def summary(self) -> list[str]:
         """What differs, in words."""
-        added, removed = (sum(one.change == side for one in self.history) for side in ("added", "removed"))
-        counts = [f"{count} {word}" for count, word in ((removed, "gone"), (added, "new")) if count]
+        words = {"removed": "gone", "added": "new", "moved": "elsewhere"}
+        tally = {word: sum(one.change == change for one in self.history) for change, word in words.items()}
+        counts = [f"{count} {word}" for word, count in tally.items() if count]
         return [
             *(["instruction"] if self.instruction else []),
             *([f"history: {', '.join(counts)}"] if counts else []),

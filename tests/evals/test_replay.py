@@ -278,3 +278,11 @@ async def test_the_newest_run_is_named_last_and_any_by_the_beginning_of_its_id(p
     assert (await replayed("last"))[1] == second
     with pytest.raises(NotFound, match="no run 'nonsense'"):
         await replayed("nonsense")
+
+
+def test_contents_that_only_stand_elsewhere_are_told_as_moved():
+    said = [{"role": "user", "parts": [{"text": word}]} for word in ("a", "b", "c", "d")]
+    then = {"contents": said}
+    assert compare(then, {"contents": [said[0], said[2], said[1], said[3]]}) == {
+        "history": [{"change": "moved", "place": 2, "content": said[2]}]
+    }

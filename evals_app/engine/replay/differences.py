@@ -27,9 +27,9 @@ def compare(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
     """Return in what a request differs from the recorded one; {} when in nothing that counts.
 
     Both are requests as `traces.calls.whole_request` tells them. Keys, each only where it differs: model
-    {recorded, now}, instruction {recorded, now} (texts), history [{change, place, content}] (place from 1 on its own
-    side), history_cut (how many are left out), tools {added, removed, changed} (names), settings {name: {recorded,
-    now}}.
+    {recorded, now}, instruction {recorded, now} (texts), history [{change, place, content}] (added, removed, or moved
+    as agents that run side by side do; place from 1 on its own side), history_cut (how many are left out), tools
+    {added, removed, changed} (names), settings {name: {recorded, now}}.
     """
     found: Json = {}
     if (recorded.get("model") or "") != (now.get("model") or ""):
@@ -47,22 +47,25 @@ def compare(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
 
 def _history(recorded: list[Any], now: list[Any]) -> Json:
     old, new = ([_text(_plain(content)) for content in side] for side in (recorded, now))
-    stretches: list[Json] = []
+    gone: list[int] = []
+    come: list[int] = []
     for tag, left, left_end, right, right_end in SequenceMatcher(None, old, new, False).get_opcodes():
-        if tag == "equal":
-            continue
-        stretches += [
-            {"change": "removed", "place": place + 1, "content": recorded[place]}
-            for place in range(left, left_end)
-        ]
-        stretches += [
-            {"change": "added", "place": place + 1, "content": now[place]}
-            for place in range(right, right_end)
-        ]
-    if not stretches:
-        return {}
-    left_out = len(stretches) - CONTENTS_KEPT
-    return {"history": stretches[:CONTENTS_KEPT], **({"history_cut": left_out} if left_out > 0 else {})}
+        if tag != "equal":
+            gone += range(left, left_end)
+            come += range(right, right_end)
+    changes: list[Json] = []
+    for place in come:
+        before = next((one for one in gone if old[one] == new[place]), None)
+        if before is None:
+            changes.append({"change": "added", "place": place + 1, "content": now[place]})
+        else:
+            gone.remove(before)
+            changes.append({"change": "moved", "place": place + 1, "content": now[place]})
+    changes += [{"change": "removed", "place": place + 1, "content": recorded[place]} for place in gone]
+    changes.sort(key=lambda one: (one["place"], one["change"] != "removed"))
+    left_out = len(changes) - CONTENTS_KEPT
+    cut = {"history_cut": left_out} if left_out > 0 else {}
+    return {"history": changes[:CONTENTS_KEPT], **cut} if changes else {}
 
 
 def _tools(recorded: list[Json], now: list[Json]) -> Json:
