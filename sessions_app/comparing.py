@@ -76,6 +76,24 @@ _IS_ONE = Q(mark__gt=ANY)
 """The condition that a mark is one value's."""
 
 
+def unmarked(term: StateTerm) -> list[Q]:
+    """Return ranges of the marks of all values that are not as a term says, of one that `is_told_by_marks`."""
+    if not term.op:
+        return []
+    mark = _mark(term.value)
+    if term.op == "!=":
+        return [Q(mark=mark)]
+    if term.op == "=":
+        return [Q(mark__gt=ANY, mark__lt=mark), Q(mark__gt=mark)]
+    kind = mark[0]
+    if term.op in (">", ">="):
+        return [
+            Q(**{"mark__lte" if term.op == ">" else "mark__lt": mark}, mark__gt=ANY),
+            Q(mark__gte=_end(kind)),
+        ]
+    return [Q(mark__gt=ANY, mark__lt=kind), Q(**{"mark__gte" if term.op == "<" else "mark__gt": mark})]
+
+
 def is_told_by_marks(term: StateTerm) -> bool:
     """Tell whether every value with a mark that `marked` asks for is as the term says."""
     if term.path or term.op == "~":

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from sessions_app import jsonsql, state
-from sessions_app.comparing import compared, is_told_by_marks, marked
+from sessions_app import state
+from sessions_app.comparing import compared, is_told_by_marks, marked, unmarked
 from sessions_app.finding.answers import (
     ENTRIES,
     FEW,
@@ -159,12 +159,14 @@ def _of_key(term: StateTerm) -> StateTerm:
 
 def _owners_differing(term: StateTerm) -> set[int] | None:
     """Return the owners who had a value that is not as a term says; None: they are more than `FEW_SHARED`."""
-    if not term.op:
-        return set()
-    values = StateValue.objects.filter(scope=term.scope, key_id=state.key_id(term.key), mark__gt=jsonsql.ANY)
-    found = values.exclude(marked(term)).values_list("owner_id", flat=True)[: ENTRIES * FEW_SHARED + 1]
-    owners = set(found)
-    return owners if len(found) <= ENTRIES * FEW_SHARED and len(owners) <= FEW_SHARED else None
+    values = StateValue.objects.filter(scope=term.scope, key_id=state.key_id(term.key))
+    owners: set[int] = set()
+    for other in unmarked(term):
+        found = list(values.filter(other).values_list("owner_id", flat=True)[: ENTRIES * FEW_SHARED + 1])
+        owners.update(found)
+        if len(found) > ENTRIES * FEW_SHARED or len(owners) > FEW_SHARED:
+            return None
+    return owners
 
 
 def _by_values(term: StateTerm, tail: Tail, besides: Q) -> Callable[[], Q] | None:
