@@ -29,20 +29,22 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
     """
     status, answer = async_to_sync(_post)(key, state)
     if status == AlreadyExists.status:
-        raise AlreadyExists(answer, hint="Leave the id out to have one made.")
+        raise AlreadyExists(_detail(answer), hint="Leave the id out to have one made.")
     if status >= 400:
-        raise BadInput(answer, hint="ADK's own server refused this.")
-    copy = AgentSession.objects.filter(**key._asdict()).first()
+        raise BadInput(_detail(answer), hint="ADK's own server refused this.")
+    made = key._replace(session_id=str(json.loads(answer).get("id") or key.session_id))
+    copy = AgentSession.objects.filter(**made._asdict()).first()
     if copy is None:
+        where = keeping.elsewhere(key.app_name)
         raise BadInput(
-            f"Session {key.session_id!r} was made in {keeping.elsewhere(key.app_name)}, but its copy here could not be.",
+            f"Session {key.session_id!r} was made in {where}, but its copy here could not be.",
             hint="The server's log says why; the next run or read of the session tries again.",
         )
     return copy
 
 
-async def _post(key: SessionKey, state: Mapping[str, Any]) -> tuple[int, str]:
-    """Return the status of the answer and, of a refusal, what it says."""
+async def _post(key: SessionKey, state: Mapping[str, Any]) -> tuple[int, bytes]:
+    """Return the status of the answer and its body. Some services choose the id of a session themselves."""
     client = await provider().client(key.app_name)
     path = upstream_path(key.app_name, key.user_id)
     content = json.dumps({"sessionId": key.session_id, "state": state}).encode()
@@ -50,7 +52,7 @@ async def _post(key: SessionKey, state: Mapping[str, Any]) -> tuple[int, str]:
         "POST", path, headers={"Content-Type": "application/json"}, content=content
     ) as answer:
         body = await answer.aread()
-    return answer.status_code, "" if answer.is_success else _detail(body)
+    return answer.status_code, body
 
 
 def _detail(body: bytes) -> str:

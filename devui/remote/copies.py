@@ -60,16 +60,19 @@ class Copies:
             await self._bring(key, here, told, came or {})
             return told
 
-    async def keep(self, key: SessionKey, answer: Any, seeds: Mapping[str, Any]) -> SessionTold:
+    async def keep(self, key: SessionKey, answer: Any, seeds: Mapping[str, Any]) -> SessionKey:
         """Make the copy of a session that has just been created there; `answer` is what the server said of it.
+
+        Return its key, with the id that the server gave it.
 
         Raises:
             BadInput: it is no session.
         """
         told = self._session(answer)
+        key = key._replace(session_id=told.id)
         async with self.turn(key):
-            await self._bring(key, Copy(), told, {}, seeds)
-        return told
+            await self._bring(key, await db.read(mirrors.look, key), told, {}, seeds)
+        return key
 
     async def append(self, key: SessionKey, told: Told) -> Appended:
         """Append an event to a copy as it comes by a stream.

@@ -70,8 +70,8 @@ class Paths:
 
     async def create(
         self, key: SessionKey, seeds: Mapping[str, Any], events: list[Any] | None = None
-    ) -> None:
-        """Create a session there, and its copy here.
+    ) -> SessionKey:
+        """Create a session there, and its copy here. Return its key: some services choose the id themselves.
 
         Raises:
             AlreadyExists: there is one of this id.
@@ -102,7 +102,7 @@ class Paths:
             told = json.loads(answer.body)
         except ValueError as error:
             raise self.copies.strange(ValueError("it is no JSON")) from error
-        await self.copies.keep(key, told, seeds)
+        return await self.copies.keep(key, told, seeds)
 
     async def _refuse_taken(self, key: SessionKey) -> None:
         """Refuse an id that is taken where the server would overwrite its session without a word."""
@@ -118,8 +118,7 @@ class Paths:
             asked = asked if isinstance(asked, dict) else {}
             name = asked.get("sessionId", asked.get("session_id")) or str(uuid.uuid4())
             key = SessionKey("", app_name, user_id, str(name).strip())
-            await self.create(key, asked.get("state") or {}, asked.get("events"))
-            return await _stored(key)
+            return await _stored(await self.create(key, asked.get("state") or {}, asked.get("events")))
         listed = await self.copies.sessions(app_name, user_id)
         self.copies.follow(app_name, listed)
         answers = [
@@ -141,8 +140,7 @@ class Paths:
             return await _stored(key)
         if method == "POST":
             asked = _json(content) if content.strip() else {}
-            await self.create(key, asked if isinstance(asked, dict) else {})
-            return await _stored(key)
+            return await _stored(await self.create(key, asked if isinstance(asked, dict) else {}))
         if method == "PATCH":
             return await self._patch(key, content)
         path = upstream_path(name_there(key.app_name), key.user_id, key.session_id)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
@@ -17,7 +18,8 @@ from starlette.routing import Route
 from devui.remote import line as lines
 from devui.remote.address import Address
 from devui.remote.line import Line, NotReached
-from sessions_app import db, remotes
+from sessions_app import db, elsewhere, remotes
+from sessions_app.ids import SessionKey
 from sessions_app.models import Event
 from tests.remote.conftest import connected, ended, free_port, served, started, the_session
 from tests.remote.synthetic import JavaScript
@@ -276,3 +278,29 @@ async def test_a_frame_that_cannot_be_read_fails_the_run_and_keeps_what_came_bef
         run = await ended(await started(web, (await the_session()).pk, "hello"))
         assert (run.status, run.error_type) == ("failed", "BadInput")
         assert await db.read(Event.objects.count) == 1
+
+
+async def test_a_server_that_chooses_the_ids_of_sessions_itself_is_taken_at_its_word(store, web):
+    session = {
+        "id": "its-own",
+        "appName": "clerk",
+        "userId": "ann",
+        "state": {"n": 1},
+        "events": [],
+        "lastUpdateTime": 2,
+    }
+    missing = Response("Session not found", 404)
+    remote = answering(
+        ("/list-apps", ["clerk"]),
+        ("/apps/clerk/users/ann/sessions/its-own", session),
+        (
+            "/apps/clerk/users/ann/sessions/{name}",
+            lambda r: missing if r.method == "GET" else JSONResponse(session),
+        ),
+    )
+    async with served(remote):
+        created = await web.post(SESSIONS, json={"sessionId": "wanted", "state": {"n": 1}})
+        assert (created.status_code, created.json()["id"]) == (200, "its-own"), created.text
+        assert (await the_session()).session_id == "its-own"
+        key = SessionKey("", "clerk@far", "ann", "another")
+        assert (await sync_to_async(elsewhere.create_session)(key, {})).session_id == "its-own"

@@ -22,7 +22,7 @@ import pytest
 from sessions_app import db
 from sessions_app.models import AgentCard, Event
 from tests.remote.conftest import EXAMPLES, PATIENCE_S, connected, ended, free_port, started, the_session
-from tests.runtime.test_web import command
+from tests.runtime.test_web import command, refused
 
 pytestmark = pytest.mark.soak
 
@@ -60,7 +60,9 @@ def python_server() -> Iterator[str]:
     """Run `adk api_server` on the example agents, with its sessions in memory."""
     port = free_port()
     adk = [sys.executable, "-c", "from google.adk.cli import main; main()", "api_server", "--port", str(port)]
-    with process([*adk, "--session_service_uri", "memory://", str(EXAMPLES)]):
+    # By itself it leaves files beside the agents.
+    memory = ["--session_service_uri", "memory://", "--artifact_service_uri", "memory://"]
+    with process([*adk, *memory, str(EXAMPLES)]):
         wait_for(f"http://127.0.0.1:{port}")
         yield f"http://127.0.0.1:{port}"
 
@@ -216,3 +218,10 @@ def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
         finally:
             said = web.said + web.end()
     assert "hunter2" not in said + home
+
+
+@pytest.mark.parametrize("given", ["nonsense", "go=ftp://ann:hunter2@host"])
+def test_a_server_that_cannot_be_meant_is_refused_in_one_line(tmp_path, given):
+    said = refused("--runtime", given, store=tmp_path / "web.sqlite3")
+    assert "--runtime NAME=URL" in said
+    assert "hunter2" not in said
