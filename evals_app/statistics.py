@@ -118,7 +118,7 @@ def mcnemar_exact(lost: int, won: int) -> float:
     """Return McNemar's exact probability of so uneven a split of the cases whose outcome changed."""
     total, fewer = lost + won, min(lost, won)
     tail: int = sum(math.comb(total, count) for count in range(fewer + 1))
-    return min(1.0, 2 * tail / 2**total)
+    return min(1.0, 2 * tail / (1 << total))
 
 
 def sign_flip(differences: Iterable[float]) -> float:
@@ -138,7 +138,7 @@ def sign_flip(differences: Iterable[float]) -> float:
 
 def _convolved(chances: dict[int, float], size: int, times: int) -> dict[int, float]:
     """Return how a sum is distributed when `times` signs of one size are thrown on top of it."""
-    weights = [math.comb(times, heads) / 2**times for heads in range(times + 1)]
+    weights = [math.comb(times, heads) / (1 << times) for heads in range(times + 1)]
     steps = [(size * (2 * heads - times), weight) for heads, weight in enumerate(weights)]
     sums: dict[int, float] = {}
     for total, chance in chances.items():

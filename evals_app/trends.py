@@ -178,7 +178,7 @@ def _histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
     yield from (CaseHistory(key, found) for key, found in by_case.items())
 
 
-WIDEST, NARROWEST = 300.0, 26.0
+WIDEST, NARROWEST = 160.0, 26.0
 SPAN = 1140.0
 LEFT, RIGHT, TOP = 48.0, 24.0, 12.0
 HEIGHT = 180.0

@@ -9,6 +9,8 @@ import { showTimes } from "./times.js";
 
 const page = document.querySelector(".run-page");
 const pane = document.getElementById("attempt");
+/** Where the attempt takes the place of the matrix. */
+const narrow = matchMedia("(max-width: 1099px)");
 const attemptOf = (url) => new URL(url, location.href).searchParams.get("attempt") ?? "";
 
 /** Return this page's address with another attempt open, or none. */
@@ -30,7 +32,9 @@ async function show(attempt, { push = true } = {}) {
   const html = await fetchPart(addressOf(attempt), "attempt");
   if (html === null || page.dataset.shown !== attempt) return;
   const open = new Set([...pane.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
+  const first = !pane.childElementCount;
   pane.innerHTML = html;
+  if (first && push && narrow.matches) pane.scrollIntoView();
   for (const summary of pane.querySelectorAll("summary")) {
     if (open.has(summary.textContent)) summary.parentElement.open = true;
   }
