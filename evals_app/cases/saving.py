@@ -150,21 +150,18 @@ def review(evalset: EvalSet, opened: Opened, make: Callable[[Json], Made]) -> Re
     return Review(case, change=change, moved_on=digest != opened.digest)
 
 
-def save(review: Review, seen: str) -> EvalSet | None:
+def save_change(change: Change, seen: str, origin: str = "page") -> EvalSet | None:
     """Write what was looked at; None when that is not what would be written now, so that it is looked at again.
 
     Args:
-        review: what would be written.
+        change: what would be written.
         seen: the mark of the change that somebody looked at.
+        origin: who makes it, as versions tell it.
 
     Raises:
-        BadInput: the file cannot be written.
+        NotFound: the file is gone.
+        BadInput: it cannot be written.
     """
-    return save_change(review.change, seen) if review.change else None
-
-
-def save_change(change: Change, seen: str, origin: str = "page") -> EvalSet | None:
-    """Write a change that was looked at, as `save` does."""
     if change.mark != seen:
         return None
     try:

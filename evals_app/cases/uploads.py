@@ -20,7 +20,7 @@ from sessions_app.errors import BadInput
 
 Json = dict[str, Any]
 
-MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 16_000_000
 CONFIG_NAME = "test_config.json"
 
 

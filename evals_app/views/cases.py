@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -62,9 +62,16 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     await db.write(library.refresh_known, app_name)
     if request.method != "POST":
         return await db.read(_opened, request, app_name, evalset_id)
-    saved, page = await db.write(_posted, request.POST, app_name, evalset_id)
-    if saved is not None:
-        return redirect(evalset_url(saved, saved=page.review.case["eval_id"] if page.review else ""))
+    page = await db.read(_posted, request.POST, app_name, evalset_id)
+    if request.POST.get("act") == "save" and page.review and page.review.change:
+        try:
+            saved = await db.write(saving.save_change, page.review.change, request.POST.get("seen", ""))
+        except DevUIError as error:
+            page = replace(page, error=error)
+        else:
+            if saved is not None:
+                return redirect(evalset_url(saved, saved=page.review.case["eval_id"]))
+            page = replace(page, has_changed=True)
     return await db.read(_page, request, app_name, evalset_id, page)
 
 
@@ -103,29 +110,22 @@ def _of_version(evalset: EvalSet, query: QueryDict, kept: Json) -> Json:
     return next((case for case in cases if case.get("eval_id") == kept.get("eval_id")), kept)
 
 
-def _posted(post: QueryDict, app_name: str, evalset_id: str) -> tuple[EvalSet | None, Page]:
+def _posted(post: QueryDict, app_name: str, evalset_id: str) -> Page:
+    """Return what a form comes to. Nothing is written."""
     found = library.find(app_name, evalset_id)
     opened = _read_opened(post)
     data = nested((name, post.get(name, "")) for name in post)
     raw, as_text = post.get("raw", "").replace("\r\n", "\n"), post.get("view") == "json"
-    kept: Json = {}
+    page = Page(opened, {}, data, raw, as_text)
     act = post.get("act", "review")
     try:
-        kept = saving.opened_case(found, opened)
+        page = replace(page, kept=saving.opened_case(found, opened))
         if act.startswith(REARRANGING):
-            return None, Page(opened, kept, rearranged(data, act), raw, as_text)
+            return replace(page, data=rearranged(data, act))
         make = saving.from_text(raw) if as_text else saving.from_form(data, app_name)
-        review = saving.review(found, opened, make)
+        return replace(page, review=saving.review(found, opened, make))
     except DevUIError as error:
-        return None, Page(opened, kept, data, raw, as_text, error=error)
-    page = Page(opened, kept, data, raw, as_text, review)
-    if act != "save" or review.change is None:
-        return None, page
-    try:
-        saved = saving.save(review, post.get("seen", ""))
-    except DevUIError as error:
-        return None, Page(opened, kept, data, raw, as_text, review, error)
-    return saved, page if saved else Page(opened, kept, data, raw, as_text, review, has_changed=True)
+        return replace(page, error=error)
 
 
 def _read_opened(post: QueryDict) -> Opened:

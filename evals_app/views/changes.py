@@ -91,28 +91,36 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
         BadInput: there is no such act.
     """
     await db.write(library.refresh_known, app_name)
-    if request.method == "POST":
-        return await db.write(_post, request, app_name, evalset_id)
-    return await db.read(_show, request, app_name, evalset_id, Asked.of(request.GET))
-
-
-def _post(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+    if request.method != "POST":
+        return await db.read(_show, request, app_name, evalset_id, Asked.of(request.GET))
     asked = Asked.of(request.POST)
-    evalset = library.find(app_name, evalset_id)
+    has_changed = False
     try:
-        if file := request.FILES.get("file"):
-            name = uploads.base_name(file.name or "")
-            asked = Asked(asked.act, {"file_name": name, "file_text": uploads.text_of(name, file.read())})
-        edit = asked.edit(evalset)
-        worked_out = editing.worked_out(evalset, edit) if edit else None
+        asked = await db.read(_with_file, request, asked)
+        worked_out = await db.read(_worked_out, app_name, evalset_id, asked)
         if worked_out and "seen" in request.POST:
-            saved = saving.save_change(worked_out, request.POST["seen"])
+            saved = await db.write(saving.save_change, worked_out, request.POST["seen"])
             if saved is not None:
                 return redirect(evalset_url(saved))
-            return _show(request, app_name, evalset_id, asked, has_changed=True)
+            has_changed = True
     except DevUIError as error:
-        return _show(request, app_name, evalset_id, asked, error)
-    return _show(request, app_name, evalset_id, asked)
+        return await db.read(_show, request, app_name, evalset_id, asked, error)
+    return await db.read(_show, request, app_name, evalset_id, asked, None, has_changed)
+
+
+def _with_file(request: HttpRequest, asked: Asked) -> Asked:
+    """Return what is asked for with the file that was sent along."""
+    file = request.FILES.get("file")
+    if file is None:
+        return asked
+    name = uploads.base_name(file.name or "")
+    return Asked(asked.act, {"file_name": name, "file_text": uploads.text_of(name, file.read())})
+
+
+def _worked_out(app_name: str, evalset_id: str, asked: Asked) -> Change | None:
+    evalset = library.find(app_name, evalset_id)
+    edit = asked.edit(evalset)
+    return editing.worked_out(evalset, edit) if edit else None
 
 
 def _show(
@@ -121,15 +129,13 @@ def _show(
     evalset_id: str,
     asked: Asked,
     error: DevUIError | None = None,
-    *,
     has_changed: bool = False,
 ) -> HttpResponse:
     evalset = library.find(app_name, evalset_id)
     worked_out: Change | None = None
     if error is None:
         try:
-            edit = asked.edit(evalset)
-            worked_out = editing.worked_out(evalset, edit) if edit else None
+            worked_out = _worked_out(app_name, evalset_id, asked)
         except DevUIError as refused:
             error = refused
     shown = diff.lines(worked_out.before, worked_out.after) if worked_out else []

@@ -88,6 +88,19 @@ def model_call(page: Page) -> None:
     expect(page.locator(".model-call")).to_be_visible()
 
 
+def simulated_case(page: Page) -> None:
+    page.goto("/evals/weather/lookups/case/")
+    page.get_by_label("simulated: a model plays the user").check()
+    expect(page.get_by_label("Starting prompt")).to_be_visible()
+
+
+def reviewed_case(page: Page) -> None:
+    page.goto("/evals/weather/lookups/case/?id=one_city")
+    page.get_by_label("Expected answer").fill("It is sunny.")
+    page.get_by_role("button", name="Review the change").last.click()
+    expect(page.get_by_role("button", name="Save to the file")).to_be_visible()
+
+
 def report_and_attempt(page: Page) -> None:
     page.goto("/evals/weather/one_fails_on_purpose/")
     page.get_by_role("button", name=re.compile("^Run")).first.click()
@@ -251,6 +264,17 @@ PLACES = {
     "agent": Place("agent", address("/agents/weather/")),
     "evals": Place("evals", address("/evals/")),
     "evalset": Place("evalset", address("/evals/weather/one_fails_on_purpose/")),
+    "case": Place("eval-case", address("/evals/weather/lookups/case/?id=remembers_the_name")),
+    "simulated case": Place("eval-case", simulated_case),
+    "reviewed case": Place("eval-case", reviewed_case),
+    "change of an evalset": Place(
+        "evalset-change", address("/evals/weather/lookups/change/?act=remove&id=one_city")
+    ),
+    "removal of an evalset": Place("evalset-delete", address("/evals/weather/lookups/delete/")),
+    "versions": Place("evalset-versions", address("/evals/weather/lookups/versions/")),
+    "new evalset": Place("eval-new", address("/evals/new/")),
+    "uploaded evalsets": Place("eval-upload", address("/evals/upload/")),
+    "recorded case": Place("eval-record", of_session("/evals/record/?session={pk}")),
     "report": Place("eval-run", report_and_attempt),
     "compared runs": Place("eval-run-compare", compared_runs),
     "trend": Place("eval-trend", trend),
@@ -260,11 +284,13 @@ PLACES = {
 NO_PAGES = {
     "agent-check", "app-menu", "import-offers", "query-completions", "session-completions", "state-value",
     "session-changes", "run-changes", "artifact-changes",  # parts of pages
+    "evalset-file",
     "event-json", "event-blob", "model-call-json", "session-artifact", "eval-run-export",  # data
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
     "session-acts", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
     "import-start", "import-dismiss", "session-call", "run-again",  # what forms send, answered by one of the pages
-    "eval-run-baseline", "eval-run-note", "eval-attempt-note",
+    "eval-run-baseline", "eval-run-note", "eval-attempt-note", "eval-run-resume", "eval-run-retry", "eval-run-again",
+    "eval-run-parallelism", "eval-attempt-cancel",
     "devui-login", "devui-logout",  # looked at where there is a login: tests/login
     "sign-in", "signed-in",  # ways to elsewhere
 }  # fmt: skip

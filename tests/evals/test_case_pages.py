@@ -10,7 +10,9 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils.http import urlencode
 
+from evals_app import library
 from evals_app.models import EvalSet
+from evals_app.views import cases, versions
 from sessions_app import db
 from tests.evals.builders import LEGACY, case, evalset, text, turn, write
 from tests.evals.filling import Browser
@@ -368,3 +370,19 @@ async def test_the_file_keeps_its_rights_and_can_be_downloaded(browser, path):
     answer = await browser.web.get(f"{SET}file/")
     assert answer.content == path.read_bytes()
     assert "attachment" in answer.headers["Content-Disposition"]
+
+
+@pytest.mark.django_db
+def test_pages_ask_the_store_as_much_for_many_cases_as_for_few(
+    folder, rf, settings, django_assert_max_num_queries
+):
+    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    for number in range(12):
+        write(
+            folder.given, "set.evalset.json", evalset(*[case(f"c{n}", turn(f"{number}")) for n in range(150)])
+        )
+        library.refresh(folder, "counter")
+    with django_assert_max_num_queries(8):
+        cases._opened(rf.get("/", {"id": "c140"}), "counter", "set")
+    with django_assert_max_num_queries(6):
+        versions._index(rf.get("/"), "counter", "set")

@@ -1,0 +1,77 @@
+"""Evalsets in a real browser: cases follow their file, rows are added under the hand, a form tells of other writers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sessions_app.agents import AgentsFolder
+from tests.browser import OpenWindow
+from tests.evals.builders import case, evalset, turn, write
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str) -> Page:
+    """A tab."""
+    return open_window(server, viewport={"width": 1280, "height": 800}).new_page()
+
+
+@pytest.fixture
+def path(folder: AgentsFolder, settings: Any) -> Path:
+    """An evalset of two cases."""
+    settings.DEVUI_AGENTS_DIR = str(folder.given)
+    return write(
+        folder.given, "set.evalset.json", evalset(case("one", turn("hi", "yo")), case("two", turn("bye")))
+    )
+
+
+def test_cases_follow_their_file_and_what_was_ticked_and_open_stays(
+    page: Page, path: Path, folder: AgentsFolder
+):
+    page.goto("/evals/counter/set/")
+    page.get_by_label("Run two").check()
+    page.locator("summary", has_text="two").click()
+    expect(page.locator(".case-body", has_text="bye")).to_be_visible()
+    write(
+        folder.given,
+        path.name,
+        evalset(case("zero", turn("x")), case("one", turn("hi")), case("two", turn("ciao"))),
+    )
+    expect(page.locator(".case-name")).to_have_text(["zero", "one", "two"], timeout=30_000)
+    expect(page.get_by_label("Run two")).to_be_checked()
+    expect(page.locator(".case-body", has_text="ciao")).to_be_visible()
+    expect(page.locator("[data-run-label]")).to_have_text("Run 1 of 3 cases")
+    write(folder.given, path.name, "{")
+    expect(page.get_by_text("This file cannot be used as it is.")).to_be_visible(timeout=30_000)
+
+
+def test_a_row_that_is_added_has_the_focus_and_a_form_tells_of_other_writers(
+    page: Page, path: Path, folder: AgentsFolder
+):
+    page.goto("/evals/counter/set/case/?id=one")
+    page.get_by_label("Expected answer").fill("mine")
+    page.get_by_role("button", name="Tool call").click()
+    expect(page.get_by_label("Tool", exact=True)).to_be_focused()
+    page.keyboard.type("get_weather")
+    expect(page.get_by_label("Expected answer")).to_have_value("mine")
+    expect(page.locator("#disk")).to_be_hidden()
+    write(folder.given, path.name, evalset(case("one", turn("hi", "theirs")), case("two", turn("bye"))))
+    expect(page.locator("#disk")).to_be_visible(timeout=30_000)
+    page.get_by_role("button", name="Review the change").last.click()
+    expect(page.get_by_role("heading", name="In the file now, beside what you opened")).to_be_visible()
+    expect(page.get_by_label("Tool", exact=True)).to_have_value("get_weather")
+    assert "mine" not in path.read_text()
+
+
+def test_ticked_sessions_lead_to_their_cases(page: Page, path: Path):
+    for name in ("a", "b"):
+        page.request.post(f"/apps/counter/users/ann/sessions/{name}", data={})
+    page.goto("/sessions/?app=counter")
+    page.get_by_role("checkbox", name="Tick all").check()
+    page.get_by_role("button", name="Eval cases").click()
+    expect(page.get_by_role("heading", name="Make 2 eval cases")).to_be_visible()
