@@ -15,7 +15,7 @@ from evals_app.api.control import Problem
 from evals_app.api.control import router as control
 from evals_app.api.replays import router as replays
 from evals_app.api.results import router as results
-from evals_app.metrics import METRICS, missing_for
+from evals_app.metrics import KNOWN, missing_for
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app import db, keyset, overview
 from sessions_app.errors import NotFound
@@ -137,7 +137,7 @@ async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSetOut]
 
 @router.get("/metrics", response={200: list[MetricOut]})
 def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
-    """List ADK's metrics."""
+    """List ADK's metrics, and ours."""
     return [
         {
             "name": metric.name,
@@ -148,7 +148,7 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
             "default": metric.default,
             "reason": missing_for(metric.name),
         }
-        for metric in METRICS.values()
+        for metric in KNOWN.values()
     ]
 
 

@@ -27,7 +27,7 @@ from evals_app.engine.reached import States
 from evals_app.engine.replay import NotRecorded, Replay, replay_of
 from evals_app.metrics import METRICS
 from evals_app.models import EvalAttempt
-from evals_app.replays import Policy
+from evals_app.replays import RECORDED, Policy
 from evals_app.writes import Failure, Outcome, Score
 from sessions_app import db
 from sessions_app.adk.recorder import Recorder
@@ -100,6 +100,7 @@ async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
     case = plan.cases[attempt.case_index].model_copy(deep=True)
     trial = Trial()
     try:
+        _check_can_replay(plan)
         trial.replay = await db.read(replay_of, plan.policy, attempt)
         trial.actual = actual = await _infer(plan, case, attempt.realm, trial)
         _check_not_recorded(trial.replay)
@@ -224,6 +225,18 @@ def _app(plan: Plan, replay: Replay | None) -> App:
     app = plan.app or App(name="evaluated", root_agent=plan.agent)
     last = [replay] if replay else []
     return app.model_copy(update={"plugins": [Recorder(), *app.plugins, *last]})
+
+
+def _check_can_replay(plan: Plan) -> None:
+    """Refuse what a recording cannot give: a live connection's answers come as they are spoken.
+
+    Raises:
+        NotRecorded: models are to answer as recorded, over a live connection.
+    """
+    if plan.config.live_model_config is not None and plan.policy.models == RECORDED:
+        raise NotRecorded(
+            "Models that are spoken with live cannot answer from a recording.", "Let models be live."
+        )
 
 
 def _check_not_recorded(replay: Replay | None) -> None:

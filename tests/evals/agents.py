@@ -110,6 +110,11 @@ def talker(text: str) -> LlmAgent:
     return LlmAgent(name="counter", model=Says(model="says", text=text), instruction="Be sunny.")
 
 
+COUNTED = types.GenerateContentResponseUsageMetadata(
+    prompt_token_count=7, candidates_token_count=2, thoughts_token_count=1, cached_content_token_count=2
+)
+
+
 class Judge(BaseLlm):
     """A judge that needs no network: it gives the verdicts that its name asks for."""
 
@@ -119,7 +124,10 @@ class Judge(BaseLlm):
         if self.model == "judge-raises":
             raise ConnectionError("the judge is out for lunch")
         prompt = "".join(part.text or "" for one in llm_request.contents for part in one.parts or [])
-        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=self._verdict(prompt))]))
+        yield LlmResponse(
+            content=types.Content(role="model", parts=[types.Part(text=self._verdict(prompt))]),
+            usage_metadata=COUNTED if self.model == "judge-counts" else None,
+        )
 
     def _verdict(self, prompt: str) -> str:
         if self.model == "judge-babbles":

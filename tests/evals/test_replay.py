@@ -10,6 +10,7 @@ import pytest
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
@@ -64,6 +65,21 @@ class Model(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
 
+class Asks(BaseLlm):
+    """Hands what the user says to another agent, and repeats what that found."""
+
+    world: World
+
+    async def generate_content_async(self, llm_request, stream=False) -> AsyncGenerator[LlmResponse, None]:
+        self.world.asked += 1
+        said = llm_request.contents[-1].parts[0]
+        if said.function_response is not None:
+            part = types.Part(text=str(said.function_response.response["result"]))
+        else:
+            part = types.Part.from_function_call(name="inner", args={"request": said.text})
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
 def agent(world: World, instruction="Look it up.", city="", **more) -> LlmAgent:
     return LlmAgent(
         name="counter",
@@ -74,6 +90,7 @@ def agent(world: World, instruction="Look it up.", city="", **more) -> LlmAgent:
     )
 
 
+ONCE = evalset(case("a", turn("weather in Rome", "It is sunny.")))
 DOCUMENT = evalset(case("a", turn("weather in Rome", "It is sunny."), turn("and in Oslo", "It is sunny.")))
 
 
@@ -199,6 +216,38 @@ async def test_a_case_that_was_not_recorded_says_so(play):
     attempt = await attempt_of(await play(other, agent(World()), policy=again(first, tools="recorded")))
     assert attempt.error_type == "NotRecorded"
     assert f"Run {first.id} has no recording of the case 'b'" in attempt.error
+
+
+async def test_an_agent_that_is_used_as_a_tool_is_asked_again_within_it(play):
+    def nested(world):
+        inner = agent(world)
+        inner.name = "inner"
+        outer = LlmAgent(name="counter", model=Asks(model="m", world=world), tools=[AgentTool(inner)])
+        return outer
+
+    first = await play(ONCE, nested(World()))
+    attempt = await attempt_of(first)
+    assert first.passed == 1, (attempt.error, attempt.actual)
+    world = World()
+    replayed = await play(ONCE, nested(world), policy=again(first, "recorded"))
+    assert (replayed.passed, world.asked, world.called) == (1, 0, ["Rome"])
+    tools = World()
+    replayed = await play(ONCE, nested(tools), policy=again(first, tools="recorded"))
+    assert (replayed.passed, tools.asked, tools.called) == (1, 2, [])
+
+
+async def test_a_live_connection_cannot_be_answered_from_a_recording(play):
+    first = await play(ONCE, agent(World()))
+    config = {"criteria": {"response_match_score": 0.5}, "live_model_config": {"timeout_seconds": 5}}
+    attempt = await attempt_of(await play(ONCE, agent(World()), config, policy=again(first, "recorded")))
+    assert "spoken with live" in attempt.error
+
+
+async def test_a_recording_that_no_recorder_saw_says_so(play):
+    first = await play(ONCE, agent(World()))
+    await db.write(ModelCall.objects.all().delete)
+    attempt = await attempt_of(await play(ONCE, agent(World()), policy=again(first, "recorded")))
+    assert "the recording has no call of any model" in attempt.error
 
 
 async def test_a_live_run_can_be_compared_with_a_recording(play):

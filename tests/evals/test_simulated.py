@@ -28,6 +28,7 @@ SCENARIO = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("place", "judged_by"), [("judged", {"offline-judge"}), ("scenarios", {"offline-judge", "offline-user"})]
 )
@@ -93,6 +94,15 @@ async def test_a_fixed_conversation_has_no_simulated_user_to_judge(play):
     assert overall.reason.startswith("The case is a fixed conversation")
 
 
+async def test_judges_and_simulated_users_are_counted_apart_from_the_agent(play):
+    attempt, _ = await only(await play(evalset(SCENARIO), answers, config(judge="judge-counts")))
+    assert json.loads(attempt.judge) == {
+        "judge-yes": {"prompt": 0, "output": 0, "cached": 0, "calls": 1},
+        "judge-counts": {"prompt": 14, "output": 6, "cached": 4, "calls": 2},
+    }
+    assert json.loads(attempt.by_model) == {}
+
+
 @pytest.mark.parametrize("metric", ["final_response_match_v2", "hallucinations_v1"])
 async def test_a_judge_that_raises_is_quoted(play, metric):
     options = {"judge_model": "judge-raises", "num_samples": 1}
@@ -113,6 +123,7 @@ def imports(monkeypatch):
         sys.modules.pop(name, None)
 
 
+@pytest.mark.soak
 async def test_a_judge_may_be_registered_by_the_services_of_the_folder(store, imports, tmp_path):
     (tmp_path / "services.py").write_text(
         "from google.adk.models.registry import LLMRegistry\n"

@@ -139,6 +139,13 @@ class Replay(BasePlugin):
 
     async def _recorded_answer(self, agent: str, request: LlmRequest) -> LlmResponse:
         answered = self._next_answer(agent)
+        if answered is None and self._recorded is not None and not self._recorded.answers:
+            raise self._ends(
+                NotRecorded(
+                    f"Agent {agent} asks its model, and the recording has no call of any model.",
+                    "No recorder saw it: put Recorder() first among the App's plug-ins, or let models be live.",
+                )
+            )
         if answered is None:
             raise self._ends(
                 NotRecorded(
