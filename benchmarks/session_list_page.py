@@ -32,7 +32,8 @@ QUERIES = (
     *("kind:error", "tool:rare_tool", "tool:old_tool", "-kind:user", 'error:"town 50"'),
     *("duration>1h", "title:zzz"),
     *("user:tier = gold", "user:tier missing", "user:tier never"),
-    *("key0 = 50", "key0 > 103", "key0 > 50 never", "retries > 5 ever"),
+    *("key0 = 50", "key0 > 103", "key0 > 50 never", "key0 >= 0 never", "-key0 >= 0", "key0 ~ zz"),
+    *("retries > 5 ever", "tool:get_weather tool:old_tool", "old_key missing old_key ever"),
     *("order_id missing", "nearly_everywhere missing", "nearly_everywhere never", "-key0 ever"),
     *("old_key = antique", "old_key ever", "old_key != antique", "-old_key missing"),
 )
