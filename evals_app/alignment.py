@@ -6,15 +6,22 @@ IN_ORDER allows others between them, ANY_ORDER allows others and any order; argu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from sessions_app.presentation import textdiff
+from sessions_app.presentation.textdiff import Piece
+
 Call = Mapping[str, Any]
 """{name, args}, and whatever else it carries along"""
 
 MISSING = object()
+SHORT = 40
+"""Characters up to which a value that differs is marked as a whole."""
+
 LONGEST = 400
 """Longest list that is lined up by the best fit (its cost grows with the product); longer ones go by place."""
 
@@ -61,6 +68,14 @@ class Argument:
         return (
             self.expected is not MISSING and self.actual is not MISSING and bool(self.expected == self.actual)
         )
+
+    @property
+    def pieces(self) -> tuple[list[Piece], list[Piece]] | None:
+        """Both values as JSON, word by word; None when they are the same, short, or not there on both sides."""
+        if self.same or self.expected is MISSING or self.actual is MISSING:
+            return None
+        texts = [json.dumps(value, ensure_ascii=False) for value in (self.expected, self.actual)]
+        return textdiff.compare(*texts) if max(map(len, texts)) > SHORT else None
 
     @property
     def has_expected(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Q, QuerySet
 
 from evals_app import case_content, comparison
-from evals_app.comparison import CaseKey, Comparison, Outcomes, Past, Sameness
+from evals_app.comparison import CaseChange, CaseKey, Comparison, Outcomes, Past, Sameness
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from sessions_app.errors import BadInput, NotFound
 
@@ -267,6 +267,13 @@ def history(
         key: [Past(counts[True], counts[False]) for counts in groups.values()]
         for key, groups in counted.items()
     }
+
+
+def changes_by_index(run: EvalRun, found: Comparison) -> dict[int, CaseChange]:
+    """Return what a comparison says of the cases of its later run, by their place in its evalset."""
+    changes = {case.key: case for case in found.cases}
+    places = enumerate(cases_of(run.version))
+    return {index: changes[case.key] for index, case in places if case.key in changes}
 
 
 @dataclass(frozen=True)

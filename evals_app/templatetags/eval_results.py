@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from django import template
 
-from evals_app.comparison import Outcomes, Verdict
+from evals_app.comparison import CaseChange, Outcomes, Verdict
 from evals_app.models import EvalRun
 
 register = template.Library()
@@ -61,6 +62,12 @@ def minus(value: float, other: float) -> float:
 
 
 @register.filter
+def of_case(changes: Mapping[int, CaseChange], index: int) -> CaseChange | None:
+    """`{% with change=changes|of_case:row.index %}`: what became of a case since the baseline."""
+    return changes.get(index) if changes else None
+
+
+@register.filter
 def add_one(value: float) -> float:
     """`{{ difference|add_one|along }}`: −1 … 1 on a line of 0 … 2."""
     return value + 1
@@ -102,7 +109,8 @@ def change(ratio: float | None) -> str:
     """`{{ amount.ratio|change }}`: +12 %."""
     if ratio is None:
         return ""
-    return f"{100 * (ratio - 1):+.0f} %".replace("-", "−")
+    percents = round(100 * (ratio - 1))
+    return f"{percents:+d} %".replace("-", "−") if percents else "the same"
 
 
 @register.filter

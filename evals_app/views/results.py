@@ -28,13 +28,15 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     found = report.find_run(run_id)
     filters = report.Filters.read(request.GET, order="file" if found.active else "worst")
     baseline = None if found.active else baselines.baseline_of(found)
+    against = baselines.compare_runs(baseline, found) if baseline else None
     context = {
         **report.run_context(found),
         "matrix": report.matrix(found, filters),
         "filters": filters,
         "kept": [(name, request.GET[name]) for name in KEPT if request.GET.get(name)],
         "baseline": baseline,
-        "against": baselines.compare_runs(baseline, found) if baseline else None,
+        "against": against,
+        "changes": baselines.changes_by_index(found, against) if against else {},
         "detail": _detail(found, request.GET.get("attempt", "")),
         "models": json.loads(found.agent_models),
         "policy": json.loads(found.policy),

@@ -115,3 +115,14 @@ def test_texts_differ_word_by_word_and_sign_by_sign_without_spaces():
     expected, actual = compare("東京は晴れ", "東京は雨")
     assert "".join(piece.text for piece in actual if piece.differs) == "雨"
     assert "".join(piece.text for piece in expected) == "東京は晴れ"
+
+
+def test_long_arguments_are_compared_word_by_word_and_short_ones_as_a_whole():
+    def pieces(left, right):
+        return align([call("f", text=left)], [call("f", text=right)])[0].arguments[0].pieces
+
+    assert pieces("Paris", "Rome") is None
+    found = pieces("Please find a quiet hotel close to the river", "Please find a cheap hotel close to the river")
+    assert found is not None
+    assert [[piece.text for piece in side if piece.differs] for side in found] == [["quiet"], ["cheap"]]
+    assert align([call("f", text="x" * 50)], [call("f")])[0].arguments[0].pieces is None

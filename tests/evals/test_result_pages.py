@@ -131,6 +131,8 @@ def test_a_baseline_is_marked_and_the_next_run_is_held_to_it(web, two):
     against = get(web, f"/evals/runs/{after.pk}/").one("p", css="against")
     assert "2 regressed" in against.text
     assert "1 flaky" in against.text
+    row = get(web, f"/evals/runs/{after.pk}/?q=falls").one("tr", css="case")
+    assert row.one("th").one(css="badge-danger").text == "regressed"
     attempt = after.attempts.filter(case_id="falls").first()
     shown = get(web, f"/evals/runs/{after.pk}/?attempt={attempt.pk}").one("article")
     assert "regressed" in shown.one(css="repeated").text
