@@ -111,7 +111,7 @@ def refuse_copy(session: AgentSession) -> None:
     Raises:
         BadInput: it is a copy.
     """
-    if mirror := mirror_of(session):
+    if mirror_of(session) is not None:
         raise BadInput(
             f"Session {session.session_id!r} is kept by {place_of(session)}; what is here is a copy.",
             hint="A run or ADK's own paths (PATCH and DELETE /apps/…/sessions/…) change it there, and here with it."
