@@ -19,6 +19,9 @@ from sessions_app import db
 from sessions_app.agents import AgentsFolder
 from sessions_app.runs import processes
 
+COLLECTED_AFTER = (50_000, 20, 50)
+"""When the garbage collector looks at new objects, and at older ones (`gc.set_threshold`)."""
+
 
 class Listener(Protocol):
     """Is told how runs go on."""
@@ -37,7 +40,7 @@ async def carry_out(
     runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: Listener
 ) -> list[EvalRun]:
     """Carry out pending runs of an agent one after the other; return them as they ended."""
-    _load_engine()
+    _load_engine(runs)
     from evals_app.engine.execute import execute_run
     from evals_app.engine.source import FolderAgent
 
@@ -59,15 +62,22 @@ def _fresh(run_id: str) -> EvalRun:
     return EvalRun.objects.select_related("evalset", "version").get(pk=run_id)
 
 
-def _load_engine() -> None:
-    """Import ADK with the garbage collector at rest: what is imported stays, so it would look in vain."""
+def _load_engine(runs: Sequence[EvalRun]) -> None:
+    """Import ADK with the garbage collector at rest: what is imported stays, so it would look in vain.
+
+    Attempts make many objects that are soon gone; it looks at them less often than Python is used to.
+    """
     gc.disable()
     try:
+        from evals_app.engine import rouge
         from evals_app.engine.attempt import warm_up
 
+        if any("response_match_score" in run.config for run in runs):
+            rouge.import_scorer()
         warm_up(())
     finally:
         gc.freeze()
+        gc.set_threshold(*COLLECTED_AFTER)
         gc.enable()
 
 

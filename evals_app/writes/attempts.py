@@ -6,9 +6,9 @@ import time
 
 from django.db import transaction
 
-from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.models import EvalAttempt, MetricResult
 from evals_app.writes.causing import cause_of
-from evals_app.writes.counting import next_revision
+from evals_app.writes.counting import count, next_revision_of
 from evals_app.writes.outcomes import Failure, Outcome, Score
 from sessions_app import bell, state
 from sessions_app.models import AgentSession
@@ -30,7 +30,6 @@ def start_attempt(attempt_pk: int) -> EvalAttempt | None:
         attempt.status = EvalAttempt.Status.RUNNING
         attempt.started_at = time.time()
         attempt.tries += 1
-        attempt.revision = next_revision(attempt.run_id)
         attempt.save(update_fields=["status", "started_at", "tries", "revision"])
         bell.ring_after_commit()
     return attempt
@@ -50,8 +49,8 @@ def finish_attempt(attempt_pk: int, outcome: Outcome) -> bool:
         attempt.error_type = failure.type
         attempt.error = state.clean_text(failure.message)
         attempt.traceback = state.clean_text(failure.traceback)
-        attempt.revision = next_revision(attempt.run_id, counting=outcome.status)
-        attempt.save()
+        attempt.save(force_update=True)
+        count(attempt.run_id, outcome.status)
         MetricResult.objects.bulk_create(result_row(attempt_pk, score) for score in outcome.scores)
         bell.ring_after_commit()
     return True
@@ -66,7 +65,6 @@ def request_cancel_attempt(attempt_pk: int) -> bool:
         if attempt.status == EvalAttempt.Status.PENDING:
             _cancel(attempt, BY_HAND)
         attempt.cancel_requested_at = time.time()
-        attempt.revision = next_revision(attempt.run_id)
         attempt.save(update_fields=["cancel_requested_at", "revision"])
         bell.ring_after_commit()
     return True
@@ -91,8 +89,8 @@ def _cancel(attempt: EvalAttempt, why: str) -> None:
     attempt.stopped_because = why
     attempt.session = session
     attempt.total_tokens = session.total_tokens if session else 0
-    attempt.revision = next_revision(attempt.run_id, counting=attempt.status)
-    attempt.save()
+    attempt.save(force_update=True)
+    count(attempt.run_id, attempt.status)
 
 
 def keep_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
@@ -107,10 +105,14 @@ def keep_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
 
 
 def _locked(attempt_pk: int) -> EvalAttempt:
-    """Return an attempt under the lock of its run: the run first, always, so that writers never deadlock."""
-    run_id = EvalAttempt.objects.values_list("run_id", flat=True).get(pk=attempt_pk)
-    EvalRun.objects.select_for_update().only("pk").get(pk=run_id)
-    return EvalAttempt.objects.get(pk=attempt_pk)
+    """Return an attempt, with its next revision, under the lock of its run.
+
+    The run first, always: so writers never deadlock, and what is read is what the last of them left.
+    """
+    revision = next_revision_of(attempt_pk)
+    attempt = EvalAttempt.objects.get(pk=attempt_pk)
+    attempt.revision = revision
+    return attempt
 
 
 def result_row(attempt_pk: int, score: Score) -> MetricResult:

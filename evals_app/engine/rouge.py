@@ -1,0 +1,49 @@
+"""`rouge_score` without what it never uses: it wants one stemmer and imports all of nltk, a fifth of a second."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+
+def import_scorer() -> None:
+    """Import the scorer with bare packages in place of nltk's own, which are taken away again afterwards.
+
+    For a process that has not loaded an agent: whoever imports nltk later gets the whole. Where something is other than
+    it was when this was written, it is imported as usual.
+    """
+    spec = importlib.util.find_spec("nltk") if "nltk" not in sys.modules else None
+    if spec is not None and spec.submodule_search_locations:
+        try:
+            _import_beside(next(iter(spec.submodule_search_locations)))
+        except ImportError:
+            _forget()
+    importlib.import_module("rouge_score.rouge_scorer")
+
+
+def _import_beside(folder: str) -> None:
+    for name, path in (("nltk", folder), ("nltk.stem", f"{folder}/stem")):
+        bare = ModuleType(name)
+        bare.__path__ = [path]
+        sys.modules[name] = bare
+    try:
+        scorer = importlib.import_module("rouge_score.rouge_scorer")
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "nltk"]:
+            del sys.modules[name]
+    vars(scorer)["nltk"] = _Later("nltk")  # splits sentences, for those who ask for it
+
+
+def _forget() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "rouge_score"]:
+        del sys.modules[name]
+
+
+class _Later(ModuleType):
+    """A module that is imported when something of it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self.__name__), name)
