@@ -32,6 +32,7 @@ from devui.runtime.runs import AgentExited, Runs
 from devui.runtime.turns import LiveRun
 from sessions_app import agent_cards, db
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
+from sessions_app.adk.collector import collect_seldom
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.errors import BadInput, NotFound, RuntimeUnavailable
 from sessions_app.importers.databases import without_password
@@ -91,6 +92,7 @@ class RuntimeHost:
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         await self.load()
         gc.freeze()  # what is loaded stays; looking at it again would slow every run down
+        collect_seldom()
         self._spawn(self._bring_sessions())
         yield
         await self.cancel_all()

@@ -1,14 +1,15 @@
-"""The garbage collector pauses while a session is read, and only then."""
+"""The garbage collector pauses while a session is read, and only then; where agents run it looks seldomer."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
 
-from sessions_app.adk.collector import collector_paused
+from sessions_app.adk.collector import SELDOM, collect_seldom, collector_paused
 
 
 def test_it_pauses_and_goes_on():
@@ -50,3 +51,24 @@ def test_a_collector_that_was_off_stays_off():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.fixture
+def thresholds() -> Iterator[None]:
+    """Those of the tests' process come back."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("thresholds")
+def test_it_looks_seldomer_where_agents_run():
+    collect_seldom()
+    assert gc.get_threshold() == SELDOM
+
+
+@pytest.mark.usefixtures("thresholds")
+def test_what_an_agent_has_set_stays():
+    gc.set_threshold(1234, 5, 6)
+    collect_seldom()
+    assert gc.get_threshold() == (1234, 5, 6)
