@@ -9,6 +9,7 @@ from django.db.models import Q
 from devui import env
 from sessions_app import event_index, indexing, search
 from sessions_app.comparing import is_told_by_marks, marked
+from sessions_app.finding import InSession
 from sessions_app.models import AgentSession, StateValue
 from sessions_app.query import StateTerm, parse
 from tests.finding.conftest import Find
@@ -81,6 +82,17 @@ def test_a_common_word_is_looked_for_in_a_session_without_listing_all_that_have_
         cursor.execute("SET LOCAL enable_seqscan = off")
     assert "event_words" not in holds.explain()
     assert list(holds) == [story.session]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL weighs both ways by its statistics")
+@pytest.mark.parametrize("text", ["thunderstorm", "k = 3", "kind:agent thunderstorm"])
+def test_what_an_index_lists_is_sought_in_a_session_and_its_events_are_not_walked(text: str):
+    story = Story("s1", {"k": 3})
+    story.says("thunderstorm")
+    indexing.index_all()
+    plan = InSession(story.session, parse(text)).between(1, 1_000_000).values_list("seq").explain()
+    assert "seq=?" in plan
+    assert "seq>?" not in plan
 
 
 def test_postgresql_compiles_no_query_unless_the_url_says_so():

@@ -133,3 +133,14 @@ async def test_a_state_of_many_keys_and_many_writes_is_found_key_by_key(ours):
         await append(session, ours, {f"k{number % 7}": number, "user:n": number})
     expected = {f"k{number % 7}": number for number in range(20)}
     assert await db.read(state_at, session, 20) == {**expected, "user:n": 19}
+
+
+def test_a_state_of_more_keys_than_one_statement_may_name_is_read_in_pieces(
+    db: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(history, "CHUNK", 2)
+    session = writes.create_session(
+        writes.SessionKey("", APP, USER, "wide"), {f"k{number}": number for number in range(5)}
+    )
+    found = history.state_at(session).session
+    assert [(row.key, row.value) for row in found] == [(f"k{number}", str(number)) for number in range(5)]
