@@ -18,7 +18,7 @@ from evals_app.evalsets import json_edit, legacy, schema, yaml_edit
 from evals_app.evalsets.pairing import paired, same
 from evals_app.evalsets.plain_yaml import dump
 from evals_app.evalsets.problems import BadFile
-from evals_app.evalsets.reading import EvalSetContent, load_document, only_case, parse
+from evals_app.evalsets.reading import EvalSetContent, only_case, parse, parse_whole
 from evals_app.evalsets.spelling import in_words_of, spelt
 from sessions_app.errors import BadInput
 
@@ -55,8 +55,7 @@ def rewritten(text: str, file_name: str, shown_as: str, edit: Edit) -> str:
         BadFile: the text cannot be used as it is, or could not after the edit.
         BadInput: the file's form cannot hold what the edit wants, or whatever `edit` raises.
     """
-    document, _, kind = load_document(text, file_name, shown_as)
-    content = parse(text, file_name, shown_as)
+    document, content = parse_whole(text, file_name, shown_as)
     before = Sheet([case_json(case) for case in content.cases], _about(document))
     after = Sheet(list(map(deepcopy, before.cases)), dict(before.about))
     edit(after)
@@ -65,9 +64,8 @@ def rewritten(text: str, file_name: str, shown_as: str, edit: Edit) -> str:
     new = _document(document, content, before, after, shown_as)
     if same(document, new):
         return text
-    said = _text(text, kind, document, new, shown_as)
-    parse(said, file_name, shown_as)
-    if not same(load_document(said, file_name, shown_as)[0], new):
+    said = _text(text, content.format, document, new, shown_as)
+    if not same(parse_whole(said, file_name, shown_as)[0], new):
         raise _by_hand(shown_as, "its text cannot be changed in place without changing something else, too")
     return said
 

@@ -85,6 +85,15 @@ def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
     Raises:
         BadFile: naming file, line, case and field of everything that is wrong.
     """
+    return parse_whole(text, file_name, shown_as)[1]
+
+
+def parse_whole(text: str, file_name: str, shown_as: str) -> tuple[Any, EvalSetContent]:
+    """Return a text's document as it is, and the evalset that it makes.
+
+    Raises:
+        BadFile: naming file, line, case and field of everything that is wrong.
+    """
     document, as_json, kind = load_document(text, file_name, shown_as)
     try:
         content = _read(document, as_json, kind, Path(file_name).name.split(".")[0])
@@ -94,7 +103,7 @@ def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
         what = f"must be an evalset (an object with eval_set_id and eval_cases), not {_kind_of(document)}"
         raise BadFile([Problem(shown_as, what, line=1, column=1)])
     content.warnings.extend(_warnings(content))
-    return content
+    return document, content
 
 
 def only_case(text: str) -> schema.EvalCase:
