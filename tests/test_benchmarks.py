@@ -51,7 +51,16 @@ def test_an_unknown_benchmark_is_refused_with_the_known_ones():
 
 
 def test_every_file_of_figures_is_known_and_every_known_one_is_a_file():
-    helpers = {"__init__", "__main__", "chromium", "figures", "large_store", "serving", "stores"}
+    helpers = {
+        "__init__",
+        "__main__",
+        "chromium",
+        "figures",
+        "large_store",
+        "recorded_run",
+        "serving",
+        "stores",
+    }
     files = {file.stem for file in Path(figures.__file__).parent.glob("*.py")}
     assert files - helpers == set(ALL)
 
