@@ -10,7 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_every_choice_names_a_test_that_there_is():
     page = (ROOT / "docs/semantics.md").read_text()
-    code = "\n".join(file.read_text() for file in (ROOT / "tests/sessions").rglob("test_*.py"))
+    folders = (ROOT / "tests" / name for name in ("sessions", "remote"))
+    code = "\n".join(file.read_text() for folder in folders for file in folder.rglob("test_*.py"))
     named, defined = re.findall(r"`(test_\w+)`", page), set(re.findall(r"def (test_\w+)", code))
     assert len(named) > 30
     assert not [name for name in named if name not in defined]
