@@ -15,6 +15,9 @@ Json = Mapping[str, Any]
 STATE_MATCH = "devui_state_match"
 """The metric that compares them."""
 
+OF_THE_EVALUATION = "__llm_request_key__"
+"""A key that ADK's evaluation itself writes, anew for each call of a model: no agent means it."""
+
 MISSING = object()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from django.db.models import Max, Min
 
 from evals_app.evalsets.content import FINAL_STATE, TURN_STATES
+from evals_app.states import OF_THE_EVALUATION
 from sessions_app import history, state
 from sessions_app.errors import BadInput, InvocationMissing
 from sessions_app.models import AgentSession, Event, Scope, StateChange
@@ -210,7 +211,7 @@ def _values(keys: Iterable[Key]) -> Json | None:
 def _keys(session: AgentSession, first: int, last: int) -> list[Key]:
     written = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last).defer("private")
     newest: dict[tuple[str, str], StateChange] = {}
-    for row in written.order_by("seq", "pk"):
+    for row in written.exclude(key=OF_THE_EVALUATION).order_by("seq", "pk"):
         newest[(row.scope, row.key)] = row
     hidden = _hidden(row.pk for row in newest.values())
     return [

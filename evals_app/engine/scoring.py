@@ -165,10 +165,8 @@ async def _score(
         except Exception as error:
             return [_unscored(position, metric, _because(error, metric))]
     if not isinstance(result, EvaluationResult):
-        kind = type(result).__name__
-        return [
-            _unscored(position, metric, f"The metric's function returned {kind}, not an EvaluationResult.")
-        ]
+        said = f"{metric.custom_function_path} returned {type(result).__name__}, not an EvaluationResult."
+        return [_unscored(position, metric, said)]
     return _scores(position, metric, result, case, actual, warnings, heard)
 
 
@@ -300,7 +298,8 @@ def _because(error: Exception, metric: EvalMetric) -> str:
             "The metric has no rubrics: give them in its criterion, in the case or in a turn"
             f" (those of another type than {metric.metric_name} reads are not counted)."
         )
-    return _BECAUSE.get(text) or f"{type(error).__name__}: {text}"
+    said = _BECAUSE.get(text) or f"{type(error).__name__}: {text}"
+    return f"{metric.custom_function_path} raised {said}" if metric.custom_function_path else said
 
 
 def _rubric_texts(metric: EvalMetric, actual: Sequence[Invocation]) -> dict[str, str]:

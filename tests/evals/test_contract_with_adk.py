@@ -6,12 +6,20 @@ import inspect
 from pathlib import Path
 
 import pytest
+from google.adk.evaluation import request_intercepter_plugin
+from google.adk.evaluation.conversation_scenarios import ConversationScenario
+from google.adk.evaluation.eval_case import EvalCase
+from google.adk.evaluation.eval_config import EvalConfig
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
 from google.adk.evaluation.evaluator import Evaluator
+from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulatorConfig
+from google.adk.evaluation.simulation.user_simulator_provider import UserSimulatorProvider
 
 from evals_app import metrics
 from evals_app.engine import _adk
-from evals_app.engine.metrics import evaluator_class, missing_for
+from evals_app.engine.metrics import evaluator_class, evaluator_of, metrics_of, missing_for
+from evals_app.states import OF_THE_EVALUATION
+from tests.evals import agents  # noqa: F401 - registers the judges
 
 GIVEN = {
     "root_agent",
@@ -69,3 +77,35 @@ def test_the_evaluators_are_those_of_adks_registry():
         module, _, cls = place.partition(":")
         if name != "response_match_score":
             assert f"from .{module} import {cls}" in registered, name
+
+
+@pytest.mark.parametrize("name", [name for name, metric in metrics.METRICS.items() if metric.judged])
+def test_the_model_that_judges_is_where_we_look_for_it(name):
+    options = {"judge_model": "judge-yes"}
+    config = EvalConfig.model_validate(
+        {"criteria": {name: {"threshold": 0.5, "judge_model_options": options}}}
+    )
+    asked = []
+    _adk.replace_model(evaluator_of(metrics_of(config)[0]), lambda model: asked.append(model.model) or model)
+    assert asked == ["judge-yes"]
+
+
+def test_the_model_that_plays_the_user_is_where_we_look_for_it():
+    settings = LlmBackedUserSimulatorConfig(model="judge-yes")
+    scenario = ConversationScenario(starting_prompt="Hello", conversation_plan="Bye")
+    case = EvalCase(eval_id="a", conversation_scenario=scenario)
+    asked = []
+    simulator = UserSimulatorProvider(settings).provide(case)
+    _adk.replace_model(simulator, lambda model: asked.append(model.model) or model)
+    assert asked == ["judge-yes"]
+
+
+def test_callbacks_are_called_as_adk_calls_them():
+    assert _adk.invoke_callback(
+        lambda tool, args, tool_context: (tool, args), tool=1, args=2, tool_context=3
+    ) == (1, 2)
+    assert _adk.invoke_callback(lambda one, other: (one, other), callback_context=1, llm_request=2) == (1, 2)
+
+
+def test_the_key_that_adks_evaluation_writes_is_known():
+    assert request_intercepter_plugin._LLM_REQUEST_ID_KEY == OF_THE_EVALUATION

@@ -231,7 +231,7 @@ async def test_a_metric_of_ones_own_decides(play):
     ("function", "reason"),
     [
         ("nothing_here", "Could not import custom metric function"),
-        ("raises", "ZeroDivisionError"),
+        ("raises", "tests.evals.own_metrics.raises raised ZeroDivisionError: division by zero"),
         ("returns_a_number", "returned float, not an EvaluationResult"),
     ],
 )

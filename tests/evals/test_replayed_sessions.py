@@ -123,3 +123,18 @@ async def test_requests_that_differ_in_one_way_stand_together(web, world):
     shown = (await page_of(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
     (group,) = shown.all("details")
     assert "turn 1, call 1 and 3 more in the same way" in group.text
+
+
+async def test_what_an_attempt_did_is_replayed_as_any_session_is(web, world):
+    session = await talked()
+    await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
+    await settled()
+    attempt = await db.read(EvalAttempt.objects.get)
+    response = await web.post(f"/evals/replay/{attempt.session_id}/", {"replay_tools": "recorded"})
+    await settled()
+    run = await db.read(EvalRun.objects.get, pk=response.url.split("/")[-2])
+    again = await db.read(run.attempts.get)
+    said = await db.read(lambda: list(again.results.values_list("metric", "score", "reason", "details")))
+    assert (run.passed, json.loads(again.differences), world.called) == (1, [], []), (again.error, said)
+    page = await page_of(web, response.url)
+    assert f"/sessions/id/{attempt.session_id}/" in [a.attrs.get("href") for a in page.all("a")]

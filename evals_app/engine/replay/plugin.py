@@ -28,6 +28,7 @@ from evals_app.engine.replay.differences import compare
 from evals_app.engine.replay.matching import NotRecorded, Results, written
 from evals_app.engine.replay.recording import Answered, Recording, ToolResult
 from evals_app.replays import FAIL, LIVE, RECORDED, Policy
+from evals_app.states import OF_THE_EVALUATION
 from sessions_app import db
 from sessions_app.adk.model_calls import whole
 from sessions_app.adk.recorder import Recorder
@@ -40,9 +41,6 @@ ATTRIBUTES = {
     "escalate": "escalate",
     "skipSummarization": "skip_summarization",
 }
-
-_OF_THE_EVALUATION = "__llm_request_key__"
-"""What ADK's evaluation notes on a response, for its own run."""
 
 DIFFERENCES_MOST = 200
 
@@ -254,6 +252,6 @@ def _joined(responses: Sequence[Mapping[str, Any]]) -> LlmResponse:
     metadata = {
         name: value
         for name, value in (last.pop("custom_metadata", None) or {}).items()
-        if name != _OF_THE_EVALUATION
+        if name != OF_THE_EVALUATION
     }
     return LlmResponse.model_validate({**last, **({"custom_metadata": metadata} if metadata else {})})
