@@ -57,13 +57,13 @@ class Course:
         self._run = run
         self._executor = executor
         self._cancelled = cancelled
-        self._limits = Limits.read(run.limits)
+        self.limits = Limits.read(run.limits)
         self._began = time.time()
         self._news = asyncio.Event()
 
     def note_end(self) -> None:
         """Hear that an attempt has ended, so that a limit is kept as soon as it is reached."""
-        if self._limits.tokens is not None or self._limits.cost is not None:
+        if self.limits.tokens is not None or self.limits.cost is not None:
             self._news.set()
 
     async def follow(self) -> Ending:
@@ -93,15 +93,15 @@ class Course:
         """Return when something happened, when the run's time is over, and after a glance at the latest."""
         news = asyncio.ensure_future(self._news.wait())
         left = GLANCE
-        if self._limits.seconds is not None:
-            left = min(left, max(self._began + self._limits.seconds - time.time(), 0.0))
+        if self.limits.seconds is not None:
+            left = min(left, max(self._began + self.limits.seconds - time.time(), 0.0))
         await asyncio.wait({news, *events}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         news.cancel()
         self._news.clear()
 
     async def _look(self) -> Ending | None:
         """Do what was asked of the run meanwhile; return its ending when it shall stop."""
-        look = await db.read(_look_at, self._run.id, self._began, self._limits)
+        look = await db.read(_look_at, self._run.id, self._began, self.limits)
         if self._cancelled.is_set() or look.stop:
             return Ending(EvalRun.Status.CANCELLED)
         self._executor.resize(look.parallelism)
@@ -113,11 +113,11 @@ class Course:
             elif self._is_late(attempt, now):
                 self._executor.cancel(attempt.pk)
                 await self._end_late(attempt)
-        because = self._limits.reached(now - self._began, look.spent.tokens, look.spent.cost)
+        because = self.limits.reached(now - self._began, look.spent.tokens, look.spent.cost)
         return Ending(EvalRun.Status.STOPPED, because) if because else None
 
     def _is_late(self, attempt: EvalAttempt, now: float) -> bool:
-        longest = self._limits.attempt_seconds
+        longest = self.limits.attempt_seconds
         return longest is not None and attempt.started_at is not None and now - attempt.started_at > longest
 
     async def _end_late(self, attempt: EvalAttempt) -> None:
@@ -125,7 +125,7 @@ class Course:
 
         failure = Failure(
             "AttemptTooLong",
-            f"It did not come to an end within {self._limits.attempt_seconds:g} seconds, the limit of an attempt.",
+            f"It did not come to an end within {self.limits.attempt_seconds:g} seconds, the limit of an attempt.",
         )
         await db.write(writes.finish_attempt, attempt.pk, await cut_short(attempt, failure))
 

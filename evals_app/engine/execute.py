@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from evals_app import prices, writes
 from evals_app.engine.course import Course, Ending
 from evals_app.engine.executor import Executor, LocalExecutor, Work
+from evals_app.engine.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.refusals import HasChanged
 from evals_app.replays import Policy
@@ -144,7 +145,8 @@ async def _carry_out(
         course.note_end()
 
     course = Course(run, make_executor(work, run.parallelism), cancelled)
-    return await course.follow()
+    async with Watchdog(run.id, course.limits.attempt_seconds):
+        return await course.follow()
 
 
 async def _outcome_of(plan: Plan, attempt: EvalAttempt) -> Outcome:

@@ -24,6 +24,7 @@ PATIENCE_S = 60.0
 
 AGENT = """
 import asyncio
+import time
 from pathlib import Path
 
 from google.adk.agents.base_agent import BaseAgent
@@ -38,6 +39,8 @@ class Gate(BaseAgent):
         said = ctx.user_content.parts[0].text
         while said == "wait" and not OPEN.exists():
             await asyncio.sleep(0.01)
+        while said == "block" and not OPEN.exists():
+            time.sleep(0.01)
         content = types.Content(role="model", parts=[types.Part(text=said)])
         yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
 
@@ -125,3 +128,18 @@ def test_an_interrupted_run_says_how_to_go_on(store, gate):
     assert (process.returncode, run.status) == (130, "cancelled")
     assert f"--resume {run.id} goes on." in out
     assert not RuntimeProcess.objects.filter(stopped_at=None).exists()
+
+
+def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_it(store, gate):
+    cases = [case(word, turn(word, word)) for word in ("go", "block", "after")]
+    write(gate, "s.evalset.json", evalset(*cases))
+    judged = ("--metrics=response_match_score", "--parallelism=1", "--limit=attempt_seconds=1")
+    done = warm.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
+    run = EvalRun.objects.get()
+    assert (done.returncode, run.status, statuses()) == (70, "crashed", ["passed", "error", "cancelled"])
+    assert "stood still" in done.stderr
+    blocked = run.attempts.get(case_id="block")
+    assert blocked.error_type == "ProcessBlocked"
+    assert "time.sleep(0.01)" in blocked.traceback
+    done = warm.run(command(gate, "--resume", "last"), cwd=ROOT, env=environment())
+    assert (done.returncode, statuses()) == (1, ["passed", "error", "passed"])

@@ -1,0 +1,83 @@
+"""A process whose agents block it: told by a thread, since nothing else in it is carried out any more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+
+from django.db import connection
+
+from evals_app import writes
+from evals_app.models import EvalAttempt
+from evals_app.writes import Failure, Outcome
+
+LOOK_S = 1.0
+"""Seconds between two looks."""
+
+EXIT_CODE = 70
+
+log = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Ends the process when its event loop has stood still for longer than an attempt may take.
+
+    A tool that waits without `await` stops every attempt of the process, and whoever could cancel it. The attempts in
+    flight end with an error that shows where the process stood; the run has crashed and can be resumed without them.
+    """
+
+    def __init__(self, run_id: str, longest: float | None) -> None:
+        self._run_id = run_id
+        self._longest = longest
+        self._alive = time.monotonic()
+        self._done = threading.Event()
+        self._loop_thread = threading.get_ident()
+
+    async def __aenter__(self) -> Watchdog:
+        """Begin to watch the loop that runs this."""
+        if self._longest is not None:
+            threading.Thread(target=self._watch, args=(self._longest,), daemon=True).start()
+            self._beating = asyncio.ensure_future(self._beat())
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Watch no longer."""
+        self._done.set()
+        if self._longest is not None:
+            self._beating.cancel()
+
+    async def _beat(self) -> None:
+        while True:
+            self._alive = time.monotonic()
+            await asyncio.sleep(LOOK_S / 2)
+
+    def _watch(self, longest: float) -> None:
+        while not self._done.wait(min(LOOK_S, longest)):
+            still = time.monotonic() - self._alive
+            if still > longest + LOOK_S:
+                self._end(still)
+
+    def _end(self, still: float) -> None:
+        stack = "".join(traceback.format_stack(sys._current_frames().get(self._loop_thread)))
+        why = f"The process stood still for {still:.0f} seconds: an agent waits without `await`."
+        try:
+            end_blocked(self._run_id, Failure("ProcessBlocked", why, stack))
+        finally:
+            connection.close()
+            log.error(
+                "%s It is ended; eval run %s can be resumed. It stood here:\n%s", why, self._run_id, stack
+            )
+            os._exit(EXIT_CODE)
+
+
+def end_blocked(run_id: str, failure: Failure) -> None:
+    """End the attempts in flight of a run with an error, and the run as crashed."""
+    running = EvalAttempt.objects.filter(run_id=run_id, status=EvalAttempt.Status.RUNNING)
+    for attempt_pk in list(running.values_list("pk", flat=True)):
+        writes.finish_attempt(attempt_pk, Outcome(EvalAttempt.Status.ERROR, failure=failure))
+    writes.crash_run(run_id, failure.message)

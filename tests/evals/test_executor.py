@@ -1,0 +1,103 @@
+"""Who carries attempts out stands behind an interface: another one does as well, and nothing else changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from evals_app.engine.execute import execute_run
+from evals_app.engine.executor import LocalExecutor, Standing
+from evals_app.models import EvalRun
+from tests.evals.builders import case, evalset, turn
+
+pytestmark = pytest.mark.anywhere
+
+
+class Backwards:
+    """Another task engine: it begins when it is waited for, with the last attempt first."""
+
+    def __init__(self, work, parallelism):
+        self.work, self.waiting = work, []
+
+    def enqueue(self, attempt_pk):
+        self.waiting.append(attempt_pk)
+
+    def cancel(self, attempt_pk):
+        self.waiting = [pk for pk in self.waiting if pk != attempt_pk]
+
+    def status(self, attempt_pk):
+        return Standing.WAITING if attempt_pk in self.waiting else Standing.GONE
+
+    def resize(self, parallelism):
+        pass
+
+    async def join(self):
+        while self.waiting:
+            await self.work(self.waiting.pop())
+
+    async def stop(self):
+        self.waiting.clear()
+
+
+async def test_another_engine_carries_attempts_out(play, folder, monkeypatch):
+    document = evalset(*[case(name, turn(name, name)) for name in "abc"])
+    told = []
+
+    async def backwards(run_id, source, cancelled, progress=None):
+        await execute_run(run_id, source, cancelled, progress=progress, make_executor=Backwards)
+
+    monkeypatch.setattr("tests.evals.conftest.execute_run", backwards)
+    run = await play(
+        document,
+        lambda ctx, said: said,
+        progress=lambda attempt, outcome: told.append(attempt.case_id) if outcome else None,
+    )
+    assert (run.status, run.passed, told) == (EvalRun.Status.DONE, 3, ["c", "b", "a"])
+
+
+async def test_attempts_wait_run_and_are_gone():
+    gates = {number: asyncio.Event() for number in (1, 2, 3)}
+    executor = LocalExecutor(lambda number: gates[number].wait(), 1)
+    for number in gates:
+        executor.enqueue(number)
+    assert [executor.status(number) for number in gates] == ["running", "waiting", "waiting"]
+    executor.cancel(3)
+    executor.resize(2)
+    assert [executor.status(number) for number in gates] == ["running", "running", "gone"]
+    executor.cancel(1)
+    gates[2].set()
+    await executor.join()
+    assert {executor.status(number) for number in gates} == {Standing.GONE}
+    await executor.stop()
+
+
+async def test_a_store_that_is_gone_ends_the_whole():
+    async def work(number):
+        if number == 2:
+            raise ConnectionError("the store is gone")
+
+    executor = LocalExecutor(work, 1)
+    for number in (1, 2, 3):
+        executor.enqueue(number)
+    with pytest.raises(ConnectionError):
+        await executor.join()
+    assert executor.status(3) == Standing.WAITING
+    await executor.stop()
+    assert executor.status(3) == Standing.GONE
+
+
+async def test_what_was_let_go_spoils_nothing_when_it_fails():
+    async def work(number):
+        try:
+            await asyncio.sleep(3600 if number == 1 else 0)
+        except asyncio.CancelledError:
+            raise ValueError("in the middle of something") from None
+
+    executor = LocalExecutor(work, 1)
+    executor.enqueue(1)
+    executor.enqueue(2)
+    await asyncio.sleep(0)
+    executor.cancel(1)
+    await executor.join()
+    await executor.stop()
