@@ -17,6 +17,7 @@ ALLOWED_HOSTS = [
     *env.hosts_of(DEVUI_ALLOW_ORIGINS),
 ]
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.number("DEVUI_MAX_BODY_MB", 64) * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # the form of an eval case of many turns
 DEVUI_AGENTS_DIR = env.text("DEVUI_AGENTS_DIR", ".")
 DEVUI_URL_PREFIX = env.url_path("DEVUI_URL_PREFIX")
 FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
@@ -29,7 +30,9 @@ MIDDLEWARE = [
     "devui.middleware.StaticFiles",
     *embed.ANSWERS,
 ]
-DEVUI_LOGIN_REQUIRED = False  # whether nobody is answered without a login: set by a server that the network reaches
+DEVUI_LOGIN_REQUIRED = (
+    False  # whether nobody is answered without a login: set by a server that the network reaches
+)
 APPEND_SLASH = False
 
 ROOT_URLCONF = "devui.urls"

@@ -7,7 +7,7 @@ from tests.pages.page import parse
 EVIL = "e\u202e\u200b\x07\u2066\ufeff\U000e0041l"
 UNSEEN = set(EVIL) - set("el")
 MACHINE = ("value", "data-")
-"""Attributes that a program reads back: they hold the very text."""
+"""Attributes that a program reads back: they hold the very text, as fields of forms do that people write in."""
 
 
 def assert_shown(html: str, where: str) -> None:
@@ -18,5 +18,5 @@ def assert_shown(html: str, where: str) -> None:
             if not name.startswith(MACHINE) or name == "data-label":
                 assert not UNSEEN & set(value), f"{where}: {name}={value!a}"
         for child in element.children:
-            if isinstance(child, str):
+            if isinstance(child, str) and element.tag != "textarea":
                 assert not UNSEEN & set(child), f"{where}: <{element.tag} {element.classes}> {child!a}"

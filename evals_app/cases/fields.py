@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sessions_app.presentation import visible
+
 Nested = dict[str, Any]
 
 MOST_DEEP = 8
@@ -24,6 +26,11 @@ class Field:
     def shown(self) -> str:
         """The text as a page can hold it."""
         return writable(self.value)
+
+    @property
+    def hides(self) -> bool:
+        """Tell whether the text has characters that nobody sees in a field."""
+        return visible.text(self.value) != self.value
 
     @property
     def id(self) -> str:

@@ -51,6 +51,18 @@ async def test_a_case_is_edited_looked_at_and_saved(browser, path):
     assert version == "page"
 
 
+async def test_a_case_of_many_turns_is_edited_like_any_other(browser, path):
+    calls = [{"name": "f", "args": {"n": n}} for n in range(3)]
+    long = case("one", *[turn(f"question {n}", "yo", calls) for n in range(120)])
+    path.write_text(json.dumps(evalset(long)))
+    await browser.get(f"{SET}case/?id=one")
+    await browser.send("review", turns__119__answer="the last")
+    await browser.save()
+    assert json.loads(path.read_text())["eval_cases"][0]["conversation"][119]["final_response"] == text(
+        "the last", "model"
+    )
+
+
 async def test_rows_are_added_without_scripts_and_nothing_is_written_by_it(browser, path):
     before = path.read_bytes()
     await browser.get(f"{SET}case/?id=two")

@@ -115,6 +115,22 @@ def test_a_misspelt_field_is_named_where_it_stands():
     assert "final_respones" in json.dumps(document, indent=2).splitlines()[problem.line - 1]
 
 
+def test_what_is_wrong_in_yaml_is_named_with_its_line_and_column_too():
+    text = (
+        "# ours\neval_set_id: s\neval_cases:\n  - eval_id: a\n    conversation:\n      - {user_content: 3}\n"
+    )
+    problem = refusal(text, "a.evalset.yaml").problems[0]
+    assert (problem.case, problem.field) == ("a", "conversation[0].user_content")
+    assert (problem.line, problem.column) == (6, 10)
+    assert str(problem).startswith("weather/a.evalset.yaml:6:10: case 'a', conversation[0].user_content: ")
+
+
+def test_json_that_is_no_yaml_has_lines_and_columns_as_well():
+    text = '{"eval_set_id": "\\/",\n "eval_cases": [{"eval_id": "\\ud83d\\ude00",\n\t "conversation": 3}]}'
+    problem = refusal(text).problems[0]
+    assert (problem.line, problem.column, problem.case) == (3, 3, "😀")
+
+
 def test_a_tab_in_json_does_not_cost_the_line():
     problem = refusal('{\n\t"eval_set_id": 3,\n\t"eval_cases": []\n}').problems[0]
     assert (problem.line, problem.column, problem.what) == (2, 2, "must be text, not 3")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from evals_app import live
 from evals_app.models import EvalAttempt
 from sessions_app import db
@@ -56,6 +58,26 @@ async def test_no_page_of_evals_hides_anything(web, play):
     for row in message["rows"]:
         assert_shown(row["html"], "a row by the socket")
     assert_shown(message["summary"], "the summary by the socket")
+
+
+async def test_no_form_of_an_evalset_hides_anything(web, folder):
+    write(folder.given, "set.evalset.json", DOCUMENT)
+    case_id, plan = quote(EVIL), quote("plan" + EVIL)
+    for page in (
+        f"case/?id={case_id}",
+        f"case/?id={plan}",
+        f"case/?copy={case_id}&view=json",
+        "versions/",
+        f"versions/?case={case_id}",
+        f"change/?act=remove&id={case_id}",
+        "change/?act=describe",
+        "delete/",
+    ):
+        response = await web.get(f"/evals/counter/set/{page}")
+        assert response.status_code == 200, page
+        assert_shown(response.content.decode(), page)
+    shown = (await web.get(f"/evals/counter/set/case/?id={case_id}")).content.decode()
+    assert "Holds characters that nobody sees" in shown
 
 
 async def test_a_broken_file_is_described_without_hiding_anything(web, folder):
