@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -88,16 +89,34 @@ def refused(*arguments: str, store: Path, **environment: str) -> str:
 
 @pytest.fixture
 def file(tmp_path) -> Path:
+    """Where a store may be. There is none yet."""
     return tmp_path / "store" / "devui.sqlite3"
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """An empty store. Its tables take longer than the start of a server."""
+    store = tmp_path_factory.mktemp("made") / "devui.sqlite3"
+    script = f"import devui; devui.setup('sqlite:///{store}')"
+    done = warm.run([sys.executable, "-c", script], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return store
+
+
 @pytest.fixture
-def serve(agents_dir, file) -> Iterator[Callable[..., Web]]:
+def serve(agents_dir, file, made) -> Iterator[Callable[..., Web]]:
+    """Starts servers, on an empty store unless they are to make a new one."""
     started: list[Web] = []
 
     def start(
-        *arguments: str, folder: Path = agents_dir, popen: type[subprocess.Popen[str]] = subprocess.Popen
+        *arguments: str,
+        folder: Path = agents_dir,
+        popen: type[subprocess.Popen[str]] = subprocess.Popen,
+        is_new: bool = False,
     ) -> Web:
+        if not is_new and not file.exists():
+            file.parent.mkdir(mode=0o700)
+            shutil.copy(made, file)
         process = command(str(folder), "--port", "0", *arguments, store=file, popen=popen)
         lines: list[str] = []
         assert process.stdout is not None
@@ -125,7 +144,7 @@ def wait_until(holds: Callable[[], object]) -> None:
 
 
 def test_it_serves_the_agents_of_a_folder_and_runs_them(serve):
-    web = serve()
+    web = serve(is_new=True)
 
     assert web.get("/list-apps").json() == STAGE_APPS
     session = web.post("/apps/talker/users/ann/sessions", json={}).json()
@@ -155,6 +174,7 @@ def test_a_signal_ends_it_and_leaves_no_process(serve, number):
     assert not any(processes.started_at(pid) for pid in pids)
 
 
+@pytest.mark.soak
 def test_processes_end_when_the_server_is_killed(serve):
     web = serve()
     web.post("/run", json={"appName": "talker", "userId": "ann", "sessionId": "none", "newMessage": None})
@@ -166,6 +186,7 @@ def test_processes_end_when_the_server_is_killed(serve):
     wait_until(lambda: not any(processes.started_at(pid) for pid in pids))
 
 
+@pytest.mark.soak
 def test_demo_sessions_are_made_once_by_running_the_agents(serve, tmp_path, file):
     demo = tmp_path / "demo.json"
     demo.write_text(
@@ -189,7 +210,7 @@ def test_demo_sessions_are_made_once_by_running_the_agents(serve, tmp_path, file
 
 
 def test_a_store_in_memory_is_gone_with_the_server(serve, file):
-    web = serve("--session_service_uri", "memory://", popen=warm.Popen)
+    web = serve("--session_service_uri", "memory://", popen=warm.Popen, is_new=True)
     assert "removed when the server ends" in "".join(web.lines)
     web.post("/apps/talker/users/ann/sessions", json={})
     web.end()
@@ -237,7 +258,13 @@ def test_a_port_in_use_is_refused(file, agents_dir):
     assert "--port" in line
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "example.com"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "0.0.0.0",
+        *(pytest.param(host, marks=pytest.mark.soak) for host in ("::", "192.168.1.7", "example.com")),
+    ],
+)
 def test_a_host_that_others_can_reach_is_refused(file, agents_dir, host):
     assert "anybody on the network" in refused(str(agents_dir), "--host", host, store=file)
 
@@ -261,8 +288,9 @@ def test_a_store_that_cannot_be_written_is_refused(file, agents_dir):
     assert "cannot be used" in refused(str(agents_dir), "--port", "0", store=file)
 
 
-def test_a_store_of_a_newer_version_is_refused(serve, file, agents_dir):
-    serve(popen=warm.Popen).end()
+def test_a_store_of_a_newer_version_is_refused(made, file, agents_dir):
+    file.parent.mkdir()
+    shutil.copy(made, file)
     with sqlite3.connect(file) as store:
         store.execute(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('sessions_app', '9999_later', '2099-01-01')"
