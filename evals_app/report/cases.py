@@ -144,6 +144,11 @@ class CaseRow:
         return f"{found.error_type}: {found.error.splitlines()[0]}" if found else ""
 
     @property
+    def noted(self) -> str:
+        """What people wrote about its attempts."""
+        return "\n".join(attempt.note for attempt in self.attempts if attempt.note)
+
+    @property
     def cause(self) -> str:
         """Why the worst of its attempts did not pass."""
         return self.first.cause

@@ -116,6 +116,10 @@ def test_two_runs_stand_beside_each_other_with_links_to_both(web, two):
     assert "exact paired permutation test" in page.one(css="versus-effect").text
     only = get(web, f"/evals/runs/{after.pk}/compare/?with={before.pk}&verdict=flaky")
     assert len(only.one("table", css="compare-table").one("tbody").all("tr")) == 1
+    named = get(web, f"/evals/runs/{after.pk}/compare/?with={before.pk}&q=FALLS")
+    assert [row.one("th").text for row in named.one("table", css="compare-table").one("tbody").all("tr")] == [
+        "falls"
+    ]
     get(web, f"/evals/runs/{after.pk}/compare/?with=nothing", 404)
 
 
@@ -151,6 +155,7 @@ def test_notes_are_kept_and_shown_as_they_are(web, two):
         "<i>after</i> the change",
         "judge was wrong",
     ]
+    assert page.one("svg", aria_label="has a note")
     assert web.post(f"/evals/runs/{two[0].pk}/attempts/{attempt.pk}/note/", {"note": "x"}).status_code == 404
 
 
