@@ -19,6 +19,9 @@ from sessions_app.models import AgentSession
 REPLAYS = "replays of sessions"
 """Id of the evalset, of each app, that replayed sessions are runs of. No file is behind it."""
 
+NO_FILE = "session"
+"""Form of an evalset that was never a file: it was made from sessions."""
+
 ABOUT = "Sessions replayed from their pages. No file is behind them: each run keeps the conversation that it repeats."
 
 
@@ -50,7 +53,13 @@ def order_replay(
     )
     content = {"eval_set_id": REPLAYS, "eval_cases": [case]}
     digest = sha256(state.dumps(content).encode(errors="replace")).hexdigest()
-    seen = {"path": "", "name": "Replays of sessions", "description": ABOUT, "digest": digest}
+    seen = {
+        "path": REPLAYS,
+        "form": NO_FILE,
+        "name": "Replays of sessions",
+        "description": ABOUT,
+        "digest": digest,
+    }
     evalset = writes.mirror(session.app_name, REPLAYS, seen, content, origin="session")
     writes.mark_gone([evalset.pk])  # it is on no list: each replay is found by its session and its run
     config = configs.with_states(configs.default(), [case])

@@ -90,6 +90,10 @@ async def test_replays_stand_on_no_list_of_evalsets(web, world):
     await settled()
     assert await db.read(EvalSet.objects.filter(gone=False).count) == 0
     assert "replays" not in (await page_of(web, "/evals/")).one("main").text
+    for _ in range(2):
+        page = (await page_of(web, "/evals/counter/replays%20of%20sessions/")).one("main").text
+        assert "No file is behind them" in page
+        assert "not there any more" not in page
 
 
 async def test_a_replay_that_cannot_be_meant_is_refused_at_its_form(web, world):
