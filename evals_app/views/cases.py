@@ -63,14 +63,15 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     if request.method != "POST":
         return await db.read(_opened, request, app_name, evalset_id)
     page = await db.read(_posted, request.POST, app_name, evalset_id)
-    if request.POST.get("act") == "save" and page.review and page.review.change:
+    review = page.review
+    if request.POST.get("act") == "save" and review and review.change:
         try:
-            saved = await db.write(saving.save_change, page.review.change, request.POST.get("seen", ""))
+            saved = await db.write(saving.save_change, review.change, request.POST.get("seen", ""))
         except DevUIError as error:
             page = replace(page, error=error)
         else:
             if saved is not None:
-                return redirect(evalset_url(saved, saved=page.review.case["eval_id"]))
+                return redirect(evalset_url(saved, saved=review.case["eval_id"]))
             page = replace(page, has_changed=True)
     return await db.read(_page, request, app_name, evalset_id, page)
 

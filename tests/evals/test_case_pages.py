@@ -51,6 +51,15 @@ async def test_a_case_is_edited_looked_at_and_saved(browser, path):
     assert version == "page"
 
 
+async def test_the_state_that_a_case_expects_is_shown(web, folder):
+    states = {"final_session_state": {"n": 2, "user:x": 1}, "devui_turn_states": [{"n": 1}]}
+    write(folder.given, "set.evalset.json", evalset(case("one", turn("hi"), **states)))
+    shown = (await Browser(web).get(f"{SET}?case=0")).one(id="case-body-0").text
+    assert "is to end with 2 state keys" in shown
+    assert "expects state after its turns" in shown
+    assert "ADK does not use the field" not in shown
+
+
 async def test_a_case_of_many_turns_is_edited_like_any_other(browser, path):
     calls = [{"name": "f", "args": {"n": n}} for n in range(3)]
     long = case("one", *[turn(f"question {n}", "yo", calls) for n in range(120)])
