@@ -81,7 +81,7 @@ def arguments() -> argparse.Namespace:
 
 def measured(name: str, asked: argparse.Namespace) -> list[Figure] | None:
     """Return what a benchmark measured in its own process, None when it failed."""
-    with tempfile.TemporaryDirectory(prefix="devui-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="devui-bench-", ignore_cleanup_errors=True) as folder:
         store = asked.postgres or f"sqlite:///{Path(folder) / 'devui.sqlite3'}"
         done = subprocess.run(
             [sys.executable, "-m", f"benchmarks.{name}"],

@@ -1,7 +1,7 @@
-"""An evalset of 40 cases from the command line, beside `adk eval` on the same cases.
+"""An evalset of 40 cases from the command line, beside `adk eval` on the same cases; a large one; the web beside it.
 
 `adk eval` needs google-adk[eval], which takes 600 MB: `--adk-eval PYTHON` names an interpreter that has it.
-Bytecode is compiled by first, untimed runs.
+Bytecode is compiled by first, untimed runs. `--full`: 1,000 cases in place of 100.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.figures import Figure
-from benchmarks.serving import AGENTS, ROOT
+from benchmarks.serving import AGENTS, OURS, ROOT, server
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 ADK_PYTHON = os.environ.get("BENCH_ADK_EVAL", "")
+FULL = bool(os.environ.get("BENCH_FULL"))
 CASES = 40
+MANY, REPETITIONS = (1000, 3) if FULL else (100, 3)
 TURNS = 3
 BUDGET = 3.5
+MANY_BUDGET = 90.0
+"""Seconds for 3,000 attempts."""
 
 ALONE = ("one_city", "two_cities_at_once", "packing_reads_temp_state", "no_station")
 """Cases that any order passes: `adk eval` runs all cases on one user's state."""
@@ -32,16 +38,18 @@ ALONE = ("one_city", "two_cities_at_once", "packing_reads_temp_state", "no_stati
 PASSED = {"DevUI": re.compile(r"(\d+) of \d+ passed"), "adk eval": re.compile(r"Tests passed: (\d+)")}
 
 
-def write_evalset() -> tuple[Path, Path]:
-    """Write the agents and the evalset to a folder that may be written to; return the agent's and the file."""
+def write_evalsets(*sizes: int) -> tuple[Path, list[Path]]:
+    """Write the agents and evalsets of these sizes to a folder of our own; return the agent's, and the files."""
     agents = FOLDER / "agents"
     shutil.copytree(AGENTS, agents, ignore=shutil.ignore_patterns("__pycache__", ".adk", "*.evalset.json"))
     evalset = json.loads((AGENTS / "weather" / "lookups.evalset.json").read_text())
     cases = [case for case in evalset["eval_cases"] if case["eval_id"] in ALONE]
-    many = [{**cases[number % len(cases)], "eval_id": f"case-{number}"} for number in range(CASES)]
-    file = agents / "weather" / "forty.evalset.json"
-    file.write_text(json.dumps({**evalset, "eval_set_id": "forty", "eval_cases": many}))
-    return agents / "weather", file
+    files = []
+    for size in sizes:
+        many = [{**cases[number % len(cases)], "eval_id": f"case-{number}"} for number in range(size)]
+        files.append(agents / "weather" / f"cases{size}.evalset.json")
+        files[-1].write_text(json.dumps({**evalset, "eval_set_id": f"cases{size}", "eval_cases": many}))
+    return agents / "weather", files
 
 
 def time_of(command: Sequence[str], agents: Path, passed: re.Pattern[str]) -> tuple[float, str]:
@@ -64,19 +72,82 @@ def time_of(command: Sequence[str], agents: Path, passed: re.Pattern[str]) -> tu
     return statistics.median(times[1:]), said
 
 
+def many_attempts(agent: Path, evalset: Path) -> Figure:
+    """Return how long a large evalset takes, start included."""
+    command = (sys.executable, str(ROOT / "manage.py"), "run_evals", str(agent), str(evalset))
+    start = time.perf_counter()
+    done = subprocess.run(
+        (*command, f"--num-runs={REPETITIONS}"), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    took = time.perf_counter() - start
+    if not (found := PASSED["DevUI"].search(done.stdout)):
+        raise SystemExit(f"told no result:\n{done.stdout[-2000:]}\n{done.stderr}")
+    what = f"evalset of {MANY:,} cases × {REPETITIONS}, command line ({found[1]} passed)"
+    return Figure(what, "s", took, MANY_BUDGET if FULL else None)
+
+
+def memory_of_the_web(agent: Path, evalset: Path) -> Figure:
+    """Return by how much the server's memory grows while a large run goes on, its page followed."""
+    name = evalset.name.removesuffix(".evalset.json")
+    with server(OURS, agents=agent.parent) as (address, _):
+        _post(address, "/api/v1/evals/runs", {"app": agent.name, "evalset": name, "cases": ["case-0"]})
+        _settled(address)
+        before = _resident(address)
+        run = _post(address, "/api/v1/evals/runs", {"app": agent.name, "evalset": name})
+        page = f"/evals/runs/{run['id']}/"
+        while not _settled(address, patience=1.0):
+            _get(address, page)
+        return Figure(f"memory of the web while {MANY:,} attempts run", "MB", _resident(address) - before)
+
+
+def _resident(address: str) -> float:
+    """Return the resident memory of the process that listens at an address, in MB."""
+    port = int(address.rpartition(":")[2])
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        arguments = status.read_bytes().split(b"\0")
+        if b"web" in arguments and str(port).encode() in arguments:
+            kilobytes = re.search(r"VmRSS:\s+(\d+)", (status.parent / "status").read_text())
+            return int(kilobytes[1]) / 1000 if kilobytes else 0.0
+    raise SystemExit(f"no process serves {address}")
+
+
+def _settled(address: str, patience: float = 600.0) -> bool:
+    """Return whether no eval run is under way any more, within some seconds."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        runs = json.loads(_get(address, "/api/v1/evals/runs?limit=5"))["runs"]
+        if all(run["status"] not in {"pending", "running"} for run in runs):
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def _get(address: str, path: str) -> bytes:
+    with urllib.request.urlopen(address + path) as answer:
+        return bytes(answer.read())
+
+
+def _post(address: str, path: str, body: Mapping[str, Any]) -> Any:
+    told = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address + path, json.dumps(body).encode(), told)
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
 def main() -> None:
     """Measure and print."""
-    agent, evalset = write_evalset()
+    agent, (evalset, large) = write_evalsets(CASES, MANY)
     ours = (sys.executable, str(ROOT / "manage.py"), "run_evals", str(agent), str(evalset))
     own, own_passed = time_of(ours, agent.parent, PASSED["DevUI"])
     what = f"evalset of {CASES} cases, command line ({own_passed} passed)"
-    if not ADK_PYTHON:
-        why = "adk eval: not installed here, see --adk-eval"
-        print(Figure(what, "s", own, BUDGET, None, why).as_line())
-        return
-    theirs = (ADK_PYTHON, "-m", "google.adk.cli", "eval", str(agent), str(evalset))
-    peer, peer_passed = time_of(theirs, agent.parent, PASSED["adk eval"])
-    print(Figure(what, "s", own, BUDGET, peer, f"adk eval ({peer_passed} passed)").as_line())
+    peer, why = None, "adk eval: not installed here, see --adk-eval"
+    if ADK_PYTHON:
+        theirs = (ADK_PYTHON, "-m", "google.adk.cli", "eval", str(agent), str(evalset))
+        peer, peer_passed = time_of(theirs, agent.parent, PASSED["adk eval"])
+        why = f"adk eval ({peer_passed} passed)"
+    print(Figure(what, "s", own, BUDGET, peer, why).as_line())
+    print(many_attempts(agent, large).as_line())
+    print(memory_of_the_web(agent, large).as_line())
 
 
 if __name__ == "__main__":
