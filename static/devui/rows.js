@@ -105,13 +105,15 @@ function prepare(fresh) {
   return [...fresh.querySelectorAll(".row")];
 }
 
-/** Join what belongs together, wherever it was loaded. */
+/** Join what belongs together, wherever it was loaded. What has the focus keeps it where it is moved, too. */
 function tidy(added) {
+  const focused = document.activeElement;
   document.getElementById("no-events")?.remove();
   for (const group of list().querySelectorAll(".invocation")) {
     while (isSameInvocation(group, group.nextElementSibling)) join(group, group.nextElementSibling);
   }
   for (const row of rows()) joinToCall(row);
+  if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
   for (const row of added) if (row.isConnected) window.htmx.process(row);
 }
 

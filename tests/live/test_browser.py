@@ -437,6 +437,16 @@ def test_sessions_of_the_app_stay_true_and_are_searched(open_page, story):
     expect(beside).to_contain_text("coffee")
 
 
+def test_the_focus_stays_on_an_event_whose_invocation_grows_above_it(open_page, long_story):
+    page = open_page(long_story, "?seq=100")
+    event(page, 100).locator(".event-seq").focus()
+    first = int(page.locator("#events").get_attribute("data-first") or 0)
+    assert first > 1
+    page.locator("#timeline-scroll").evaluate("one => { one.scrollTop = 0 }")
+    expect(event(page, first - 1)).to_be_attached()
+    expect(event(page, 100).locator(".event-seq")).to_be_focused()
+
+
 @pytest.mark.parametrize("address", ["?seq=60", "?event={event_id}", "?seq=60&q=event"])
 def test_without_scripts_a_link_to_an_event_scrolls_to_it(open_window, server, long_story, address):
     page = open_window(server, java_script_enabled=False).new_page()
