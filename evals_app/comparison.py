@@ -272,7 +272,11 @@ def _judged(key: CaseKey, before: Outcomes, after: Outcomes, history: Sequence[P
     if after.rate != before.rate and probability <= ALPHA:
         return change(moved, f"{counts} (Fisher's exact test, p = {probability:.2g}).", probability)
     if own or any(Past(side.passed, side.failed).varies for side in (before, after)):
-        return change(Verdict.FLAKY, f"{counts}: the same code, data and models came to different outcomes.", probability)
+        return change(
+            Verdict.FLAKY,
+            f"{counts}: the same code, data and models came to different outcomes.",
+            probability,
+        )
     if after.rate == before.rate:
         return change(Verdict.UNCHANGED, f"{counts}.")
     why = f"{counts}, but stored repetitions of it have varied, so one repetition proves nothing."

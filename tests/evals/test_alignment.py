@@ -122,7 +122,9 @@ def test_long_arguments_are_compared_word_by_word_and_short_ones_as_a_whole():
         return align([call("f", text=left)], [call("f", text=right)])[0].arguments[0].pieces
 
     assert pieces("Paris", "Rome") is None
-    found = pieces("Please find a quiet hotel close to the river", "Please find a cheap hotel close to the river")
+    found = pieces(
+        "Please find a quiet hotel close to the river", "Please find a cheap hotel close to the river"
+    )
     assert found is not None
     assert [[piece.text for piece in side if piece.differs] for side in found] == [["quiet"], ["cheap"]]
     assert align([call("f", text="x" * 50)], [call("f")])[0].arguments[0].pieces is None
