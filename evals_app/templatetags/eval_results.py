@@ -46,7 +46,8 @@ def points(value: float | None) -> str:
     """`{{ -0.125|points }}`: −12.5 points, a difference of rates."""
     if value is None:
         return "–"
-    return f"{100 * value:+.1f} points".replace("-", "−").replace("+0.0", "±0")
+    told = round(100 * value, 1)
+    return f"{told:+.1f} points".replace("-", "−") if told else "±0 points"
 
 
 @register.filter

@@ -1,0 +1,67 @@
+"""Numbers of results as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from evals_app.comparison import Outcomes, Sameness
+from evals_app.templatetags import eval_results as filters
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "–"),
+        (0.0, "0 %"),
+        (1.0, "100 %"),
+        (2 / 3, "67 %"),
+        (0.996, "99.6 %"),
+        (0.99999, ">99.9 %"),
+        (0.00001, "<0.1 %"),
+        (0.002, "0.2 %"),
+    ],
+)
+def test_only_all_and_nothing_are_a_hundred_and_none_in_a_hundred(value, said):
+    assert filters.percent(value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "–"),
+        (-0.125, "−12.5 points"),
+        (0.1, "+10.0 points"),
+        (0.0, "±0 points"),
+        (-0.0001, "±0 points"),
+    ],
+)
+def test_a_difference_of_rates_has_its_sign(value, said):
+    assert filters.points(value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "unknown"),
+        (0.0, "EUR 0.00"),
+        (0.3, "EUR 0.30"),
+        (0.075, "EUR 0.075"),
+        (1234.5, "EUR 1,234.50"),
+        (0.00123456, "EUR 0.00123"),
+        (0.0000778, "EUR 7.8e-05"),
+    ],
+)
+def test_money_that_is_not_known_is_not_0(value, said):
+    assert filters.money(value, "EUR") == said
+
+
+def test_changes_chances_and_shares_of_a_length_are_told_in_few_digits():
+    assert [filters.change(ratio) for ratio in (None, 1.0, 1.12, 0.5)] == ["", "the same", "+12 %", "−50 %"]
+    assert [filters.chance(value) for value in (None, 0.03125, 0.00001)] == ["", "p = 0.031", "p < 0.0001"]
+    assert [filters.along(value) for value in (None, 0.25, 1 / 3)] == ["0", "25", "33.33"]
+
+
+def test_many_repetitions_are_counted_not_drawn():
+    same = Sameness("c", "m", "d", "j")
+    assert filters.pips(Outcomes(same, 1, 1, 1)) == ["passed", "failed", "incomplete"]
+    assert filters.pips(Outcomes(same, 20, 1)) == []
