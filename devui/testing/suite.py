@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import TYPE_CHECKING, Any
 
 from devui.testing import plugin
 from devui.testing.process import AgentProcess, Refused
 from devui.testing.results import AttemptResult, CaseResult, Results
+
+if TYPE_CHECKING:
+    import pytest
 
 
 class EvalsFailed(AssertionError):
@@ -84,6 +85,8 @@ def devui_evalset(
     Raises:
         Refused: there is no such agent or evalset, or it cannot be used.
     """
+    import pytest  # here, since `evaluate` does without
+
     near = _folder_of_caller()
     asked = _asked(near, path, agent, metrics, criteria, config, num_runs, parallelism, limits)
     chosen = _chosen(asked, cases)
@@ -300,8 +303,10 @@ def _selected(request: pytest.FixtureRequest, test: Callable[..., None]) -> list
     """Return the cases of a test that pytest selected; none where other processes take some of them."""
     if hasattr(request.config, "workerinput"):
         return []
-    items = (item for item in request.session.items if getattr(item, "function", None) is test)
-    return [str(item.callspec.params["devui_case"]) for item in items if isinstance(item, pytest.Function)]
+    items: Iterable[Any] = request.session.items
+    return [
+        str(item.callspec.params["devui_case"]) for item in items if getattr(item, "function", None) is test
+    ]
 
 
 def _folder_of_caller() -> Path:

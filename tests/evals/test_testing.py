@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -18,16 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def run(folder, *arguments, **environment):
     """Run a suite in a process of its own, as people do."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "devui.testing.plugin",
-        "-p",
-        "no:django",
-        *arguments,
-    ]
+    installed = {entry.value for entry in entry_points(group="pytest11")}
+    named = [] if "devui.testing.plugin" in installed else ["-p", "devui.testing.plugin"]
+    command = [sys.executable, "-m", "pytest", *named, "-p", "no:django", *arguments]
     told = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "DJANGO"))}
     return subprocess.run(
         command,
