@@ -18,6 +18,7 @@ from playwright.sync_api import Page, expect
 import devui.urls
 import evals_app.urls
 import sessions_app.urls
+from devui import context
 from tests.browser import OpenWindow
 from tests.e2e.conftest import LIVE, Server, open_new_session, say
 
@@ -303,6 +304,11 @@ def test_every_page_is_looked_at():
     }
     assert routes - NO_PAGES == {place.route for place in PLACES.values()}
     assert routes >= NO_PAGES
+
+
+def test_every_page_but_the_palette_belongs_to_a_place_of_the_header():
+    in_the_header = {route for *_, routes in context.PLACES for route in routes}
+    assert {place.route for place in PLACES.values()} - in_the_header == {"go"}
 
 
 @pytest.fixture
