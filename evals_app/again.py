@@ -30,7 +30,7 @@ def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
 
     Raises:
         EvalRunActive: the run has not ended.
-        BadInput: all its attempts came to an end.
+        BadInput: all its attempts came to an end, or another program carried it out.
         HasChanged: the agent's code is not what it was.
     """
     run = _fresh(run)
@@ -49,7 +49,7 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
     Raises:
         EvalRunActive: the run has not ended.
         NotFound: an attempt is not the run's.
-        BadInput: no attempt failed or erred.
+        BadInput: no attempt failed or erred, or another program carried the run out.
         HasChanged: the agent's code is not what it was.
     """
     run = _fresh(run)
@@ -111,6 +111,7 @@ def _check(run: EvalRun, agents: AgentsFolder | None) -> None:
 
     Raises:
         EvalRunActive: the run has not ended.
+        BadInput: another program carried it out.
         HasChanged: its agent's code is another one; the engine compares ADK and the models, too.
     """
     if run.active:

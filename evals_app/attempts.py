@@ -150,12 +150,6 @@ class Detail:
     replayed: Replayed | None = None
 
     @property
-    def earlier(self) -> list[dict[str, Any]]:
-        """Tries before this one, that were cut short or repeated."""
-        found: list[dict[str, Any]] = json.loads(self.attempt.earlier)
-        return found
-
-    @property
     def checks_wrong(self) -> int:
         """How many keys of the state are not as expected."""
         return sum(not check.matches for check in self.checks)

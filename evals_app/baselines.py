@@ -15,12 +15,10 @@ from django.db.models import Count, Q, QuerySet
 from evals_app import case_content, comparison
 from evals_app.comparison import CaseChange, CaseKey, Comparison, Outcomes, Past, Sameness
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
+from evals_app.standing import GONE, JUDGED, LOST
 from sessions_app.errors import BadInput, NotFound
 
 Status = EvalAttempt.Status
-NOT_PASSED = (Status.FAILED, Status.ERROR)
-CRASHED = "RuntimeGone"
-"""Error of an attempt whose process ended (`writes.crash_run`): that says nothing of the agent."""
 RUNS_OF_HISTORY = 50
 """How many runs back the stored outcomes of a case are looked at."""
 MOST_IDS = 500
@@ -212,7 +210,7 @@ def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[C
 
 def _outcomes(same: Sameness, attempts: Sequence[_Row]) -> Outcomes:
     passed = [one for one in attempts if one.status == Status.PASSED]
-    failed = [one for one in attempts if one.status in NOT_PASSED and one.error_type != CRASHED]
+    failed = [one for one in attempts if one.status in LOST and one.error_type != GONE]
     shown = next(iter(failed or passed or attempts), None)
     judged = passed + failed
     return Outcomes(
@@ -246,8 +244,8 @@ def history(
         return {}
     runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset).order_by("-created_at")
     known = {one.pk: one for one in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
-    judged = EvalAttempt.objects.filter(run__in=list(known), status__in=(Status.PASSED, *NOT_PASSED))
-    judged = judged.exclude(error_type=CRASHED)
+    judged = EvalAttempt.objects.filter(run__in=list(known), status__in=JUDGED)
+    judged = judged.exclude(error_type=GONE)  # that says nothing of the agent
     if len(keys) <= MOST_IDS:
         judged = judged.filter(case_id__in={key.id for key in keys})
     counted: dict[CaseKey, dict[Sameness, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))

@@ -10,10 +10,10 @@ from evals_app.comparison import CaseChange, CaseKey, Past
 from evals_app.metrics import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.report import columns_of
+from evals_app.standing import JUDGED
 from evals_app.statistics import Rate, Spread
 
 Status = EvalAttempt.Status
-JUDGED = (Status.PASSED, Status.FAILED, Status.ERROR)
 
 
 @dataclass(frozen=True)

@@ -25,21 +25,16 @@ NO_FILE = "session"
 ABOUT = "Sessions replayed from their pages. No file is behind them: each run keeps the conversation that it repeats."
 
 
-async def conversation_of(session: AgentSession) -> list[dict[str, Any]]:
-    """Return what was said in a session, as ADK's turns, from the process of its agent.
-
-    Raises:
-        RuntimeUnavailable: the agent cannot be loaded.
-    """
-    return await recording.conversation_of(session)
-
-
 def order_replay(
     session: AgentSession, conversation: Sequence[dict[str, Any]], models: str, tools: str
 ) -> EvalRun:
     """Create a pending run that says what the user said in a session, from the state that it began with.
 
     What the agent did then is what is expected: its calls, its answers and the state that it ended with.
+
+    Args:
+        conversation: what `cases.recording.conversation_of` returns for the session.
+        models, tools: how they answer, see `replays.Policy`.
 
     Raises:
         BadInput: the policy cannot be meant, or nothing was said in the session.

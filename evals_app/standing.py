@@ -14,5 +14,11 @@ GONE = "RuntimeGone"
 UNFINISHED = Q(status=Status.CANCELLED, cancel_requested_at=None) | Q(status=Status.ERROR, error_type=GONE)
 """Attempts that waited or were in flight when their run ended. Those that a person cancelled are none of them."""
 
+LOST = (Status.FAILED, Status.ERROR)
+"""How attempts end that count as not passed wherever outcomes are counted."""
+
+JUDGED = (Status.PASSED, *LOST)
+"""How attempts end that have an outcome at all: one that is incomplete or was cancelled has none."""
+
 NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q(error_type=GONE)
 """Attempts that came to an end and failed, erred or could not be judged."""

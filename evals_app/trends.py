@@ -18,10 +18,10 @@ from evals_app import baselines, prices
 from evals_app.baselines import Difference
 from evals_app.comparison import CaseKey
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.standing import JUDGED, LOST
 from evals_app.statistics import Rate
 
 Status = EvalAttempt.Status
-JUDGED = (Status.PASSED, Status.FAILED, Status.ERROR)
 RUNS = 40
 """Runs that are drawn, the newest ones."""
 CASES = 50
@@ -137,7 +137,7 @@ def _stops(runs: Sequence[EvalRun]) -> Stops:
     counted = attempts.values_list("run_id", "case_index").annotate(
         passed=Count("pk", filter=Q(status=Status.PASSED)),
         judged=Count("pk", filter=Q(status__in=JUDGED)),
-        bad=Min("pk", filter=Q(status__in=(Status.FAILED, Status.ERROR))),
+        bad=Min("pk", filter=Q(status__in=LOST)),
         first=Min("pk"),
     )
     found: dict[str, dict[int, Stop]] = defaultdict(dict)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any, Self
 
 from django.http import HttpRequest
-from ninja import P, PathEx, QueryEx, Router, Schema
+from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from devui.http import json_text
-from evals_app import choices, configs, deletion, dispatch, exports, launch, library
-from evals_app.api.control import Problem
+from evals_app import choices, configs, deletion, dispatch, exports, launch, library, report
+from evals_app.api.control import RunId
 from evals_app.api.control import router as control
 from evals_app.api.replays import router as replays
 from evals_app.api.results import router as results
 from evals_app.metrics import KNOWN, missing_for
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app import db, keyset, overview
+from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.errors import NotFound
 from sessions_app.ids import Name
 
@@ -124,10 +125,6 @@ class RunPage(Schema):
     next: str | None
 
 
-ERRORS = {400: Problem, 404: Problem, 422: Problem}
-RunId = PathEx[str, P(description="The run's id.")]
-
-
 @router.get("/evalsets", response={200: list[EvalSetOut]})
 async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSetOut]:
     """List the evalset files beside the agents, of one app or of all."""
@@ -152,16 +149,16 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
     ]
 
 
-@router.post("/runs", response={202: dict[str, Any], **ERRORS})
+@router.post("/runs", response={202: dict[str, Any], **REFUSALS})
 async def start_run(request: HttpRequest, wanted: RunIn) -> Status[dict[str, Any]]:
     """Start a run; its status tells how it goes on."""
     await db.write(library.refresh_known, wanted.app)
     run = await db.write(_order, wanted)
     await dispatch.hand_over(run)
-    return Status(202, await db.read(lambda: exports.run_facts(_run(run.id))))
+    return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))
 
 
-@router.get("/runs", response={200: RunPage, **ERRORS})
+@router.get("/runs", response={200: RunPage, **REFUSALS})
 async def list_runs(
     request: HttpRequest,
     app: str = "",
@@ -173,10 +170,10 @@ async def list_runs(
     return await db.read(_run_page, app, evalset, limit, before)
 
 
-@router.get("/runs/{run_id}", response={200: dict[str, Any], **ERRORS})
+@router.get("/runs/{run_id}", response={200: dict[str, Any], **REFUSALS})
 async def get_run(request: HttpRequest, run_id: RunId) -> dict[str, Any]:
     """Return a run: what it ran on, its status and its counts."""
-    return await db.read(lambda: exports.run_facts(_run(run_id)))
+    return await db.read(lambda: exports.run_facts(report.find_run(run_id)))
 
 
 @router.delete("/runs/{run_id}", response={204: None, 404: Problem, 409: Problem})
@@ -186,24 +183,24 @@ async def delete_run(request: HttpRequest, run_id: RunId) -> Status[None]:
     return Status(204, None)
 
 
-@router.get("/runs/{run_id}/results", response={200: None, **ERRORS})
+@router.get("/runs/{run_id}/results", response={200: None, **REFUSALS})
 async def get_results(request: HttpRequest, run_id: RunId) -> Any:
     """Return a run with all attempts, their scores, errors and what the agent did."""
-    return json_text(await db.read(lambda: exports.run_json(_run(run_id))))
+    return json_text(await db.read(lambda: exports.run_json(report.find_run(run_id))))
 
 
-@router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **ERRORS})
+@router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **REFUSALS})
 async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
     """Return one attempt with its scores and what the agent did."""
     return await db.read(_attempt, attempt)
 
 
-@router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **ERRORS})
+@router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **REFUSALS})
 async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Ask a run to stop; one that has ended stays as it is."""
-    await db.read(_run, run_id)
+    await db.read(report.find_run, run_id)
     await dispatch.cancel(run_id)
-    return Status(202, await db.read(lambda: exports.run_facts(_run(run_id))))
+    return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run_id))))
 
 
 def _evalsets(app: str) -> list[EvalSetOut]:
@@ -216,13 +213,6 @@ def _order(wanted: RunIn) -> EvalRun:
     folder = overview.folder()
     beside = configs.beside(library.path_of(folder, evalset), evalset.path) if folder else configs.default()
     return launch.order_run(evalset, choices.order_from(beside, wanted.dict()))
-
-
-def _run(run_id: str) -> EvalRun:
-    found = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
-    if found is None:
-        raise NotFound(f"No eval run {run_id!r}.", hint="GET /api/v1/evals/runs lists them.")
-    return found
 
 
 def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:

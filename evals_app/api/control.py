@@ -12,19 +12,12 @@ from pydantic import ConfigDict, Field
 from evals_app import again, dispatch, exports, launch, report, writes
 from evals_app.models import EvalRun
 from sessions_app import db
+from sessions_app.api.schemas import REFUSALS
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
 
 RunId = PathEx[str, P(description="The run's id.")]
-
-
-class Problem(Schema):
-    """The shape of every error."""
-
-    detail: Any
-    code: str
-    hint: str
 
 
 class AtOnce(Schema):
@@ -45,28 +38,25 @@ class Retried(Schema):
     )
 
 
-ERRORS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
-
-
-@router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **ERRORS})
+@router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **REFUSALS})
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Go on with the attempts that came to no end. Those that ended stay as they are."""
     return await _go_on(await db.write(lambda: again.resume(report.find_run(run_id))))
 
 
-@router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **ERRORS})
+@router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **REFUSALS})
 async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Status[dict[str, Any]]:
     """Try attempts again. What a try before came to is kept beside the attempt."""
     return await _go_on(await db.write(lambda: again.retry(report.find_run(run_id), wanted.attempts)))
 
 
-@router.post("/runs/{run_id}/again", response={202: dict[str, Any], **ERRORS})
+@router.post("/runs/{run_id}/again", response={202: dict[str, Any], **REFUSALS})
 async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Start a run that repeats this one exactly, on the code as it is now."""
     return await _go_on(await db.write(lambda: again.repeat(report.find_run(run_id), source="api")))
 
 
-@router.put("/runs/{run_id}/parallelism", response={200: dict[str, Any], **ERRORS})
+@router.put("/runs/{run_id}/parallelism", response={200: dict[str, Any], **REFUSALS})
 async def set_parallelism(request: HttpRequest, run_id: RunId, wanted: AtOnce) -> dict[str, Any]:
     """Change how many attempts of a run go on at once; one that has ended stays as it is."""
     await db.read(report.find_run, run_id)
@@ -75,7 +65,7 @@ async def set_parallelism(request: HttpRequest, run_id: RunId, wanted: AtOnce) -
     return await db.read(lambda: exports.run_facts(report.find_run(run_id)))
 
 
-@router.post("/runs/{run_id}/attempts/{int:attempt}/cancel", response={202: dict[str, Any], **ERRORS})
+@router.post("/runs/{run_id}/attempts/{int:attempt}/cancel", response={202: dict[str, Any], **REFUSALS})
 async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> Status[dict[str, Any]]:
     """Ask one attempt to stop; one that has ended stays as it is."""
     run = await db.read(report.find_run, run_id)

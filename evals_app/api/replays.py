@@ -9,10 +9,10 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app import dispatch, exports, replaying
-from evals_app.api.control import ERRORS
-from evals_app.models import EvalRun
+from evals_app import dispatch, exports, replaying, report
+from evals_app.cases import recording
 from sessions_app import db
+from sessions_app.api.schemas import REFUSALS
 from sessions_app.found import find_session
 
 router = Router(tags=["evals"])
@@ -29,15 +29,11 @@ class ReplayIn(Schema):
     tools: str = Field(default="recorded", description="live, recorded, or fail: a call ends the attempt.")
 
 
-@router.post("/replays", response={202: dict[str, Any], **ERRORS})
+@router.post("/replays", response={202: dict[str, Any], **REFUSALS})
 async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[str, Any]]:
     """Replay a session: its user's messages to the agent as it is now, from the state that the session began with."""
     session = await db.read(find_session, wanted.session)
-    conversation = await replaying.conversation_of(session)
+    conversation = await recording.conversation_of(session)
     run = await db.write(replaying.order_replay, session, conversation, wanted.models, wanted.tools)
     await dispatch.hand_over(run)
-    return Status(202, await db.read(_facts, run.id))
-
-
-def _facts(run_id: str) -> dict[str, Any]:
-    return exports.run_facts(EvalRun.objects.select_related("evalset", "version").get(pk=run_id))
+    return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))

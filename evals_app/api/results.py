@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import P, PathEx, QueryEx, Router, Schema
+from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from evals_app import baselines, exports, launch, library, report, trends, writes
-from evals_app.api.control import Problem
+from evals_app.api.control import RunId
 from sessions_app import db
+from sessions_app.api.schemas import REFUSALS
 from sessions_app.ids import Name
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
-
-RunId = PathEx[str, P(description="The run's id.")]
-ERRORS = {400: Problem, 404: Problem, 422: Problem}
 
 
 class Baseline(Schema):
@@ -37,7 +35,7 @@ class Note(Schema):
     note: str = Field(max_length=writes.LONGEST_NOTE)
 
 
-@router.get("/runs/{run_id}/compare", response={200: dict[str, Any], **ERRORS})
+@router.get("/runs/{run_id}/compare", response={200: dict[str, Any], **REFUSALS})
 async def compare_run(
     request: HttpRequest,
     run_id: RunId,
@@ -49,27 +47,27 @@ async def compare_run(
     return await db.read(_compared, run_id, against)
 
 
-@router.get("/trend", response={200: list[dict[str, Any]], **ERRORS})
+@router.get("/trend", response={200: list[dict[str, Any]], **REFUSALS})
 async def get_trend(request: HttpRequest, app: Name, evalset: Name) -> list[dict[str, Any]]:
     """Return the newest runs of an evalset, the oldest first: pass rates with intervals (95 %), cost, changes."""
     return await db.read(lambda: exports.trend_facts(trends.trend_of(library.find(app, evalset))))
 
 
-@router.put("/runs/{run_id}/baseline", response={204: None, **ERRORS})
+@router.put("/runs/{run_id}/baseline", response={204: None, **REFUSALS})
 async def mark_baseline(request: HttpRequest, run_id: RunId, wanted: Baseline) -> Status[None]:
     """Make a run the baseline of its evalset, in place of the one before, or take that back."""
     await db.write(writes.mark_baseline, run_id, wanted.baseline)
     return Status(204, None)
 
 
-@router.put("/runs/{run_id}/note", response={204: None, **ERRORS})
+@router.put("/runs/{run_id}/note", response={204: None, **REFUSALS})
 async def note_run(request: HttpRequest, run_id: RunId, wanted: Note) -> Status[None]:
     """Keep a note about a run."""
     await db.write(writes.note_run, run_id, wanted.note)
     return Status(204, None)
 
 
-@router.put("/attempts/{int:attempt}/note", response={204: None, **ERRORS})
+@router.put("/attempts/{int:attempt}/note", response={204: None, **REFUSALS})
 async def note_attempt(request: HttpRequest, attempt: int, wanted: Note) -> Status[None]:
     """Keep a note about an attempt."""
     await db.write(writes.note_attempt, attempt, wanted.note)

@@ -96,7 +96,7 @@ def attempt_facts(attempt: EvalAttempt) -> dict[str, Any]:
         "session": attempt.session_id,
         "realm": attempt.realm,
         "tries": attempt.tries,
-        "earlier": json.loads(attempt.earlier),
+        "earlier": attempt.tried_before,
         "seconds": attempt.seconds,
         "model_seconds": attempt.model_seconds,
         "total_tokens": attempt.total_tokens,

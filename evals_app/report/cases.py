@@ -14,6 +14,7 @@ from evals_app import statistics
 from evals_app.metrics import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.report.whole import Column, columns_of
+from evals_app.standing import JUDGED
 from evals_app.statistics import Rate
 
 Status = EvalAttempt.Status
@@ -28,7 +29,6 @@ SEVERITY = {
 }
 """A case is as bad as its worst attempt."""
 BY_SEVERITY = {rank: str(status) for status, rank in SEVERITY.items()}
-JUDGED = (Status.PASSED, Status.FAILED, Status.ERROR)
 PAGE = 100
 CAUSES_SHOWN = 12
 

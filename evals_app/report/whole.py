@@ -110,7 +110,10 @@ def find_run(run_id: str) -> EvalRun:
     """
     found = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
     if found is None:
-        raise NotFound(f"No eval run {run_id!r}.", hint="It was deleted; the evalset's page lists its runs.")
+        raise NotFound(
+            f"No eval run {run_id!r}.",
+            hint="The evalset's page lists its runs, as GET /api/v1/evals/runs does.",
+        )
     return found
 
 

@@ -21,7 +21,7 @@ from evals_app.evalsets.changing import Edit
 from evals_app.models import EvalSet
 from evals_app.views.cases import evalset_url
 from sessions_app import db
-from sessions_app.errors import BadInput, DevUIError
+from sessions_app.errors import BadInput, DevUIError, NotFound
 
 CHANGE = "devui/evals/change.html"
 DELETE = "devui/evals/evalset_delete.html"
@@ -160,16 +160,10 @@ def _show(
 
 def _place(evalset: EvalSet, asked: Asked) -> int:
     """Return where the case stands that is meant, from 1; 0 when none is."""
-    at = asked.fields.get("at", "")
-    names = [case["id"] for case in library.cases_of(evalset)]
-    wanted = asked.fields.get("id")
-    if wanted not in names:
+    try:
+        return saving.place_of(evalset, asked.fields.get("id", ""), asked.fields.get("at", "")) + 1
+    except NotFound:
         return 0
-    return (
-        int(at)
-        if at.isdecimal() and int(at) < len(names) and names[int(at)] == wanted
-        else names.index(wanted)
-    ) + 1
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_http_methods
 
 from devui.http import render_partial
 from evals_app import dispatch, replaying
+from evals_app.cases import recording
 from evals_app.replays import MODELS, RECORDED, TOOLS, Policy
 from sessions_app import db
 from sessions_app.errors import DevUIError
@@ -30,7 +31,7 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
     models, tools = request.POST.get("replay_models", ""), request.POST.get("replay_tools", "")
     session = await db.read(find_session, pk)
     try:
-        conversation = await replaying.conversation_of(session)
+        conversation = await recording.conversation_of(session)
         run = await db.write(replaying.order_replay, session, conversation, models, tools)
     except DevUIError as error:
         return await db.read(_form, request, pk, Policy(models, tools), error)

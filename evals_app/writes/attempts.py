@@ -13,7 +13,8 @@ from evals_app.writes.outcomes import Failure, Outcome, Score
 from sessions_app import bell, state
 from sessions_app.models import AgentSession
 
-UNFINISHED = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
+OPEN = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
+"""Where attempts stand that have not ended."""
 
 BY_HAND = "It was cancelled by hand."
 
@@ -39,7 +40,7 @@ def finish_attempt(attempt_pk: int, outcome: Outcome) -> bool:
     """Keep how an attempt ended, with its scores; False when it had ended already."""
     with transaction.atomic():
         attempt = _locked(attempt_pk)
-        if attempt.status not in UNFINISHED:
+        if attempt.status not in OPEN:
             return False
         failure = outcome.failure or Failure("", "")
         attempt.status = outcome.status
@@ -60,7 +61,7 @@ def request_cancel_attempt(attempt_pk: int) -> bool:
     """Note that an attempt shall stop; one that waits ends here. False when it had ended already."""
     with transaction.atomic():
         attempt = _locked(attempt_pk)
-        if attempt.status not in UNFINISHED:
+        if attempt.status not in OPEN:
             return False
         if attempt.status == EvalAttempt.Status.PENDING:
             _cancel(attempt, BY_HAND)
@@ -74,7 +75,7 @@ def cancel_attempt(attempt_pk: int, why: str) -> bool:
     """End an attempt that waits or runs as cancelled, with the session it ran in. False when it had ended already."""
     with transaction.atomic():
         attempt = _locked(attempt_pk)
-        if attempt.status not in UNFINISHED:
+        if attempt.status not in OPEN:
             return False
         _cancel(attempt, why)
         bell.ring_after_commit()

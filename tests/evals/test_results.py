@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from evals_app import baselines, repetitions, report, trends, writes
+from evals_app import baselines, repetitions, report, standing, trends, writes
 from evals_app.comparison import Verdict
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.report import Filters
@@ -234,7 +234,7 @@ def test_single_outcomes_of_one_code_that_differ_are_flaky_in_the_comparison_and
 def test_what_a_dead_process_left_is_no_outcome():
     of = kept.version(cases("a"))
     before = kept.run(of, {"a": [passed()]})
-    gone = kept.Outcome("error", failure=kept.Failure(baselines.CRASHED, "The process has ended."))
+    gone = kept.Outcome("error", failure=kept.Failure(standing.GONE, "The process has ended."))
     after = kept.run(of, {"a": [gone]}, code="v2")
     assert baselines.compare_runs(before, after).cases[0].because == "No repetition was judged after."
 
