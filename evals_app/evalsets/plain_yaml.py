@@ -25,6 +25,31 @@ PlainLoader.add_implicit_resolver(
 )
 
 
+def load(text: str) -> Any:
+    """Return what YAML text says, in JSON's types.
+
+    Raises:
+        yaml.YAMLError: it is no YAML.
+        ValueError: its aliases repeat so much that it is far larger than its text.
+    """
+    document = yaml.load(text, Loader=PlainLoader)  # noqa: S506 - a SafeLoader with fewer types
+    most = 1_000_000 + 20 * len(text)
+    if _written_out(document, {}) > most:
+        raise ValueError(f"its aliases stand for more than {most:,} characters: write less with them")
+    return document
+
+
+def _written_out(value: Any, known: dict[int, int]) -> int:
+    """Return about how many characters a value has with nothing shared; what is shared is looked at once."""
+    if not isinstance(value, dict | list):
+        return len(value) if isinstance(value, str) else 1
+    if id(value) not in known:
+        known[id(value)] = 0  # one that holds itself is refused where it becomes JSON
+        parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_written_out(part, known) for part in parts)
+    return known[id(value)]
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes what every reader of YAML understands alike: words such as `no` are quoted, text of lines is a block."""
 

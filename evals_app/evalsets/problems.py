@@ -70,12 +70,16 @@ def _problem(file: str, places: Places, document: Any, error: ErrorDetails) -> P
     case, within = _case_of(document, path)
     return Problem(
         file=file,
-        what=_said(error),
+        what=_said(error) if error["type"] != "missing" or missing else _other_spelling(error["loc"]),
         case=case,
         field=_spelled([*within, missing] if missing else within),
         line=position.line if position else 0,
         column=position.column if position else 0,
     )
+
+
+def _other_spelling(loc: Sequence[Key]) -> str:
+    return f"must be spelled {_snake(str(loc[-1]))}: ADK reads this name in no other spelling"
 
 
 def _path_in(document: Any, loc: Sequence[Key]) -> tuple[list[Key], str]:

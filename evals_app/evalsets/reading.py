@@ -12,9 +12,8 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from evals_app.evalsets import legacy, schema
+from evals_app.evalsets import legacy, plain_yaml, schema
 from evals_app.evalsets.content import TURN_STATES
-from evals_app.evalsets.plain_yaml import PlainLoader
 from evals_app.evalsets.problems import BadFile, Problem, from_pydantic
 from sessions_app.errors import NotFound
 
@@ -128,7 +127,7 @@ def load_document(text: str, file_name: str, shown_as: str) -> tuple[Any, str, s
     is_yaml = file_name.lower().endswith(YAML_SUFFIXES)
     try:
         if is_yaml:
-            document = yaml.load(text, Loader=PlainLoader)  # noqa: S506 - a SafeLoader with fewer types
+            document = plain_yaml.load(text)
             return document, json.dumps(document), "yaml"
         return json.loads(text), text, "json"
     except json.JSONDecodeError as error:

@@ -98,6 +98,20 @@ def test_broken_yaml_is_refused_with_line_and_column():
     assert "is no YAML" in problem.what
 
 
+def test_yaml_whose_aliases_multiply_is_refused_and_not_written_out():
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{step}: &a{step} [{', '.join([f'*a{step - 1}'] * 9)}]" for step in range(1, 30)]
+    assert "aliases stand for more than" in refusal("\n".join(lines), "a.evalset.yaml").problems[0].what
+
+
+def test_a_name_that_adk_reads_in_one_spelling_only_says_which():
+    problems = refusal({"evalSetId": "a", "evalCases": []}).problems
+    assert [problem.what.split(":")[0] for problem in problems] == [
+        "must be spelled eval_set_id",
+        "must be spelled eval_cases",
+    ]
+
+
 def test_a_missing_field_is_named_with_its_case_and_line():
     document = evalset(case("good", turn("x")), case("bad", {"final_response": None}))
     problem = refusal(document).problems[0]
