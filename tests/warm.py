@@ -35,7 +35,8 @@ MODULES = """
     asgiref.sync asgiref.testing authlib.integrations.httpx_client channels.routing httpx markdown_it nh3 uvicorn
     uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.auto watchfiles websockets.asyncio.server
     django.contrib.admin django.contrib.auth.hashers django.contrib.staticfiles.finders django.core.asgi
-    django.core.handlers.asgi django.core.management django.views.decorators.http whitenoise.middleware whitenoise.responders
+    django.core.handlers.asgi django.core.management django.views.decorators.http
+    whitenoise.middleware whitenoise.responders
     django.db.backends.postgresql.base django.db.backends.sqlite3.base django.db.migrations.executor
     django.db.models django.forms django.middleware.csrf django.shortcuts django.template.defaulttags
     django.urls django.views.debug django_htmx.middleware
