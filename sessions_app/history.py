@@ -210,12 +210,6 @@ def owners_at_start(session: AgentSession) -> Owners:
     return Owners(owners.ids, {**owners.positions, Scope.SESSION: 0})
 
 
-def state_before(session: AgentSession, event: Event) -> StateAt:
-    """Return the state that an event found, in every scope: what it wrote itself is left out."""
-    owners = owners_before(session, event)
-    return StateAt(*(_rows_at(owners, scope) for scope in (Scope.SESSION, Scope.USER, Scope.APP)))
-
-
 def owners_before(session: AgentSession, event: Event) -> Owners:
     """Return the owners of a session's scopes and the positions that an event found."""
     owners = owners_at(session, event)

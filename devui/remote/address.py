@@ -77,4 +77,5 @@ def _bad(name: str, why: str) -> BadInput:
 
 def _plain(error: ValueError) -> str:
     """Return what is wrong without the piece of the URL that Python quotes."""
-    return "its port is no number" if "ort" in str(error) else "its host cannot be read"
+    is_port = str(error).startswith("Port")
+    return "its port is no number of 0 to 65535" if is_port else "its host cannot be read"

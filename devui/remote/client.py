@@ -23,7 +23,6 @@ UNTOLD = {
     "/devui/seen": "what its models see",
     "/devui/memory/search": "what an agent would recall",
     "/devui/evals": "eval runs",
-    "/devui/metrics": "metrics",
 }
 """What pages ask of runtimes and no remote server tells."""
 

@@ -75,10 +75,6 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
             )
         return host.description
 
-    @router.get("/metrics")
-    async def metrics() -> Any:
-        return await host.evals.metrics()
-
     @router.post("/run-config")
     async def check_run_config(body: CheckedRun) -> dict[str, dict[str, str]]:
         return {"problems": run_config.problems(body.model_dump(), host.config.options)}
@@ -108,11 +104,6 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     @router.post("/evals/conversation")
     async def conversation(body: WhichSession) -> Any:
         return await host.evals.conversation(host.runs.service_of(body.realm), body.user_id, body.session_id)
-
-    @router.post("/evals/{eval_run_id}/cancel", status_code=202)
-    async def cancel_eval_run(eval_run_id: str) -> dict[str, str]:
-        host.evals.cancel(eval_run_id)
-        return {"eval_run_id": eval_run_id}
 
     @router.post("/seen")
     async def what_the_model_sees(body: Moment) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""The eval runs of this process. What a run does is the engine's business (`evals_app.engine`)."""
+"""The eval runs of this process. What a run does is the engine's business (`evals_app.engine`).
+
+Who cancels one says so in its row, which the engine looks at.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class EvalRuns:
-    """Eval runs that have not ended, each with the event that cancels it."""
+    """Eval runs that have not ended, each with the event that cancels it when the process ends."""
 
     def __init__(self, source: AgentSource, runtime_id: str, on_left: Callable[[], None]) -> None:
         self.active: dict[str, asyncio.Event] = {}
@@ -34,11 +37,6 @@ class EvalRuns:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def cancel(self, eval_run_id: str) -> None:
-        """Ask an eval run to end; attempts that run come to their end first."""
-        if eval_run_id in self.active:
-            self.active[eval_run_id].set()
-
     async def cancel_all(self) -> None:
         """End every eval run, when the process is about to end."""
         for cancelled in self.active.values():
@@ -46,12 +44,6 @@ class EvalRuns:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def metrics(self) -> Any:
-        """Return what metrics this process can compute."""
-        from evals_app.engine.metrics import describe_metrics
-
-        return describe_metrics()
 
     async def conversation(self, sessions: BaseSessionService, user_id: str, session_id: str) -> Any:
         """Return what a session's events are as the conversation of an eval case.

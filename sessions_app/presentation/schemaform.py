@@ -161,11 +161,6 @@ def read(fields: Sequence[Field]) -> tuple[Any, list[Field]]:
     return values, told
 
 
-def with_errors(fields: Sequence[Field], errors: Mapping[str, str]) -> list[Field]:
-    """Return the fields with what somebody else found wrong with them, by the names of properties."""
-    return [replace(field, error=errors[field.name]) if field.name in errors else field for field in fields]
-
-
 def json_problem(error: Exception) -> str:
     """Return in words why a text is no JSON."""
     if isinstance(error, json.JSONDecodeError):
