@@ -155,6 +155,15 @@ def test_doors_never_import_each_other():
     assert not offenders(between_doors)
 
 
+def test_every_part_of_the_composing_room_is_in_its_table():
+    page = (ROOT / "docs/architecture.md").read_text()
+    table = page.partition("### The modules of `devui`")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)/?`", row)}
+    parts = {path.split("/")[1].removesuffix(".py") for path, _ in modules() if path.startswith("devui/")}
+    assert named == {part for part in parts if not part.startswith("__")}
+
+
 # Rooms
 
 
