@@ -6,7 +6,6 @@ last one `last`. What the agent prints goes to the error stream, which is the su
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -78,7 +77,7 @@ def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
 def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Run an evalset; every attempt is told as it ends."""
     from evals_app import exports, ordering
-    from evals_app.engine.alone import carry_out
+    from evals_app.engine.alone import carry_out, run_to_end
     from sessions_app import db
 
     _make_store()
@@ -86,7 +85,7 @@ def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     run = ordering.order(agents, app_name, _wish(request))
     say({"run": run.id})
     try:
-        ended = asyncio.run(carry_out([run], agents, app_name, _Teller(say)))[0]
+        ended = run_to_end(carry_out([run], agents, app_name, _Teller(say)))[0]
     finally:
         db.close_pools()
     return {"ended": exports.run_facts(ended), "why": ended.stopped_because or ended.error}

@@ -9,8 +9,8 @@ import logging
 import os
 import uuid
 import warnings
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 from evals_app import writes
 from evals_app.models import EvalAttempt, EvalRun
@@ -21,6 +21,9 @@ from sessions_app.runs import processes
 
 COLLECTED_AFTER = (50_000, 20, 50)
 """When the garbage collector looks at new objects, and at older ones (`gc.set_threshold`)."""
+
+
+Result = TypeVar("Result")
 
 
 class Listener(Protocol):
@@ -34,6 +37,33 @@ class Listener(Protocol):
 
     def end(self, run: EvalRun) -> None:
         """A run has ended."""
+
+
+def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run to the end, as `asyncio.run` does, though an agent calls `sys.exit`.
+
+    asyncio lets that out of the loop when it comes from a task of the agent; its attempt knows of it, and the loop
+    goes on.
+    """
+    with asyncio.Runner() as runner:
+        main = runner.get_loop().create_task(work)
+        while True:
+            try:
+                runner.run(_end_of(main))
+                return main.result()
+            except SystemExit:
+                if main.done():
+                    raise
+
+
+async def _end_of(main: asyncio.Task[Any]) -> None:
+    """Wait for a task; one that is cancelled on the way (by Ctrl-C) cancels the task."""
+    try:
+        await asyncio.wait([main])
+    except asyncio.CancelledError:
+        main.cancel()
+        await asyncio.wait([main])
+        raise
 
 
 async def carry_out(

@@ -133,6 +133,27 @@ def test_an_agent_that_cannot_be_loaded_exits_2(store, tmp_path):
     assert "nothing_of_this_name" in out
 
 
+EXITS = """
+import sys
+from google.adk.agents import LlmAgent
+
+def leave(callback_context, llm_request):
+    sys.exit(4)
+
+root_agent = LlmAgent(name="leaver", model="gemini-2.5-flash", before_model_callback=leave)
+"""
+
+
+def test_an_agent_that_calls_sys_exit_does_not_end_the_command(store, tmp_path):
+    (tmp_path / "leaver").mkdir()
+    (tmp_path / "leaver" / "agent.py").write_text(EXITS)
+    cases = [case(name, turn("x", "y")) for name in ("a", "b", "c")]
+    write(tmp_path / "leaver", "s.evalset.json", evalset(*cases))
+    code, out = run_evals(tmp_path / "leaver", "s", "--parallelism=2")
+    assert (code, out.count("The agent called sys.exit(4).")) == (1, 3)
+    assert "0 of 3 passed, 3 error" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

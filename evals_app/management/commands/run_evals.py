@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
 from argparse import ArgumentTypeError
@@ -97,7 +96,7 @@ class Command(BaseCommand):
             sys.exit(code)
 
     def _run(self, agent_dir: Path, **options: Any) -> int:
-        from evals_app.engine.alone import carry_out
+        from evals_app.engine.alone import carry_out, run_to_end
 
         agents, app_name = ordering.agent_at(agent_dir)
         ensure_schema()
@@ -106,7 +105,7 @@ class Command(BaseCommand):
         self.stdout.ending = ""
         console = Console(self.stdout)
         try:
-            runs = asyncio.run(carry_out(ordered, agents, app_name, console))
+            runs = run_to_end(carry_out(ordered, agents, app_name, console))
         except KeyboardInterrupt:
             console.interrupted(agent_dir, ordered)
             raise
