@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -166,6 +167,9 @@ async def _score(
             return [_unscored(position, metric, _because(error, metric))]
     if not isinstance(result, EvaluationResult):
         said = f"{metric.custom_function_path} returned {type(result).__name__}, not an EvaluationResult."
+        return [_unscored(position, metric, said)]
+    if result.overall_score is not None and not math.isfinite(result.overall_score):
+        said = f"The metric gave {result.overall_score}, which is no score."
         return [_unscored(position, metric, said)]
     return _scores(position, metric, result, case, actual, warnings, heard)
 

@@ -27,3 +27,7 @@ async def raises(eval_metric, actual, expected, scenario):
 
 def returns_a_number(eval_metric, actual, expected, scenario):
     return 1.0
+
+
+def divides_by_nothing(eval_metric, actual, expected, scenario):
+    return EvaluationResult(overall_score=float("nan"), overall_eval_status=EvalStatus.PASSED)
