@@ -30,9 +30,7 @@ MIDDLEWARE = [
     "devui.middleware.StaticFiles",
     *embed.ANSWERS,
 ]
-DEVUI_LOGIN_REQUIRED = (
-    False  # whether nobody is answered without a login: set by a server that the network reaches
-)
+DEVUI_LOGIN_REQUIRED = False  # answer nobody without a login: set by a server that the network reaches
 APPEND_SLASH = False
 
 ROOT_URLCONF = "devui.urls"

@@ -11,6 +11,7 @@ from typing import Any
 
 from evals_app import resultfiles
 from evals_app.evalsets.schema import Invocation
+from evals_app.evalsets.spelling import snake
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from sessions_app import history
 from sessions_app.errors import NotFound
@@ -192,11 +193,7 @@ def _snake(value: Any) -> Any:
         return [_snake(one) for one in value]
     if not isinstance(value, dict):
         return value
-    return {_snake_name(name): _AS_STORED.get(name, _snake)(one) for name, one in value.items()}
-
-
-def _snake_name(name: str) -> str:
-    return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name)
+    return {snake(name): _AS_STORED.get(name, _snake)(one) for name, one in value.items()}
 
 
 def _invocation(value: Json) -> Json:

@@ -289,9 +289,8 @@ def error_text(body: bytes) -> str:
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
-        return (
-            "" if text.lstrip().startswith("<") else _short(text)
-        )  # a page of HTML is meant for nobody here
+        is_page = text.startswith("<")  # HTML is meant for nobody here
+        return "" if is_page else _short(text)
     return failure_of(told).message if told else ""
 
 

@@ -179,9 +179,8 @@ class Paths:
             "invocation_id": folded.get("invocationid"),
             "custom_metadata": folded.get("custommetadata"),
         }
-        dialects.run_body(
-            self.copies.dialect, app_name, *key[2:], request
-        )  # refused before a run is made of it
+        # What the server cannot be told is refused before a run is made of it.
+        dialects.run_body(self.copies.dialect, app_name, *key[2:], request)
         run = await db.write(rows.create_run, session.pk, request, rows.ADK, self.runs.runtime_id)
         run.session = session
         heard: asyncio.Queue[Told | None] = asyncio.Queue()

@@ -41,6 +41,9 @@ API = "/api"
 USERS_FOLLOWED = 50
 """Users of an app whose sessions are brought here when its server is found."""
 
+NEWEST_FOR_EACH = 10
+"""Newest sessions that are looked through for each of these users: one user may have many."""
+
 NEW_USER = "user"
 """How ADK's front end calls its user, whose sessions are looked for though nobody is known here."""
 
@@ -206,5 +209,5 @@ class RemoteServer:
 def _users(app_name: str) -> list[str]:
     """Return the users whose sessions are looked for: those of the newest sessions here, and ADK's own."""
     newest = AgentSession.objects.filter(realm="", app_name=app_name).order_by("-updated_at")
-    known = dict.fromkeys(newest.values_list("user_id", flat=True)[: USERS_FOLLOWED * 10])
+    known = dict.fromkeys(newest.values_list("user_id", flat=True)[: USERS_FOLLOWED * NEWEST_FOR_EACH])
     return list({**known, NEW_USER: None})[: USERS_FOLLOWED + 1]

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from evals_app.evalsets.nodes import Key
 from evals_app.evalsets.positions import Places
 from evals_app.evalsets.schema import UNION_TAGS
+from evals_app.evalsets.spelling import snake
 from sessions_app.errors import BadInput
 
 SHOWN = 5
@@ -79,7 +80,7 @@ def _problem(file: str, places: Places, document: Any, error: ErrorDetails) -> P
 
 
 def _other_spelling(loc: Sequence[Key]) -> str:
-    return f"must be spelled {_snake(str(loc[-1]))}: ADK reads this name in no other spelling"
+    return f"must be spelled {snake(str(loc[-1]))}: ADK reads this name in no other spelling"
 
 
 def _path_in(document: Any, loc: Sequence[Key]) -> tuple[list[Key], str]:
@@ -92,7 +93,7 @@ def _path_in(document: Any, loc: Sequence[Key]) -> tuple[list[Key], str]:
         if isinstance(document, dict):
             found = next((name for name in document if _same_field(str(name), str(key))), None)
             if found is None:
-                missing = _snake(str(key))
+                missing = snake(str(key))
                 break
             document, key = document[found], found
         elif isinstance(document, list | tuple) and isinstance(key, int) and key < len(document):
@@ -104,11 +105,7 @@ def _path_in(document: Any, loc: Sequence[Key]) -> tuple[list[Key], str]:
 
 
 def _same_field(left: str, right: str) -> bool:
-    return left == right or _snake(left) == _snake(right)
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+    return left == right or snake(left) == snake(right)
 
 
 def _spelled(path: Iterable[Key]) -> str:

@@ -117,12 +117,10 @@ class _Writer:
         begins = self._line_start(child.start)
         if not self.text[begins : child.start].strip(" "):
             return _Splice(begins, self._next_line(child.node.end), "")
-        follows = next(
-            (one for one in node.children[at + 1 :]), None
-        )  # it shares its line with a list's dash
-        if follows is None:
+        # It shares its line with a list's dash, which the next entry takes over.
+        if at + 1 == len(node.children):
             raise Unwritable("an entry that stands on the line of another cannot be left out")
-        return _Splice(child.start, follows.start, "")
+        return _Splice(child.start, node.children[at + 1].start, "")
 
     # --- lists ---
 
