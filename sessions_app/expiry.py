@@ -65,9 +65,8 @@ def aged(rows: QuerySet[AgentSession], age: Age, now: float | None = None) -> Qu
         return rows.none()
     parts = [_part(app_name, ttl or 0.0, age, moment) for app_name, ttl in ttls.items()]
     part = 1.0 if age == Age.EXPIRED else IDLE_PART
-    newest = moment - part * min(
-        ttl or 0.0 for ttl in ttls.values()
-    )  # says nothing new, but bounds the range
+    newest = moment - part * min(ttl or 0.0 for ttl in ttls.values())
+    # That a session is older than `newest` says nothing new, but bounds the range.
     return rows.filter(reduce(or_, parts), realm="", updated_at__lt=newest)
 
 

@@ -85,9 +85,8 @@ def _without(scope: Scope, owners: Statement, test: Q) -> Q:
     found = sessions_without(scope, owners)
     if len(found) <= FEW_SHARED:
         return among(found)
-    found = sessions_without(
-        scope, owners, where="realm = ''"
-    )  # eval attempts are many, and each has a user of its own
+    # Eval attempts are many, and each has a user of its own.
+    found = sessions_without(scope, owners, where="realm = ''")
     return among(found) | ~Q(realm="") & test if len(found) <= FEW_SHARED else test
 
 
