@@ -88,11 +88,14 @@ async def test_a_store_that_is_gone_ends_the_whole():
 
 
 async def test_what_was_let_go_spoils_nothing_when_it_fails():
+    ended = []
+
     async def work(number):
         try:
             await asyncio.sleep(3600 if number == 1 else 0)
         except asyncio.CancelledError:
             raise ValueError("in the middle of something") from None
+        ended.append(number)
 
     executor = LocalExecutor(work, 1)
     executor.enqueue(1)
@@ -101,3 +104,4 @@ async def test_what_was_let_go_spoils_nothing_when_it_fails():
     executor.cancel(1)
     await executor.join()
     await executor.stop()
+    assert ended == [2]

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from evals_app import dispatch, library, writes
-from evals_app.models import EvalRun, EvalSet
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app import db
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.runs import client as runs
@@ -250,9 +250,12 @@ async def test_what_does_not_exist_is_a_page_that_says_so(web, url):
 
 
 async def test_an_attempt_of_another_run_is_refused(web, process, smoke):
-    response = await start(web)
-    await page_of(web, f"{response.url}?attempt=999999", status=404)
-    await page_of(web, f"{response.url}?attempt=abc", status=404)
+    one, other = await start(web), await start(web)
+    theirs = await db.read(lambda: EvalAttempt.objects.filter(run=other.url.split("/")[3]).first())
+    await page_of(web, f"{other.url}?attempt={theirs.pk}")
+    for attempt in (theirs.pk, "abc"):
+        page = await page_of(web, f"{one.url}?attempt={attempt}", status=404)
+        assert f"The run has no attempt '{attempt}'." in page.one("main").text
 
 
 async def test_ids_may_hold_any_character(web, process, folder, smoke):
