@@ -177,6 +177,19 @@ def test_what_cannot_run_is_said_before_anything_runs(store, arguments, said):
     assert not EvalRun.objects.exists()
 
 
+def test_no_evalset_is_left_waiting_when_a_later_one_is_refused(store):
+    assert "has no case 'nobody'" in refused(AGENTS / "weather", "lookups:one_city", "lookups:nobody")
+    assert not EvalRun.objects.exists()
+
+
+def test_a_run_that_is_tried_again_takes_another_parallelism_and_nothing_else(store):
+    run_evals(AGENTS / "office", "raises_on_purpose")
+    run_evals(AGENTS / "office", "--retry=last", "--parallelism=7")
+    assert EvalRun.objects.get().parallelism == 7
+    said = refused(AGENTS / "office", "--retry=last", "--num-runs=2", "--criteria=response_match_score=0.1")
+    assert "--num-runs, --criteria" in said
+
+
 def test_a_criterion_without_a_threshold_is_refused(store):
     with pytest.raises(CommandError, match="is no NAME=THRESHOLD"):
         run_evals(AGENTS / "weather", "lookups", "--criteria=response_match_score")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from evals_app import launch, ordering
 from evals_app.gate import Gate
@@ -151,8 +152,9 @@ def _add_what_judges(add: Add) -> None:
 
 
 def _add_how_it_runs(add: Add) -> None:
-    add("--num-runs", "--num_runs", type=int, default=1, metavar="N", help="repetitions of every case")
-    add("--parallelism", type=int, default=launch.DEFAULT_PARALLELISM, metavar="N", help="attempts at once")
+    add("--num-runs", "--num_runs", type=int, metavar="N", help="repetitions of every case (default: 1)")
+    at_once = f"attempts at once (default: {launch.DEFAULT_PARALLELISM}, or what a run had that goes on)"
+    add("--parallelism", type=int, metavar="N", help=at_once)
     add(
         "--limit",
         type=_limit,
@@ -198,8 +200,9 @@ def _ordered(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> li
             hint="run_evals AGENT_DIR EVALSET…, or run_evals AGENT_DIR --resume RUN.",
         )
     if again:
-        return [_taken_up(agents, app_name, again, retry=bool(options["retry"]))]
-    return [ordering.order(agents, app_name, _wish(wanted, options)) for wanted in options["evalsets"]]
+        return [_taken_up(agents, app_name, again, options)]
+    with transaction.atomic():  # all of them or none: a run that nobody carries out would wait on the pages
+        return [ordering.order(agents, app_name, _wish(wanted, options)) for wanted in options["evalsets"]]
 
 
 def _wish(wanted: Wanted, options: dict[str, Any]) -> Wish:
@@ -209,8 +212,8 @@ def _wish(wanted: Wanted, options: dict[str, Any]) -> Wish:
         metrics=options["metrics"],
         criteria=dict(options["criteria"]),
         config=options["config"],
-        num_runs=options["num_runs"],
-        parallelism=options["parallelism"],
+        num_runs=_or(options["num_runs"], 1),
+        parallelism=_or(options["parallelism"], launch.DEFAULT_PARALLELISM),
         limits=Limits.of(dict(options["limit"])),
         policy={
             "models": options["replay_models"] or LIVE,
@@ -220,14 +223,39 @@ def _wish(wanted: Wanted, options: dict[str, Any]) -> Wish:
     )
 
 
-def _taken_up(agents: AgentsFolder, app_name: str, name: str, *, retry: bool) -> EvalRun:
+def _or(number: int | None, default: int) -> int:
+    return default if number is None else number
+
+
+ORDERED = ("num_runs", "metrics", "criteria", "config", "limit", "replay_models", "replay_tools", "replay_of")
+"""Options that say what a new run is; one that goes on is what it was."""
+
+
+def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str, Any]) -> EvalRun:
+    """Return a run that goes on.
+
+    Raises:
+        BadInput: an option would make another run of it.
+        NotFound: there is no such run.
+    """
     from evals_app import again, writes
     from sessions_app.runs import rows
 
+    if given := [f"--{option.replace('_', '-')}" for option in ORDERED if options[option]]:
+        raise BadInput(
+            f"A run goes on as it was ordered: {', '.join(given)} cannot be given.",
+            hint="Only --parallelism can; or start a new run of the evalset.",
+        )
+    if options["parallelism"] is not None:
+        launch.check_parallelism(options["parallelism"])
     rows.crash_orphans()  # a process that was killed said nothing
     writes.crash_orphans()
     run = _named(app_name, name)
-    return again.retry(run, agents=agents) if retry else again.resume(run, agents)
+    run = again.retry(run, agents=agents) if options["retry"] else again.resume(run, agents)
+    if options["parallelism"] is not None:
+        writes.set_parallelism(run.id, options["parallelism"])
+        run.refresh_from_db(fields=["parallelism"])
+    return run
 
 
 def _named(app_name: str, name: str) -> EvalRun:
