@@ -11,6 +11,7 @@ from typing import Any
 from django.db import transaction
 
 from evals_app import resultfiles, writes
+from evals_app.evalsets.schema import DEFAULT_USER
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.resultfiles import CaseResult, Metric, SetResult, Status
 from evals_app.writes import Outcome, Recorded, Score
@@ -22,7 +23,6 @@ from sessions_app.imports import Report
 from sessions_app.models import Cause
 from sessions_app.writes import append_event, create_session
 
-DEFAULT_USER = "test_user_id"
 STATUS = {
     Status.PASSED: MetricResult.Status.PASSED,
     Status.FAILED: MetricResult.Status.FAILED,

@@ -15,14 +15,12 @@ from evals_app.cases import messages, steps
 from evals_app.cases.fields import Field, Nested, rows, text, word, writable
 from evals_app.evalsets.content import FINAL_STATE, TURN_STATES
 from evals_app.evalsets.scenario import Plan
+from evals_app.evalsets.schema import DEFAULT_USER
 
 Json = dict[str, Any]
 
 PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 OWN_PERSONA = "own"
-DEFAULT_USER = "test_user_id"
-"""The user of ADK's evaluations, where a case names none."""
-
 SHORT_JSON = 60
 
 

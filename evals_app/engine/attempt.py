@@ -25,6 +25,7 @@ from evals_app.engine.judges import Heard, Tokens, added
 from evals_app.engine.metrics import CannotRun, evaluator_class
 from evals_app.engine.reached import States
 from evals_app.engine.replay import NotRecorded, Replay, replay_of
+from evals_app.evalsets.schema import DEFAULT_USER
 from evals_app.metrics import METRICS
 from evals_app.models import EvalAttempt
 from evals_app.replays import RECORDED, Policy
@@ -38,10 +39,6 @@ from sessions_app.traces.outbox import outbox
 
 SESSION_PREFIX = "adk-eval-session-"
 """ADK names the sessions of evals so, and its front end leaves them out of its list."""
-
-DEFAULT_USER = "test_user_id"
-"""ADK's user of a case that names none (`evaluation_generator._get_or_create_eval_session`)."""
-
 
 SETTLED_S = 5.0
 """Seconds that the end of an attempt waits at most for what was recorded of its models."""

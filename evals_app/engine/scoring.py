@@ -30,6 +30,7 @@ STATUS = {
     EvalStatus.NOT_EVALUATED: MetricResult.Status.NOT_EVALUATED,
     EvalStatus.INFORMATIONAL: MetricResult.Status.INFORMATIONAL,
 }
+
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge once, at the last turn, and leave the turns before it unjudged on purpose."""
 

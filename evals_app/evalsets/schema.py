@@ -156,6 +156,10 @@ class ConversationScenario(Strict):
     user_persona: Persona | None = None
 
 
+DEFAULT_USER = "test_user_id"
+"""ADK's user of a case that names none (`evaluation_generator._get_or_create_eval_session`)."""
+
+
 class SessionInput(Strict):
     """What the session of a case starts with. Further fields are kept."""
 
