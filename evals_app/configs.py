@@ -19,7 +19,7 @@ from evals_app.evalsets.content import expected_states
 from evals_app.evalsets.problems import BadFile, from_pydantic
 from evals_app.evalsets.reading import load_document, read_text
 from evals_app.evalsets.schema import Strict
-from evals_app.metrics import KNOWN, METRICS, STATE, Kind, Metric, right_name
+from evals_app.metrics import INFORMATIONAL, KNOWN, METRICS, STATE, Kind, Metric, right_name
 from sessions_app.errors import BadInput
 
 Json = dict[str, Any]
@@ -160,11 +160,11 @@ def parse(text: str, file_name: str, shown_as: str) -> Config:
     Raises:
         BadFile: naming file, line and field of everything that is wrong.
     """
-    document, as_json, _ = load_document(text, file_name, shown_as)
+    document, as_json, kind = load_document(text, file_name, shown_as)
     try:
         found = EvalConfig.model_validate_json(as_json)
     except ValidationError as error:
-        raise BadFile(from_pydantic(shown_as, text, document, error.errors())) from error
+        raise BadFile(from_pydantic(shown_as, text, document, error.errors(), kind)) from error
     unused = [f"{shown_as}: ADK does not use the field {extra!r}." for extra in found.model_extra or {}]
     return Config(found.model_dump(mode="json", exclude_unset=True, by_alias=False), shown_as, unused)
 
@@ -191,7 +191,7 @@ def choose(
             f"A threshold is given for {unused[0]}, which is not among the metrics.",
             hint="Add it to the metrics, or leave the threshold out.",
         )
-    gating = [name for name in names if not _informational(name)]
+    gating = [name for name in names if name not in INFORMATIONAL]
     criteria = {name: _criterion(name, old.get(name), thresholds.get(name)) for name in gating}
     return Config({**config.data, "criteria": criteria}, config.source, config.warnings)
 
@@ -272,10 +272,6 @@ def _check_threshold(metric: Metric, threshold: float, source: str) -> Iterator[
             f"{source}: hallucinations_v1 passes at {threshold:g} or above, because its score is the share of"
             " supported sentences; a low threshold lets nearly everything pass."
         )
-
-
-def _informational(name: str) -> bool:
-    return name in METRICS and METRICS[name].kind is Kind.INFORMATIONAL
 
 
 def _criterion(name: str, old: float | Json | None, threshold: float | None) -> float | Json:

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import Avg, Count, OuterRef, Q, QuerySet, Subquery, Sum
 
 from evals_app import prices
-from evals_app.metrics import METRICS, Kind, label_of
+from evals_app.metrics import INFORMATIONAL, label_of
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, MetricResult
 from evals_app.progress import seconds_of
 from sessions_app.errors import NotFound
@@ -227,7 +227,7 @@ def newest_runs(evalsets: QuerySet[EvalSet]) -> dict[int, EvalRun]:
 
 def reported(name: str) -> bool:
     """Tell whether a metric is only reported."""
-    return name in METRICS and METRICS[name].kind is Kind.INFORMATIONAL
+    return name in INFORMATIONAL
 
 
 def details_of(result: MetricResult) -> dict[str, Any]:

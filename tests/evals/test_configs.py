@@ -149,6 +149,14 @@ def test_a_broken_configuration_names_file_line_and_field(tmp_path):
     )
 
 
+def test_a_broken_configuration_in_yaml_names_its_line_too(tmp_path):
+    path = tmp_path / "judged.yaml"
+    path.write_text("criteria:\n  response_match_score: much\n")
+    with pytest.raises(BadFile) as refused:
+        configs.read_file(path)
+    assert {(problem.line, problem.file) for problem in refused.value.problems} == {(2, str(path))}
+
+
 def test_describing_metrics_says_which_cannot_run_and_why():
     described = {metric["name"]: metric for metric in describe_metrics()}
     assert described["response_match_score"]["available"]
