@@ -131,8 +131,13 @@ class Course:
 
 
 def _pending(run_id: str) -> list[int]:
+    """Return what waits, in the order of the file.
+
+    What was tried before comes last: a case whose agent ends its process keeps no other from its end, however often
+    the run is resumed.
+    """
     rows = EvalAttempt.objects.filter(run_id=run_id, status=Status.PENDING)
-    return list(rows.order_by("case_index", "repetition").values_list("pk", flat=True))
+    return list(rows.order_by("tries", "case_index", "repetition").values_list("pk", flat=True))
 
 
 def _look_at(run_id: str, since: float, limits: Limits) -> Look:

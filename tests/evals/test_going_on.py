@@ -83,6 +83,15 @@ async def test_resuming_repeats_no_attempt_that_ended_and_tells_of_the_one_that_
     assert tried["session"] != after["c1"].session_id is not None
 
 
+async def test_what_waited_goes_before_what_was_in_flight_when_the_process_died(crashed, folder):
+    asked = []
+    await db.write(again.resume, crashed)
+    run = await go_on(
+        crashed, folder, lambda ctx, said: asked.append(said) or "fine", code_version=crashed.code_version
+    )
+    assert (run.status, asked) == ("done", ["go", "slow"])
+
+
 async def test_another_try_starts_in_a_world_of_its_own(play, folder):
     run = await play(three("go"), agents.count, config={"response_match_score": 1.0})
     assert run.failed == 1
