@@ -192,12 +192,10 @@ def _initial_state(app_name: str) -> dict[str, Any]:
         if found is None:
             return {}
         folder = found.folder_of(app_name)
-        text = (folder / INITIAL_STATE_FILE).read_text(encoding="utf-8")
+        found = json.loads((folder / INITIAL_STATE_FILE).read_text(encoding="utf-8"))
     except (DevUIError, OSError):
         return {}
-    try:
-        found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         log.warning("Ignoring %s of %s: %s", INITIAL_STATE_FILE, app_name, error)
         return {}
     if not isinstance(found, dict):

@@ -186,6 +186,17 @@ async def test_the_file_beside_the_agent_seeds_a_session_and_the_caller_wins(web
     assert (await both(web, adk, "POST", path + "/s2")).json()["state"] == seed
 
 
+@pytest.mark.parametrize("content", [b'{"city": "K\xf6ln"}', b"[" * 100_000], ids=["no UTF-8", "too deep"])
+async def test_a_file_beside_the_agent_that_cannot_be_read_is_no_state(web, settings, tmp_path, content):
+    settings.DEVUI_AGENTS_DIR = str(tmp_path)
+    (tmp_path / "writer").mkdir()
+    (tmp_path / "writer" / "agent.py").write_text("root_agent = None\n")
+    (tmp_path / "writer" / "initial_state.json").write_bytes(content)
+    created = await web.post("/apps/writer/users/ann/sessions", json={})
+    assert created.status_code == 200
+    assert created.json()["state"] == {}
+
+
 async def test_an_app_nobody_has_may_hold_sessions_as_in_adk(web, adk):
     await both(web, adk, "POST", "/apps/ghost/users/ann/sessions", json={"sessionId": "s1"})
     await both(web, adk, "GET", "/apps/ghost/users/ann/sessions/s1")
