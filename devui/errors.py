@@ -12,6 +12,7 @@ from typing import Any
 
 from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
 from ninja.errors import HttpError, ValidationError
 
@@ -83,7 +84,7 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(403, str(error) or "Forbidden", "forbidden")
     if isinstance(error, RequestDataTooBig):
         return too_large()
-    if isinstance(error, SuspiciousOperation | BadRequest):
+    if isinstance(error, SuspiciousOperation | BadRequest | MultiPartParserError):
         return Problem(400, "Bad Request", "bad_request", "The request is malformed.")
     return FAILED
 

@@ -70,7 +70,7 @@ def parse(request: HttpRequest) -> Any:
     except json.JSONDecodeError as error:
         fault = {"type": "json_invalid", "loc": ["body", error.pos], "msg": "JSON decode error", "input": {}}
         raise InvalidBody([{**fault, "ctx": {"error": error.msg}}]) from error
-    except (UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no UTF-8, a number of too many digits, too deep
         raise BadInput("There was an error parsing the body", hint="Send JSON in UTF-8.") from error
 
 

@@ -395,6 +395,8 @@ def _state(text: str) -> dict[str, Any]:
         ) from error
     except RecursionError as error:
         raise forms.ValidationError("The state is nested too deeply.") from error
+    except ValueError as error:
+        raise forms.ValidationError("A number of the state has more than 4300 digits.") from error
     if not isinstance(found, dict):
         raise forms.ValidationError('The state is a JSON object, such as {"user:name": "Ada"}.')
     return found

@@ -49,6 +49,28 @@ async def test_every_page_says_what_is_wrong_where_scripts_and_people_find_it(we
     assert {404, 405} <= seen
 
 
+async def test_a_form_that_cannot_be_read_is_refused_and_nothing_is_logged_as_ours(web, caplog):
+    without_boundary = {"content": b"user=u", "headers": {"Content-Type": "multipart/form-data"}}
+    for path in ("/sessions/new/", "/memory/add/", "/artifacts/upload/"):
+        answer = await web.post(path, **without_boundary)
+        assert answer.status_code == 400, (path, answer.text[:200])
+        assert "The request is malformed." in answer.text
+    assert not [record for record in caplog.records if record.name == "devui.errors"]
+
+
+async def test_a_number_that_no_integer_can_be_read_from_is_a_fault_of_who_sent_it(store, web):
+    state = f'{{"n": {"9" * 5000}}}'
+    asked = {"content": f'{{"state": {state}, "stateDelta": {state}}}', "headers": GARBAGE}
+    for path in ("/run", "/run_sse", "/apps/a/users/u/sessions", "/dev/apps/a/eval-sets"):
+        answer = await web.post(path, **asked)
+        assert answer.status_code == 400, (path, answer.text[:200])
+        assert answer.json()["detail"] == "There was an error parsing the body"
+    assert (await web.patch("/apps/a/users/u/sessions/s", **asked)).status_code == 400
+    form = await web.post("/sessions/new/", data={"app": "a", "user": "u", "state": state})
+    assert form.status_code == 422
+    assert "more than 4300 digits" in form.text
+
+
 async def test_a_program_is_told_in_json_on_any_address(web):
     for path in ("/nothing/", "/api/v1/nothing", "/apps/x"):
         program = await web.get(path, headers={"Accept": "application/json"})
