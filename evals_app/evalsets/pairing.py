@@ -19,7 +19,7 @@ def same(old: Any, new: Any) -> bool:
         return old.keys() == new.keys() and all(same(value, new[key]) for key, value in old.items())
     if isinstance(old, list):
         return len(old) == len(new) and all(map(same, old, new))
-    return bool(old == new)
+    return bool(old == new or (old != old and new != new))  # NaN is NaN here: nobody has changed it
 
 
 def paired(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:

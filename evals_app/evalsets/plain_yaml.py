@@ -64,8 +64,13 @@ class _IndentedDumper(_Dumper):
         super().increase_indent(flow, False)
 
 
+_OTHER_TO_OTHERS = re.compile(r"[yYnN]|0o[0-7]+|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+")
+"""Words to PyYAML that are numbers in YAML 1.2, or truth values in readers that keep to the letter of YAML 1.1."""
+
+
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+    style = "|" if "\n" in value else "'" if _OTHER_TO_OTHERS.fullmatch(value) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _Dumper.add_representer(str, _text)

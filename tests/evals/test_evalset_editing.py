@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals_app.evalsets import BadFile, changing, json_edit, yaml_edit
+from evals_app.evalsets import BadFile, changing, json_edit, plain_yaml, yaml_edit
 from evals_app.evalsets.pairing import paired, same
 from evals_app.evalsets.plain_yaml import PlainLoader
 from sessions_app.errors import BadInput
@@ -199,6 +199,16 @@ def test_a_text_of_several_lines_in_the_place_of_one_keeps_the_comment():
     assert edited(text, edit, "a.evalset.yml") == (
         "eval_set_id: s\nname: |-  # why\n  one\n  two\neval_cases: []\n"
     )
+
+
+@pytest.mark.parametrize("word", ["1e3", "1.5E3", "0o17", "y", "N", "no", "2020-01-01", "~", "1_000"])
+def test_a_word_that_some_reader_of_yaml_takes_for_something_else_is_quoted(word):
+    assert plain_yaml.dump({"text": word}) == f"text: '{word}'\n"
+
+
+def test_a_value_that_is_no_number_is_the_same_as_before():
+    assert same({"state": [float("nan")]}, {"state": [float("nan")]})
+    assert not same(float("nan"), 1.0)
 
 
 def test_a_yaml_file_without_cases_gets_its_first_in_block_style():
