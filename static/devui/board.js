@@ -40,25 +40,32 @@ const load = oneAtATime(async (live) => {
   if (isLacking) load(live);
 });
 
-let ahead = { url: "", html: null };
+/** What was asked for ahead of a wish: answers by the address that was asked. */
+let ahead = new Map();
 
-/** Ask for the board of an address that is likely to be wished for next. */
-export function prepare(url) {
+/**
+ * Ask for boards that are likely to be wished for next, one after the other: each is told by what differs from the one
+ * before. Of two at a time the first is there by the time a held key asks for it.
+ *
+ * @param {{url: string, seq: number}[]} steps
+ */
+export function prepare(steps) {
   if (isLoading) return;
-  const asking = asked(url);
-  ahead = { url: asking, html: fetchPart(asking, "board") };
+  const before = [board()?.dataset.at, ...steps.map(({ seq }) => seq)];
+  const wanted = steps.map(({ url, seq }, place) => [asked(url, before[place]), `ahead${seq % 2}`]);
+  ahead = new Map(wanted.map(([url, purpose]) => [url, ahead.get(url) ?? fetchPart(url, "board", purpose)]));
 }
 
 async function answer(url) {
-  const prepared = url === ahead.url ? await ahead.html : null;
-  ahead = { url: "", html: null };
+  const prepared = await ahead.get(url);
+  ahead.delete(url);
   return prepared ?? fetchPart(url, "board");
 }
 
-/** Return the address with what the page has already. */
-function asked(url) {
+/** Return the address with what the page has already, or will have: the board at the event `at`. */
+function asked(url, at = board()?.dataset.at) {
   const asking = new URL(url, location.href);
-  const { at, mark, like } = board()?.dataset ?? {};
+  const { mark, like } = board()?.dataset ?? {};
   const isSameSearch = like === (asking.searchParams.get("key") ?? "");
   if (Number(at) && isSameSearch && !isLacking && !asking.searchParams.has("diff")) {
     asking.searchParams.set("known", at);

@@ -79,9 +79,9 @@ function rest() {
 
 /** Who steps goes on the same way, as a rule. */
 function prepareNext() {
-  const next = selected + direction;
-  const isStep = Math.abs(direction) === 1 && next >= 1 && next <= travel.last();
-  if (isStep) board.prepare(addressOf(next));
+  if (Math.abs(direction) !== 1) return;
+  const next = [selected + direction, selected + 2 * direction].filter((seq) => seq >= 1 && seq <= travel.last());
+  board.prepare(next.map((seq) => ({ url: addressOf(seq), seq })));
 }
 
 /** The address follows the steps that were made. */

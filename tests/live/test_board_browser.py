@@ -78,7 +78,7 @@ def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, told):
     expect(entry(page, "n").locator("> code")).to_have_text("10")
     page.wait_for_url(re.compile("=e?10$"))
     assert asked[:2] == ["39", "10"]  # the first step, and the last that was wished for meanwhile
-    assert set(asked[2:]) <= {"9"}  # the next one may be prepared
+    assert set(asked[2:]) <= {"9", "8"}  # the next ones may be prepared
     page.go_back()
     expect(title(page)).to_have_text("State at event 40")
 
