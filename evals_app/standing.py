@@ -20,5 +20,8 @@ LOST = (Status.FAILED, Status.ERROR)
 JUDGED = (Status.PASSED, *LOST)
 """How attempts end that have an outcome at all: one that is incomplete or was cancelled has none."""
 
+HAS_OUTCOME = Q(status__in=JUDGED) & ~Q(error_type=GONE)
+"""Attempts that have an outcome: what a dead process left says nothing of the case."""
+
 NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q(error_type=GONE)
 """Attempts that came to an end and failed, erred or could not be judged."""

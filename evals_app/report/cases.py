@@ -14,7 +14,7 @@ from evals_app import statistics
 from evals_app.metrics import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.report.whole import Column, columns_of
-from evals_app.standing import JUDGED
+from evals_app.standing import HAS_OUTCOME, JUDGED
 from evals_app.statistics import Rate
 
 Status = EvalAttempt.Status
@@ -291,7 +291,7 @@ def _known(run: EvalRun) -> list[_Known]:
         worst=Max(rank),
         why=Min("cause", filter=~Q(cause="")),
         passed=Count("pk", filter=Q(status=Status.PASSED)),
-        judged=Count("pk", filter=Q(status__in=JUDGED)),
+        judged=Count("pk", filter=HAS_OUTCOME),
     )
     found = rows.order_by("case_index").values_list("case_index", "id", "worst", "why", "passed", "judged")
     return [_Known(index, name, worst, why or "", *counts) for index, name, worst, why, *counts in found]

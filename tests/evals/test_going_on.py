@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from evals_app import again, progress, writes
+from evals_app import again, progress, repetitions, report, trends, writes
 from evals_app.engine.execute import execute_run
 from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
@@ -81,6 +81,15 @@ async def test_resuming_repeats_no_attempt_that_ended_and_tells_of_the_one_that_
     assert (tried["try"], tried["status"], tried["why"]) == (1, "error", again.IN_FLIGHT)
     assert tried["realm"] != after["c1"].realm
     assert tried["session"] != after["c1"].session_id is not None
+
+
+async def test_what_a_dead_process_left_counts_in_no_pass_rate(crashed):
+    def rates():
+        point = trends.trend_of(crashed.evalset).points[0]
+        return point.rate, repetitions.of_case(crashed, 1).rate, report.tally(crashed).rate
+
+    trend, of_case, of_run = await db.read(rates)
+    assert (trend.total, of_case.total, of_run.total) == (1, 0, 1)
 
 
 async def test_what_waited_goes_before_what_was_in_flight_when_the_process_died(crashed, folder):
