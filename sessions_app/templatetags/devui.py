@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from sessions_app import expiry, keeping, paths, state
-from sessions_app.models import AgentSession, Cause, Scope, StateChange
+from sessions_app.models import AgentSession, Cause, Kind, Scope, StateChange
 from sessions_app.presentation import jsontree, prose, visible
 
 register = template.Library()
@@ -78,6 +78,15 @@ def _icon(static_url: str, name: str, label: str, css: str) -> SafeString:
             href,
         )
     return format_html('<svg class="{}" aria-hidden="true"><use href="{}"></use></svg>', classes, href)
+
+
+@register.simple_tag
+def kind(name: str, text: str = "") -> SafeString:
+    """`{% kind event.kind %}`: the mark of an event's kind, with its name for screen readers or as text."""
+    label = Kind(name).label if name in Kind.values else name
+    if text:
+        return format_html('<span class="kind kind-{}">{}{}</span>', name, icon(name), text)
+    return format_html('<span class="kind kind-{}" title="{}">{}</span>', name, label, icon(name, label))
 
 
 @register.simple_tag
