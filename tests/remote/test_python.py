@@ -169,16 +169,16 @@ async def test_adks_own_paths_run_and_record_it(web, there):
 
 @pytest.mark.soak
 async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, there):
-    key = await begin(web)
+    key = await begin(web, "noted")  # files outlive the sessions of other tests
     await ended(await started(web, key, "Take a note: tea"))
-    patched = await web.patch(f"{OFFICE}/s1", json={"stateDelta": {"mood": "good", "temp:x": 1}})
+    patched = await web.patch(f"{OFFICE}/noted", json={"stateDelta": {"mood": "good", "temp:x": 1}})
     assert (patched.status_code, patched.json()["state"]["temp:x"]) == (200, 1)
-    assert (await same(web, there))["state"]["mood"] == "good"
-    assert (await web.get(f"{OFFICE}/s1/artifacts")).json() == ["minutes.md"]
-    part = (await web.get(f"{OFFICE}/s1/artifacts/minutes.md/versions/0")).json()
+    assert (await same(web, there, "noted"))["state"]["mood"] == "good"
+    assert (await web.get(f"{OFFICE}/noted/artifacts")).json() == ["minutes.md"]
+    part = (await web.get(f"{OFFICE}/noted/artifacts/minutes.md/versions/0")).json()
     assert "tea" in part["text"]
-    listed = await web.get("/artifacts/?app=office@py&user=ann&session=s1")
-    there = "/artifacts/there/?app=office%40py&amp;user=ann&amp;session=s1"
+    listed = await web.get("/artifacts/?app=office@py&user=ann&session=noted")
+    there = "/artifacts/there/?app=office%40py&amp;user=ann&amp;session=noted"
     assert f'id="there" hx-get="{there}"' in listed.text
     page = (await web.get(there.replace("&amp;", "&"))).text
     assert "minutes.md" in page
@@ -188,12 +188,12 @@ async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, th
     assert (shown.status_code, "- tea" in shown.text) == (200, True)
     assert shown.headers["content-security-policy"].startswith("sandbox;")
     followed = await web.get(f"/sessions/id/{key}/artifacts/?name=minutes.md&version=0")
-    assert followed.headers["location"] == "/artifacts/?app=office%40py&user=ann&session=s1"
+    assert followed.headers["location"] == "/artifacts/?app=office%40py&user=ann&session=noted"
     recalled = (await web.get("/memory/there/?app=office@py&user=ann&q=tea")).text
     assert "cannot be asked for what an agent would recall" in recalled
-    missing = await web.get(f"{OFFICE}/s1/artifacts/nothing")
+    missing = await web.get(f"{OFFICE}/noted/artifacts/nothing")
     assert (missing.status_code, missing.json()["detail"]) == (404, "Artifact not found")
-    remembered = await web.patch("/apps/office@py/users/ann/memory", json={"session_id": "s1"})
+    remembered = await web.patch("/apps/office@py/users/ann/memory", json={"session_id": "noted"})
     assert (remembered.status_code, remembered.json()) == (200, None)
 
 
