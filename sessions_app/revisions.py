@@ -8,13 +8,16 @@ from pathlib import Path
 GIT_PATIENCE = 5.0
 """Seconds to wait for git, which may have to read a large folder."""
 
+BUT_BYTECODE = (".", ":(exclude,glob)**/__pycache__/**")
+"""What Python compiles beside the code changes nothing of it, ignored by git or not."""
+
 
 async def git_revision(folder: Path) -> str:
     """Return the commit a folder stands at, with `+` when its files differ from it; "" when unknown."""
     commit = await _git(folder, "rev-parse", "HEAD")
     if not commit:
         return ""
-    return commit + ("+" if await _git(folder, "status", "--porcelain", "--", ".") else "")
+    return commit + ("+" if await _git(folder, "status", "--porcelain", "--", *BUT_BYTECODE) else "")
 
 
 async def _git(folder: Path, *arguments: str) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 SELDOM = (50_000, 20, 10)
 """Thresholds of the collector in a process that runs agents."""
 
-_BEFORE = gc.get_threshold()
+UNTOUCHED = gc.get_threshold()
 """As Python sets them, or whoever started the process; an agent's code comes later."""
 
 _lock = threading.Lock()
@@ -46,5 +46,5 @@ def collect_seldom() -> None:
     ADK copies every event of a session for each request to a model. Of 10,000 events that makes some hundred thousand
     objects, none of them garbage, and the collector ran nearly 600 times: half the time from a message to the model.
     """
-    if gc.get_threshold() == _BEFORE:
+    if gc.get_threshold() == UNTOUCHED:
         gc.set_threshold(*SELDOM)

@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from sessions_app.adk.collector import SELDOM, collect_seldom, collector_paused
+from sessions_app.adk.collector import SELDOM, UNTOUCHED, collect_seldom, collector_paused
 
 
 def test_it_pauses_and_goes_on():
@@ -55,8 +55,9 @@ def test_a_collector_that_was_off_stays_off():
 
 @pytest.fixture
 def thresholds() -> Iterator[None]:
-    """Those of the tests' process come back."""
+    """Those of Python while the test runs; those of the tests' process come back."""
     before = gc.get_threshold()
+    gc.set_threshold(*UNTOUCHED)
     yield
     gc.set_threshold(*before)
 
