@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests import warm
 from tests.examples.conftest import EXAMPLES
 
@@ -15,6 +17,7 @@ def _run(cwd: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return warm.run(script, cwd=cwd)
 
 
+@pytest.mark.soak
 def test_the_script_s_session_and_its_users_state_outlive_it(tmp_path: Path) -> None:
     store = ["--database", "sqlite:///own.sqlite3"]
     first = _run(tmp_path, *store, "--user", "aya", "--session", "one", "--turns", "4")

@@ -25,7 +25,10 @@ from devui.runtime.describe import AGENT_CALLBACKS, LLM_CALLBACKS, PLUGIN_HOOKS,
 from devui.runtime.places import Places
 from sessions_app.agent_page.tree import HOOKS
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*EXPERIMENTAL:UserWarning")
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*EXPERIMENTAL:UserWarning"),
+]
 
 
 def look_up(city: str, days: int = 1) -> str:

@@ -19,6 +19,7 @@ from sessions_app.runs import client as runs_client
 from sessions_app.runs import handover, rows
 from tests.runtime.conftest import Stage, pid_of, read_events, read_run, until
 
+pytestmark = pytest.mark.soak
 Status = Run.Status
 
 
