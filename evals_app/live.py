@@ -34,7 +34,7 @@ TRY_AGAIN = 1011
 log = logging.getLogger(__name__)
 
 
-class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]
+class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
     """A socket that tells and hears nothing; it closes when nothing follows."""
 
     channel_layer_alias = None

@@ -11,7 +11,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The one in C, where PyYAML was built with it, is some ten times as quick."""
 
 
-class PlainLoader(_Loader):  # type: ignore[misc]
+class PlainLoader(_Loader):  # type: ignore[misc]  # one of two loaders of PyYAML, which has no types
     """A SafeLoader with fewer types."""
 
 

@@ -98,7 +98,7 @@ def row_of(
 def _filled(form: list[str], row: Row) -> str:
     """Return the form of a row with what stands between its places, and the fields in them."""
     filled = form.copy()
-    filled[1::2] = [row[name] for name in form[1::2]]  # type: ignore[literal-required]
+    filled[1::2] = [row[name] for name in form[1::2]]  # type: ignore[literal-required]  # names of the form
     return "".join(filled)
 
 
