@@ -14,7 +14,7 @@ from evals_app.causes import TRAJECTORY
 from evals_app.metrics import label_of
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.repetitions import Repetitions
-from evals_app.replayed import Replayed, replayed_of
+from evals_app.replay.beside import Replayed, replayed_of
 from sessions_app import history
 from sessions_app.models import Event, Kind, Trace
 from sessions_app.presentation import textdiff, valuediff

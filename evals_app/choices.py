@@ -17,7 +17,7 @@ from evals_app.launch import DEFAULT_PARALLELISM, Order
 from evals_app.limits import Limits
 from evals_app.metrics import METRICS, STATE, Kind, Metric, missing_for
 from evals_app.models import EvalRun, KnownMetric
-from evals_app.replays import LIVE, MODELS, TOOLS, Policy
+from evals_app.replay.policy import LIVE, MODELS, TOOLS, Policy
 from sessions_app.errors import BadInput
 
 Json = Mapping[str, Any]

@@ -27,7 +27,7 @@ class Wish:
         criteria: metric → threshold.
         config: a `test_config.json`; None: the one beside the evalset, else ADK's defaults.
         settings: the configuration itself, in place of a file.
-        policy: what is replayed (`replays.Policy`, JSON); its run may be "last", or the beginning of an id.
+        policy: what is replayed (`replay.policy.Policy`, JSON); its run may be "last", or the beginning of an id.
     """
 
     evalset: str

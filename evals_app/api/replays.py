@@ -9,8 +9,9 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app import dispatch, exports, replaying, report
+from evals_app import dispatch, exports, report
 from evals_app.cases import recording
+from evals_app.replay.ordering import order_replay
 from sessions_app import db
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.found import find_session
@@ -34,6 +35,6 @@ async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[
     """Replay a session: its user's messages to the agent as it is now, from the state that the session began with."""
     session = await db.read(find_session, wanted.session)
     conversation = await recording.conversation_of(session)
-    run = await db.write(replaying.order_replay, session, conversation, wanted.models, wanted.tools)
+    run = await db.write(order_replay, session, conversation, wanted.models, wanted.tools)
     await dispatch.hand_over(run)
     return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))

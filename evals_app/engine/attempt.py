@@ -28,7 +28,7 @@ from evals_app.engine.replay import NotRecorded, Replay, replay_of
 from evals_app.evalsets.schema import DEFAULT_USER
 from evals_app.metrics import METRICS
 from evals_app.models import EvalAttempt
-from evals_app.replays import RECORDED, Policy
+from evals_app.replay.policy import RECORDED, Policy
 from evals_app.writes import Failure, Outcome, Score
 from sessions_app import db
 from sessions_app.adk.recorder import Recorder

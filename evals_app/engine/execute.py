@@ -14,7 +14,7 @@ from evals_app.engine.executor import Executor, LocalExecutor, Work
 from evals_app.engine.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.refusals import HasChanged
-from evals_app.replays import Policy
+from evals_app.replay.policy import Policy
 from evals_app.writes import Facts, Failure, Outcome
 from sessions_app import db
 

@@ -7,9 +7,10 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
 from devui.http import render_partial
-from evals_app import dispatch, replaying
+from evals_app import dispatch
 from evals_app.cases import recording
-from evals_app.replays import MODELS, RECORDED, TOOLS, Policy
+from evals_app.replay.ordering import order_replay
+from evals_app.replay.policy import MODELS, RECORDED, TOOLS, Policy
 from sessions_app import db
 from sessions_app.errors import DevUIError
 from sessions_app.found import find_session
@@ -32,7 +33,7 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
     session = await db.read(find_session, pk)
     try:
         conversation = await recording.conversation_of(session)
-        run = await db.write(replaying.order_replay, session, conversation, models, tools)
+        run = await db.write(order_replay, session, conversation, models, tools)
     except DevUIError as error:
         return await db.read(_form, request, pk, Policy(models, tools), error)
     await dispatch.hand_over(run)

@@ -19,7 +19,7 @@ from evals_app.engine.replay.matching import NotRecorded, Results
 from evals_app.engine.replay.recording import ToolResult
 from evals_app.invocations import tool_calls
 from evals_app.models import EvalAttempt
-from evals_app.replays import Policy
+from evals_app.replay.policy import Policy
 from sessions_app import db
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, ModelCall

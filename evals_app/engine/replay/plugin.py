@@ -27,7 +27,7 @@ from evals_app.engine.replay import recording
 from evals_app.engine.replay.differences import compare
 from evals_app.engine.replay.matching import NotRecorded, Results, written
 from evals_app.engine.replay.recording import Answered, Recording, ToolResult
-from evals_app.replays import FAIL, LIVE, RECORDED, Policy
+from evals_app.replay.policy import FAIL, LIVE, RECORDED, Policy
 from evals_app.states import OF_THE_EVALUATION
 from sessions_app import db
 from sessions_app.adk.model_calls import whole

@@ -18,7 +18,7 @@ from evals_app.gate import Gate
 from evals_app.limits import Limits
 from evals_app.models import EvalRun
 from evals_app.ordering import Wish
-from evals_app.replays import LIVE, MODELS, TOOLS
+from evals_app.replay.policy import LIVE, MODELS, TOOLS
 from evals_app.terminal import Console
 from sessions_app import db
 from sessions_app.agents import AgentsFolder

@@ -11,7 +11,7 @@ from evals_app import configs, launch, writes
 from evals_app.cases import recording
 from evals_app.cases.recording import Options
 from evals_app.models import EvalRun
-from evals_app.replays import Policy
+from evals_app.replay.policy import Policy
 from sessions_app import state
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
@@ -34,7 +34,7 @@ def order_replay(
 
     Args:
         conversation: what `cases.recording.conversation_of` returns for the session.
-        models, tools: how they answer, see `replays.Policy`.
+        models, tools: how they answer, see `policy.Policy`.
 
     Raises:
         BadInput: the policy cannot be meant, or nothing was said in the session.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.replays import Policy
+from evals_app.replay.policy import Policy
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
 from sessions_app.presentation import valuediff
