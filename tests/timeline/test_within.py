@@ -11,6 +11,7 @@ from sessions_app import indexing
 from sessions_app.query import parse
 from sessions_app.timeline import within
 from sessions_app.timeline.window import WINDOW
+from sessions_app.timeline.within import hits, looking
 from tests.pages.page import Element
 from tests.timeline.story import Story
 from tests.unseen import EVIL, assert_shown
@@ -87,7 +88,7 @@ def test_hits_are_counted_and_lead_round_in_both_directions(told):
 
 
 def test_the_count_is_bounded_and_says_so(told, monkeypatch, get):
-    monkeypatch.setattr(within, "MOST_COUNTED", 2)
+    monkeypatch.setattr(hits, "MOST_COUNTED", 2)
     found = within.found(told.session, parse("paris"), selected=4)
     assert (found.count, found.capped, found.number) == (2, True, 0)
     assert "2+ hits" in get(page_of(told, "?q=paris")).one("div", id="found").text
@@ -245,8 +246,8 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
-    monkeypatch.setattr(within, "STRETCH", stretch)
-    monkeypatch.setattr(within, "_now", lambda: 0.0)
+    monkeypatch.setattr(looking, "STRETCH", stretch)
+    monkeypatch.setattr(looking, "_now", lambda: 0.0)
     search = within.Search(told.session, parse("rome"))
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
@@ -271,8 +272,8 @@ class Clock:
 @pytest.fixture
 def slow(monkeypatch) -> None:
     """A store in which three events take all the time there is."""
-    monkeypatch.setattr(within, "STRETCH", 3)
-    monkeypatch.setattr(within, "_now", Clock())
+    monkeypatch.setattr(looking, "STRETCH", 3)
+    monkeypatch.setattr(looking, "_now", Clock())
 
 
 @pytest.fixture
@@ -384,7 +385,7 @@ def test_the_hits_on_either_side_are_named_to_go_through_them_fast(told):
 
 
 def test_hits_are_listed_for_a_page_and_not_for_a_session(told, monkeypatch):
-    monkeypatch.setattr(within, "MOST_COUNTED", 1)
-    monkeypatch.setattr(within, "MOST_AMONG", 3)
+    monkeypatch.setattr(hits, "MOST_COUNTED", 1)
+    monkeypatch.setattr(hits, "MOST_AMONG", 3)
     assert within.found(told.session, parse("paris"), stretch=(1, 4)).among == [1, 2, 4]
     assert within.found(told.session, parse("paris"), stretch=(1, 5)).among == []

@@ -1,0 +1,30 @@
+"""Search within one session: which of its events a query finds, how many, and those around the one that is open.
+
+A session may have a million events, and not every term has an index. So nothing here reads more than a window of them,
+what is counted is counted up to a bound, and an answer that takes long ends where it is: it says how far it looked, and
+the next one goes on from there.
+"""
+
+from sessions_app.timeline.within.hits import NOT_YET, Counted, Found, Part, Side, found
+from sessions_app.timeline.within.looking import Search
+from sessions_app.timeline.within.offered import Chip, chips, vocabulary
+from sessions_app.timeline.within.windows import HitWindow, after, around, before, marked, newest
+
+__all__ = [
+    "NOT_YET",
+    "Chip",
+    "Counted",
+    "Found",
+    "HitWindow",
+    "Part",
+    "Search",
+    "Side",
+    "after",
+    "around",
+    "before",
+    "chips",
+    "found",
+    "marked",
+    "newest",
+    "vocabulary",
+]
