@@ -35,10 +35,10 @@ class BlobQuery(QueryForm):
 
 
 class ArtifactQuery(QueryForm):
-    """Which version of which artifact is wanted; without a version the newest."""
+    """Which version of which artifact of a session is wanted, as its events name it; without a version the newest."""
 
     name = forms.CharField(strip=False)
-    version = forms.IntegerField(required=False, min_value=0)
+    version = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
 
 
 @require_safe

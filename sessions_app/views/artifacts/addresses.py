@@ -1,0 +1,101 @@
+"""Which artifact is meant, in addresses and in forms: by its name as agents know it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from sessions_app import realms
+from sessions_app.artifacts import rows
+from sessions_app.artifacts.rows import FileKey
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.forms import QueryForm
+from sessions_app.ids import ID_BYTES
+from sessions_app.models import Artifact
+
+FILTERS = ("app", "user", "session", "scope", "realm")
+
+
+class FileQuery(QueryForm):
+    """Which file is meant, by its name as agents know it; which version, and beside which other."""
+
+    app = forms.CharField(strip=False, max_length=ID_BYTES)
+    user = forms.CharField(strip=False, max_length=ID_BYTES)
+    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    name = forms.CharField(strip=False)
+    realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    version = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
+    against = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
+    view = forms.ChoiceField(required=False, choices=[("source", "source")])
+
+
+def file_url(key: FileKey, version: int | None = None) -> str:
+    """Return the page of a file; without a version that of its newest."""
+    at = {} if version is None else {"version": str(version)}
+    return f"{reverse('artifact')}?{urlencode(named(key) | at)}"
+
+
+def named(key: FileKey) -> dict[str, str]:
+    """Return what names a file in an address and in a form."""
+    found = {"app": key.app_name, "user": key.user_id, "session": key.session_id, "name": key.name}
+    return {name: value for name, value in (found | {"realm": key.realm}).items() if value}
+
+
+def list_address(
+    route: str,
+    query: Mapping[str, Any],
+    more: Mapping[str, str] | None = None,
+    only: tuple[str, ...] = FILTERS,
+) -> str:
+    """Return the address of a route of the list with those filters of a query that are set, and more beside them."""
+    filters = {name: query[name] for name in only if query.get(name)}
+    return f"{reverse(route)}?{urlencode({**filters, **(more or {})})}".removesuffix("?")
+
+
+def key_of(query: Mapping[str, Any]) -> FileKey:
+    """Return the file that a `FileQuery` names.
+
+    Raises:
+        NotFound: its realm is one that pages do not show.
+    """
+    key = rows.file_key(query["realm"], query["app"], query["user"], query["session"] or None, query["name"])
+    if key.realm.startswith(realms.UNSEEN):
+        raise missing(key.name)
+    return key
+
+
+def version_of(key: FileKey, version: int | None) -> Artifact:
+    """Return a version of a file; None: its newest.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = rows.find(key, version)
+    if found is None:
+        raise missing(key.name, version)
+    return found
+
+
+def missing(name: str, version: int | None = None) -> NotFound:
+    """Return what is said of an artifact that this store does not have."""
+    which = f"{name!r}" if version is None else f"{name!r} in version {version}"
+    return NotFound(
+        f"There is no artifact {which} in this store.",
+        hint="It may have been deleted, or be kept by another artifact service; the list tells which there are.",
+    )
+
+
+def refuse_kept(realm: str) -> None:
+    """Refuse to change files of a realm that keeps them as they are.
+
+    Raises:
+        BadInput: it is that of an eval attempt.
+    """
+    if realm.startswith((realms.ATTEMPT, *realms.UNSEEN)):
+        raise BadInput(
+            "The artifacts of an eval attempt are kept as it left them.", hint="Work in a session of its own."
+        )

@@ -1,0 +1,74 @@
+"""The content of a version, by its key: as bytes, and as a piece of JSON."""
+
+from __future__ import annotations
+
+import json
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.http import require_safe
+
+from devui.http import download
+from sessions_app import realms
+from sessions_app.artifacts import rows
+from sessions_app.errors import NotFound
+from sessions_app.forms import QueryForm
+from sessions_app.models import Artifact
+from sessions_app.presentation import filetype
+from sessions_app.presentation.preview import LOOKED_AT
+from sessions_app.views.artifacts.addresses import missing
+from sessions_app.views.event import json_answer
+from sessions_app.views.files import headers_of
+
+
+class ContentQuery(QueryForm):
+    """`save=1`: the browser saves the content instead of showing it."""
+
+    save = forms.BooleanField(required=False)
+
+
+@require_safe
+def content(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """Serve the content of a version, typed by what it is and in a sandbox.
+
+    Raises:
+        NotFound: there is no such version, or it only links elsewhere.
+        ContentMissing: its file beside the store is gone.
+    """
+    found = _by_pk(pk)
+    opened = rows.opened(found)
+    mime = filetype.sniff(opened.read(filetype.LOOKED_AT))
+    opened.seek(0)
+    answer = download(opened, "file", mime)
+    del answer.headers["Content-Disposition"]
+    saved = ContentQuery(request.GET).read()["save"]
+    for name, value in headers_of(mime, found.filename, to_save=saved).items():
+        answer.headers[name] = value
+    answer.headers["Content-Length"] = str(found.size)
+    return answer
+
+
+@require_safe
+def content_json(request: HttpRequest, pk: int) -> HttpResponse:
+    """Answer a version that is JSON; with a pointer a piece of it.
+
+    Raises:
+        NotFound: there is no such version, it is no JSON, or there is nothing at the pointer.
+    """
+    found = _by_pk(pk)
+    text = b"" if found.size > LOOKED_AT else rows.content(found)
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotFound(f"The artifact {found.filename!r} is no JSON.", hint="Download it.") from error
+    return json_answer(request, text.decode())
+
+
+def _by_pk(pk: int) -> Artifact:
+    found = Artifact.objects.filter(pk=pk).first()
+    if found is None or found.realm.startswith(realms.UNSEEN):
+        raise missing(str(pk))
+    if found.holding == Artifact.Holding.LINK:
+        raise NotFound(f"The artifact {found.filename!r} is a link: its content lies elsewhere.")
+    return found

@@ -1,0 +1,135 @@
+"""The files of all sessions and users, newest first, and how that list changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from devui.http import render_partial
+from sessions_app import artifact_list, keeping, keyset, overview, watching
+from sessions_app.artifacts.rows import FileKey
+from sessions_app.forms import Pager, Watch
+from sessions_app.ids import ID_BYTES
+from sessions_app.models import AgentSession, Artifact
+from sessions_app.views.artifacts.addresses import FILTERS, file_url, list_address
+
+LIST = "devui/artifacts/list.html"
+
+MOST_ARRIVED = 99
+"""Files counted as new; there may be more."""
+
+
+class ArtifactsQuery(Pager):
+    """Filters of the list of artifacts: `scope=user` leaves out those of sessions."""
+
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    scope = forms.ChoiceField(required=False, choices=[("", "any"), ("user", "user")])
+    realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+
+
+class ArtifactsWatch(ArtifactsQuery, Watch):
+    """A list of artifacts on screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A file in the list: its newest version, its address, the session it was saved in."""
+
+    artifact: Artifact
+    key: FileKey
+    url: str
+    session: AgentSession | None
+
+    @property
+    def pk(self) -> int:
+        """Key of the version."""
+        return int(self.artifact.pk)
+
+
+@require_safe
+def index(request: HttpRequest) -> HttpResponse:
+    """Show the files of all sessions and users, newest first."""
+    query = ArtifactsQuery(request.GET).read()
+    page = keyset.page(artifact_list.newest(_wanted(query)), "created_at", query["before"])
+    sessions = artifact_list.sessions_of(page.rows)
+    latest = page.rows[0].created_at if page.rows else 0.0
+    context = {
+        "page": page,
+        "rows": [_row(artifact, sessions) for artifact in page.rows],
+        "watch": _watch(query, watching.seen(page.rows, _mark), latest if page.is_first else None),
+        "query": query,
+        "is_filtered": any(query[name] for name in FILTERS),
+        "upload": list_address("artifact-upload", query, only=("app", "user", "session", "realm")),
+        "apps": overview.app_names(),
+        "elsewhere": (where := keeping.artifacts_elsewhere(query["app"])),
+        "there": _there(query) if where and not query["realm"] else "",
+    }
+    return render_partial(request, LIST, context, partial="artifacts")
+
+
+@require_safe
+def changes(request: HttpRequest) -> HttpResponse:
+    """Answer how a list on screen has changed: what left it, and how many came. 204: it has not."""
+    query = ArtifactsWatch(request.GET).read()
+    seen = watching.parse(query["shown"], int)
+    found = artifact_list.newest(_wanted(query))
+    gone = seen.gone(found.filter(pk__in=seen.marks).only("pk"))
+    arrived = _arrived(query, seen)
+    if not gone and arrived == (query["told"] or 0):
+        return HttpResponse(status=204)
+    context = {
+        "changed": [],
+        "gone": gone,
+        "arrived": arrived,
+        "many": MOST_ARRIVED,
+        "is_first_row": bool(arrived and not seen.marks),
+        "watch": _watch(query, seen.after([], gone, _mark), query["since"], arrived),
+        "list": list_address("artifacts", query),
+    }
+    return render(request, LIST + "#watch", context)
+
+
+def _there(query: Mapping[str, Any]) -> str:
+    """Return the address of a session's artifacts where another service keeps them; empty: no session is chosen."""
+    named = {name: query[name] for name in ("app", "user", "session")}
+    return f"{reverse('artifacts-there')}?{urlencode(named)}" if all(named.values()) else ""
+
+
+def _wanted(query: Mapping[str, Any]) -> artifact_list.Wanted:
+    return artifact_list.Wanted(
+        query["app"], query["user"], query["session"], query["scope"] == "user", query["realm"]
+    )
+
+
+def _row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> Row:
+    key = FileKey(artifact.realm, artifact.app_name, artifact.user_id, artifact.session_id, artifact.filename)
+    return Row(artifact, key, file_url(key), sessions.get(artifact_list.session_key(artifact)))
+
+
+def _mark(artifact: Artifact) -> str:
+    """Return a mark that never changes: a version is never written again."""
+    return watching.mark_of(artifact.pk)
+
+
+def _arrived(query: Mapping[str, Any], seen: watching.Seen[int]) -> int:
+    """Return how many files wanted were saved after the newest that is shown, at most `MOST_ARRIVED`."""
+    if query["since"] is None:
+        return 0
+    newer = artifact_list.newest(_wanted(query)).filter(created_at__gt=query["since"])
+    return newer.exclude(pk__in=seen.marks).order_by("-created_at")[:MOST_ARRIVED].count()
+
+
+def _watch(query: Mapping[str, Any], seen: watching.Seen[int], since: float | None, told: int = 0) -> str:
+    """Return where a list asks how it has changed. Without `since` it does not hear of new files."""
+    counting = {} if since is None else {"since": repr(since), "told": str(told)}
+    return list_address("artifact-changes", query, {"shown": str(seen), **counting})

@@ -1,0 +1,146 @@
+"""The page of a file: one of its versions, how that differs from another, and all versions there are; its deletion."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_http_methods, require_safe
+
+from devui.http import render_partial
+from sessions_app import artifact_list, keeping, realms, redact
+from sessions_app.artifacts import rows
+from sessions_app.artifacts.rows import FileKey
+from sessions_app.errors import ContentMissing
+from sessions_app.found import find_session
+from sessions_app.models import Artifact
+from sessions_app.presentation import filetype, valuediff
+from sessions_app.presentation.preview import LOOKED_AT, Preview, preview
+from sessions_app.views.artifacts.addresses import (
+    FileQuery,
+    file_url,
+    key_of,
+    list_address,
+    named,
+    refuse_kept,
+    version_of,
+)
+from sessions_app.views.files import ArtifactQuery
+
+FILE = "devui/artifacts/file.html"
+DELETE = "devui/artifacts/delete.html"
+
+VERSIONS_SHOWN = 100
+"""Versions of a file that its page lists; every one has an address."""
+
+
+@require_safe
+def file(request: HttpRequest) -> HttpResponse:
+    """Show a version of a file, or how it differs from another, and which versions there are.
+
+    Raises:
+        NotFound: there is no such file, or no such version.
+        ContentMissing: the file beside the store that holds the content is gone.
+    """
+    query = FileQuery(request.GET).read()
+    key = key_of(query)
+    shown = version_of(key, query["version"])
+    saved = list(rows.versions(key).defer(*artifact_list.LARGE).order_by("-version")[: VERSIONS_SHOWN + 1])
+    session = artifact_list.sessions_of([shown]).get(artifact_list.session_key(shown))
+    found = _preview(shown, as_text=query["view"] == "source")
+    context = {
+        "key": key,
+        "artifact": shown,
+        "versions": [(each, file_url(key, each.version)) for each in saved[:VERSIONS_SHOWN]],
+        "has_more": len(saved) > VERSIONS_SHOWN,
+        "newest": saved[0].version if saved else shown.version,
+        "session": session,
+        "seq": artifact_list.event_of(shown, key.name, session) if session else None,
+        "preview": found,
+        "metadata": redact.redact(json.loads(shown.custom_metadata)),
+        "link": json.loads(shown.part) if shown.holding == Artifact.Holding.LINK else None,
+        "is_hidden": _is_hidden(shown),
+        "others": [each for each in saved if each.version != shown.version],
+        "source": query["view"] == "source",
+        "url": file_url(key, shown.version),
+        "acts": urlencode(named(key)),
+        "is_kept": key.realm.startswith(realms.ATTEMPT),
+        **(_difference(key, shown, found, query["against"]) if query["against"] is not None else {}),
+    }
+    return render(request, FILE, context)
+
+
+@require_safe
+def of_session(request: HttpRequest, pk: int) -> HttpResponse:
+    """Go to the page of a file by the name that an event of a session gives it.
+
+    Raises:
+        SessionMissing: no such session.
+    """
+    session = find_session(pk)
+    query = ArtifactQuery(request.GET).read()
+    key = rows.file_key(session.realm, session.app_name, session.user_id, session.session_id, query["name"])
+    if not session.realm and keeping.artifacts_elsewhere(session.app_name) and rows.find(key) is None:
+        named = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
+        return redirect(f"{reverse('artifacts')}?{urlencode(named)}")
+    return redirect(file_url(key, query["version"]))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def delete(request: HttpRequest) -> HttpResponse:
+    """Ask whether to delete a file with all its versions; delete it.
+
+    Raises:
+        NotFound: there is no such file.
+        BadInput: files of that realm are kept as they are.
+    """
+    key = key_of(FileQuery(request.POST if request.method == "POST" else request.GET).read())
+    newest = version_of(key, None)
+    refuse_kept(key.realm)
+    if request.method == "POST":
+        if hashes := rows.delete(key):
+            rows.remove_unused(hashes)
+        return redirect(list_address("artifacts", named(key) | {"session": key.session_id}))
+    versions = rows.versions(key).count()
+    context = {"key": key, "newest": newest, "count": versions, "fields": named(key), "back": file_url(key)}
+    return render_partial(request, DELETE, context, partial="question", target="dialog-content")
+
+
+def _preview(artifact: Artifact, *, as_text: bool = False) -> Preview:
+    with rows.opened(artifact) as opened:
+        start = opened.read(LOOKED_AT)
+    is_text = as_text or (
+        artifact.holding == Artifact.Holding.TEXT and filetype.sniff(start) == filetype.BINARY
+    )
+    return preview(start, artifact.size, artifact.filename, artifact.mime_type or "", as_text=is_text)
+
+
+def _difference(key: FileKey, shown: Artifact, found: Preview, against: int) -> dict[str, Any]:
+    """Return how a version differs from another one, or why that cannot be shown."""
+    other = version_of(key, against)
+    try:
+        before = _preview(other, as_text=True)
+        comparable = _preview(other).kind.is_text and found.kind.is_text
+    except ContentMissing as error:
+        return {"other": other, "problem": error.message}
+    if shown.sha256 == other.sha256:
+        return {"other": other, "problem": "Both versions have the same content."}
+    if not comparable:
+        return {"other": other, "problem": "Only texts are compared line by line; one of these is none."}
+    after = _preview(shown, as_text=True)
+    old, new = json.dumps(before.text), json.dumps(after.text)
+    cut = before.is_cut or after.is_cut
+    return {"other": other, "lines": valuediff.lines(old, new), "cut": cut}
+
+
+def _is_hidden(artifact: Artifact) -> bool:
+    """Tell whether a version is what ADK's rewind saves to hide a file: data of nothing."""
+    return (
+        artifact.holding == Artifact.Holding.DATA
+        and not artifact.size
+        and artifact.mime_type == filetype.BINARY
+    )

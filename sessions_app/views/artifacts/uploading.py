@@ -1,0 +1,134 @@
+"""A file sent by a person, which becomes the next version of an artifact."""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods
+
+from devui.http import render_partial
+from sessions_app import keeping, overview
+from sessions_app.artifacts import blobs, rows
+from sessions_app.artifacts.rows import FileKey
+from sessions_app.errors import BadInput
+from sessions_app.ids import ID_BYTES
+from sessions_app.models import AgentSession, Artifact
+from sessions_app.presentation import filetype
+from sessions_app.presentation.preview import type_of_text
+from sessions_app.runs.compose import MOST_BYTES, type_of
+from sessions_app.views.artifacts.addresses import file_url, list_address, refuse_kept
+
+UPLOAD = "devui/artifacts/upload.html"
+NAME_LENGTH = 1_000
+
+
+class Upload(forms.Form):
+    """A file to be saved as the next version of an artifact."""
+
+    app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
+    user = forms.CharField(label="User", strip=False, max_length=ID_BYTES)
+    session = forms.CharField(label="Session id", required=False, strip=False, max_length=ID_BYTES)
+    name = forms.CharField(label="Name", required=False, strip=False, max_length=NAME_LENGTH)
+    realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    file = forms.FileField(label="File", max_length=NAME_LENGTH)
+
+    def clean_file(self) -> UploadedFile[Any]:
+        """Refuse what is too large."""
+        file: UploadedFile[Any] = self.cleaned_data["file"]
+        if (file.size or 0) > MOST_BYTES:
+            raise forms.ValidationError(
+                f"The file has {(file.size or 0) / 1e6:.1f} MB; {MOST_BYTES / 1e6:.0f} MB is the most."
+            )
+        return file
+
+    def clean(self) -> dict[str, Any]:
+        """Name the file that is meant, and refuse one of a session that nobody knows."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if self.errors:
+            return cleaned
+        name = cleaned["name"] or cleaned["file"].name
+        try:
+            key = rows.file_key(
+                cleaned["realm"], cleaned["app"], cleaned["user"], cleaned["session"] or None, name
+            )
+        except BadInput as error:
+            raise forms.ValidationError(f"{error.message} {error.hint}") from error
+        if key.session_id and not _is_known(key):
+            self.add_error("session", f"User {key.user_id!r} of {key.app_name!r} has no such session.")
+        return {**cleaned, "key": key}
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def upload(request: HttpRequest) -> HttpResponse:
+    """Show the form of a new version or a new file; save it.
+
+    Raises:
+        BadInput: files of that realm are kept as they are, or this server's agents keep theirs elsewhere.
+    """
+    if request.method != "POST":
+        given = {name: request.GET.get(name, "") for name in ("app", "user", "session", "name", "realm")}
+        return _upload_form(request, Upload(initial=given), given)
+    form = Upload(request.POST, request.FILES)
+    given = {name: request.POST.get(name, "") for name in ("app", "user", "session", "name", "realm")}
+    if not form.is_valid():
+        return _upload_form(request, form, given)
+    key: FileKey = form.cleaned_data["key"]
+    keeping.refuse_artifact(key.app_name)
+    refuse_kept(key.realm)
+    saved = _save(key, form.cleaned_data["file"])
+    return redirect(file_url(key, saved.version))
+
+
+def _upload_form(request: HttpRequest, form: Upload, given: Mapping[str, str]) -> HttpResponse:
+    refuse_kept(given["realm"])
+    context = {
+        "form": form,
+        "given": given,
+        "is_version": bool(given["name"]) and _is_there(given),
+        "most": MOST_BYTES,
+        "apps": overview.app_names(),
+        "back": list_address("artifacts", given, only=("app", "user", "session", "realm")),
+    }
+    status = 422 if form.errors else 200
+    return render_partial(request, UPLOAD, context, partial="form", target="dialog-content", status=status)
+
+
+def _is_there(given: Mapping[str, str]) -> bool:
+    """Tell whether what a form names is a file that there is."""
+    try:
+        key = rows.file_key(
+            given["realm"], given["app"], given["user"], given["session"] or None, given["name"]
+        )
+    except BadInput:
+        return False
+    return rows.find(key) is not None
+
+
+def _is_known(key: FileKey) -> bool:
+    named = {"realm": key.realm, "app_name": key.app_name, "user_id": key.user_id}
+    return (
+        AgentSession.objects.filter(**named, session_id=key.session_id).exists()
+        or rows.versions(key).exists()
+    )
+
+
+def _save(key: FileKey, sent: UploadedFile[Any]) -> Artifact:
+    """Save what was sent as the next version of a file, typed by its content as an agent would be told it."""
+    sent_bytes = sent.read()
+    claimed = sent.content_type or ""
+    if claimed in {"", filetype.BINARY}:
+        claimed = mimetypes.guess_type(key.filename)[0] or ""
+    mime = type_of(sent_bytes, claimed)
+    if mime == "text/plain":
+        mime = type_of_text(key.filename, mime)
+    shell = json.dumps({"inlineData": {"mimeType": mime}})
+    draft = rows.Draft(Artifact.Holding.DATA, shell, mime, "{}", key.session_id)
+    with blobs.stored(sent_bytes) as payload:
+        return rows.save(key, draft, payload)
