@@ -100,49 +100,46 @@ def write_keys(
     changes = []
     for write in writes:
         owner, position = owners.ids[write.scope], owners.positions[write.scope]
-        key_id = state.key_id(write.key)
-        value = write.value
+        key_id, value = state.key_id(write.key), write.value
         if write.removed:
             cursor.execute(_REMOVE_KEY[write.scope], [owner, key_id])
         else:
-            row: list[str | int | None] = [
-                owner,
-                write.key,
-                key_id,
-                value.public,
-                value.private,
-                value.note,
-                position,
-            ]
+            row = [owner, write.key, key_id, value.public, value.private, value.note, position]
             cursor.execute(_UPSERT_KEY[write.scope], row)
-        changes.append(
-            (
-                str(write.scope),
-                owner,
-                write.key,
-                key_id,
-                position,
-                None if write.removed else value.public,
-                None if write.removed else value.private,
-                value.note,
-                write.removed,
-                str(provenance.cause),
-                provenance.timestamp,
-                provenance.session_pk,
-                provenance.key.user_id,
-                provenance.key.session_id,
-                provenance.seq,
-                provenance.event_id,
-                provenance.invocation_id,
-                provenance.author,
-                write.writer.kind,
-                state.clean_text(write.writer.name),
-                state.clean_text(write.writer.call_id),
-                write.writer.inferred,
-            )
-        )
+        changes.append(_change(write, owner, key_id, position, provenance))
     if changes:
         cursor.executemany(_INSERT_CHANGE, changes)
+
+
+def _change(
+    write: KeyWrite, owner: int, key_id: str, position: int, provenance: Provenance
+) -> tuple[str | int | float | None, ...]:
+    """Return a key's row of the ledger, its columns in the order of `_INSERT_CHANGE`."""
+    value, writer = write.value, write.writer
+    return (
+        str(write.scope),
+        owner,
+        write.key,
+        key_id,
+        position,
+        None if write.removed else value.public,
+        None if write.removed else value.private,
+        value.note,
+        write.removed,
+        str(provenance.cause),
+        provenance.timestamp,
+        provenance.session_pk,
+        provenance.key.user_id,
+        provenance.key.session_id,
+        provenance.seq,
+        provenance.event_id,
+        provenance.invocation_id,
+        provenance.author,
+        writer.kind,
+        state.clean_text(writer.name),
+        state.clean_text(writer.call_id),
+        writer.inferred,
+    )
 
 
 def insert_temp(cursor: Statements, temp: Iterable[TempKey], provenance: Provenance) -> None:
