@@ -7,14 +7,11 @@ megabytes all the same: every read is guarded, every list and text is bounded, a
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import inspect
 import json
-import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, get_type_hints
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -32,6 +29,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from devui.runtime import _adk
 from devui.runtime.places import Place, Places
+from devui.runtime.reading import MAX_NAME, cut, guarded, name_of, problem_of, read, short_name
 
 AGENT_CALLBACKS = ("before_agent_callback", "after_agent_callback")
 LLM_CALLBACKS = (
@@ -68,13 +66,10 @@ MAX_DEPTH = 20
 MAX_NODES = 300
 MAX_CHILDREN = 100
 MAX_EDGES = 500
-MAX_NAME = 300
 MAX_DESCRIPTION = 4_000
 MAX_TEXT = 30_000
 MAX_TEXTS = 500_000
 """Characters of instructions and schemas that one app is told with; behind it they are left out."""
-
-T = TypeVar("T")
 
 
 def describe(root: _adk.Node, app: App | None, app_name: str, places: Places | None = None) -> dict[str, Any]:
@@ -89,42 +84,7 @@ def describe(root: _adk.Node, app: App | None, app_name: str, places: Places | N
     """
     here = Path.cwd()
     teller = _Teller(places or Places(here, here))
-    return {**teller.node(root), "app": _guarded(lambda: teller.app(app, app_name), {"name": app_name})}
-
-
-async def in_time(tell: Callable[[], T], seconds: float) -> T:
-    """Return what a function returns that reads an agent: a property of it may block, and harms nothing.
-
-    It has a thread of its own, which is left behind when it does not end.
-
-    Raises:
-        TimeoutError: it has not ended in time.
-        RuntimeError: it raised.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
-
-    def settle(told: T | None, error: BaseException | None) -> None:
-        if answer.done():
-            return
-        if error is None:
-            answer.set_result(cast(T, told))
-        else:
-            problem = RuntimeError(f"{type(error).__name__} was raised while the agent was read.")
-            problem.__cause__ = error
-            answer.set_exception(problem)
-
-    def read() -> None:
-        told, raised = None, None
-        try:
-            told = tell()
-        except BaseException as error:
-            raised = error
-        with contextlib.suppress(RuntimeError):  # the process ends: its loop is closed
-            loop.call_soon_threadsafe(settle, told, raised)
-
-    threading.Thread(target=read, name="devui-describe", daemon=True).start()
-    return await asyncio.wait_for(answer, seconds)
+    return {**teller.node(root), "app": guarded(lambda: teller.app(app, app_name), {"name": app_name})}
 
 
 class _Teller:
@@ -140,9 +100,9 @@ class _Teller:
         """Return what is told of an agent or a node and of what is below it; `model` is what it inherits."""
         self.nodes += 1
         told: dict[str, Any] = {
-            "name": _name(_read(node, "name")),
+            "name": short_name(read(node, "name")),
             "type": type(node).__name__,
-            "description": _cut(_read(node, "description"), MAX_DESCRIPTION),
+            "description": cut(read(node, "description"), MAX_DESCRIPTION),
         }
         if id(node) in self.above:
             return {**told, "again": True}
@@ -150,7 +110,7 @@ class _Teller:
         try:
             self._tell(node, told, model)
         except Exception as error:
-            told["problem"] = _cut(f"{type(error).__name__}: {_said(error)}", MAX_NAME)
+            told["problem"] = problem_of(error)
         finally:
             self.above.pop()
         return told
@@ -170,7 +130,7 @@ class _Teller:
         }
 
     def _tell(self, node: Any, told: dict[str, Any], model: str) -> None:
-        told["at"] = _guarded(lambda: self._place(node, told["name"]), Place())
+        told["at"] = guarded(lambda: self._place(node, told["name"]), Place())
         told["settings"] = _settings(node)
         if not _is_adk(type(node)):
             told["is_custom"] = True
@@ -182,15 +142,15 @@ class _Teller:
             told["callbacks"] = self._callbacks(node, hooks)
             self._below(told, "sub_agents", node.sub_agents, model)
         if isinstance(node, FunctionNode):
-            told["context"] = _guarded(lambda: _adk.context_of_node(node), "")
+            told["context"] = guarded(lambda: _adk.context_of_node(node), "")
         if isinstance(node, LoopAgent):
             told["max_iterations"] = node.max_iterations
         if isinstance(node, Workflow) and node.graph is not None:
             self._below(told, "nodes", node.graph.nodes, model)
             told["edges"] = [
                 {
-                    "from": _name(edge.from_node.name),
-                    "to": _name(edge.to_node.name),
+                    "from": short_name(edge.from_node.name),
+                    "to": short_name(edge.to_node.name),
                     "route": _route(edge.route),
                 }
                 for edge in node.graph.edges[:MAX_EDGES]
@@ -213,22 +173,24 @@ class _Teller:
         _note_left_out(told, what, len(children) - len(shown))
 
     def _llm_agent(self, agent: LlmAgent, told: dict[str, Any], inherited: str) -> dict[str, Any]:
-        own = _guarded(lambda: _name(agent.model if isinstance(agent.model, str) else agent.model.model), "")
-        model = own or inherited or _guarded(_adk.default_model, "")
+        own = guarded(
+            lambda: short_name(agent.model if isinstance(agent.model, str) else agent.model.model), ""
+        )
+        model = own or inherited or guarded(_adk.default_model, "")
         tools = list(agent.tools)
         _note_left_out(told, "tools", len(tools) - MAX_CHILDREN)
         return {
             "model": model,
             "model_from": "" if own else "the agent above" if inherited else "ADK's default",
             "model_type": "" if isinstance(agent.model, str) else type(agent.model).__name__,
-            "live": _guarded(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
-            "model_config": self._fitting(_guarded(lambda: _config(agent.generate_content_config), {})),
+            "live": guarded(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
+            "model_config": self._fitting(guarded(lambda: _config(agent.generate_content_config), {})),
             **self._instruction("instruction", agent.instruction),
             **self._instruction("global_instruction", agent.global_instruction),
             "static_instruction": self._text(_text_of(agent.static_instruction)),
             "tools": [self._tool(tool, own or inherited) for tool in tools[:MAX_CHILDREN]],
-            "output_key": _name(agent.output_key or ""),
-            "mode": _name(agent.mode or ""),
+            "output_key": short_name(agent.output_key or ""),
+            "mode": short_name(agent.mode or ""),
         }
 
     def _instruction(self, name: str, given: str | Callable[..., Any]) -> dict[str, Any]:
@@ -236,15 +198,15 @@ class _Teller:
             return {name: self._text(given)}
         return {
             name: "",
-            f"{name}_provider": _name_of(given),
+            f"{name}_provider": name_of(given),
             f"{name}_provider_at": self._code(given),
         }
 
     def _callbacks(self, agent: BaseAgent, hooks: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-        given = {hook: found for hook in hooks if (found := _read(agent, hook))}
+        given = {hook: found for hook in hooks if (found := read(agent, hook))}
         return {
             hook: [
-                {"name": _name_of(callback), "at": self._code(callback)}
+                {"name": name_of(callback), "at": self._code(callback)}
                 for callback in (found if isinstance(found, list) else [found])[:MAX_CHILDREN]
             ]
             for hook, found in given.items()
@@ -254,12 +216,11 @@ class _Teller:
         try:
             return self._tool_told(given, model)
         except Exception as error:
-            problem = _cut(f"{type(error).__name__}: {_said(error)}", MAX_NAME)
             return {
-                "name": _name_of(given),
+                "name": name_of(given),
                 "type": type(given).__name__,
                 "description": "",
-                "problem": problem,
+                "problem": problem_of(error),
             }
 
     def _tool_told(self, given: Any, model: str) -> dict[str, Any]:
@@ -272,19 +233,19 @@ class _Teller:
             }
         if isinstance(given, _adk.Node):
             return {
-                "name": _name(given.name),
+                "name": short_name(given.name),
                 "type": type(given).__name__,
-                "description": _cut(given.description, MAX_DESCRIPTION),
+                "description": cut(given.description, MAX_DESCRIPTION),
                 **self._agent_of_tool(given, model),
             }
         tool = given if isinstance(given, BaseTool) else FunctionTool(given)
         function = tool.func if isinstance(tool, FunctionTool) else tool
         return {
-            "name": _name(tool.name),
+            "name": short_name(tool.name),
             "type": type(tool).__name__,
-            "description": _cut(tool.description, MAX_DESCRIPTION),
+            "description": cut(tool.description, MAX_DESCRIPTION),
             "long_running": bool(tool.is_long_running),
-            "context": _guarded(lambda: _adk.context_of_tool(tool), ""),
+            "context": guarded(lambda: _adk.context_of_tool(tool), ""),
             "at": self._code(function),
             "schema": self._fitting(_schema(tool)),
             "response_schema": _response_schema(tool),
@@ -299,20 +260,20 @@ class _Teller:
     def _plugin(self, plugin: BasePlugin) -> dict[str, Any]:
         cls = type(plugin)
         return {
-            "name": _name(_read(plugin, "name")),
+            "name": short_name(read(plugin, "name")),
             "type": cls.__name__,
-            "at": _guarded(lambda: self.places.of_class(cls), Place()),
+            "at": guarded(lambda: self.places.of_class(cls), Place()),
             "hooks": [
                 name for name in PLUGIN_HOOKS if getattr(cls, name, None) is not getattr(BasePlugin, name)
             ],
         }
 
     def _code(self, given: Any) -> Place:
-        return _guarded(lambda: self.places.of_code(given), Place())
+        return guarded(lambda: self.places.of_code(given), Place())
 
     def _text(self, text: str) -> str:
         left = max(0, MAX_TEXTS - self.characters)
-        told = _cut(text, min(MAX_TEXT, max(left, MAX_NAME)))
+        told = cut(text, min(MAX_TEXT, max(left, MAX_NAME)))
         self.characters += len(told)
         return told
 
@@ -337,38 +298,6 @@ PLUGIN_HOOKS = tuple(
 )
 
 
-def _read(given: Any, name: str) -> Any:
-    """Return an attribute; None where reading it raises."""
-    return _guarded(lambda: getattr(given, name, None), None)
-
-
-def _guarded(read: Callable[[], T], otherwise: T) -> T:
-    try:
-        return read()
-    except Exception:
-        return otherwise
-
-
-def _said(error: Exception) -> str:
-    return _guarded(lambda: str(error), "")
-
-
-def _cut(value: Any, limit: int) -> str:
-    """Return a text of at most so many characters; what a subclass of `str` makes of itself is not asked."""
-    if not isinstance(value, str):
-        return ""
-    text = str.__str__(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _name(value: Any) -> str:
-    return _cut(value, MAX_NAME)
-
-
-def _name_of(given: Any) -> str:
-    return _name(_read(given, "__name__")) or type(given).__name__
-
-
 def _note_left_out(told: dict[str, Any], what: str, count: int) -> None:
     if count > 0:
         told.setdefault("left_out", {})[what] = count
@@ -382,7 +311,7 @@ def _route(route: Any) -> Any:
     """Return a route as JSON: a bool, a number, a text, or a list of those."""
     if isinstance(route, list):
         return [_route(one) for one in route[:MAX_CHILDREN]]
-    return _name(route) if isinstance(route, str) else route if isinstance(route, bool | int) else None
+    return short_name(route) if isinstance(route, str) else route if isinstance(route, bool | int) else None
 
 
 def _dump(config: BaseModel | None) -> dict[str, Any] | None:
@@ -395,7 +324,7 @@ def _dump(config: BaseModel | None) -> dict[str, Any] | None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
-        return _name(value)
+        return short_name(value)
     if isinstance(value, bool | int | float):
         return value
     return value.__name__ if isinstance(value, type) else type(value).__name__
@@ -406,14 +335,14 @@ def _settings(node: Any) -> dict[str, Any]:
     fields = type(node).model_fields
     found: dict[str, Any] = {}
     for name in SETTINGS:
-        value = _read(node, name) if name in fields else None
+        value = read(node, name) if name in fields else None
         if value is not None and not _is_same(value, fields[name].default):
             found[name] = _plain(value)
     return found
 
 
 def _is_same(value: Any, default: Any) -> bool:
-    return _guarded(lambda: bool(value == default), False)
+    return guarded(lambda: bool(value == default), False)
 
 
 def _config(config: types.GenerateContentConfig | None) -> dict[str, Any]:

@@ -23,10 +23,11 @@ from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 from devui.runtime import run_config, services
 from devui.runtime._adk import ManagedServer, Node, load_as_adk_web_does
 from devui.runtime.config import RuntimeConfig, RuntimeOptions
-from devui.runtime.describe import describe, in_time
+from devui.runtime.describe import describe
 from devui.runtime.evals import EvalRuns
 from devui.runtime.loading import AgentSource, describe_failure
 from devui.runtime.places import Places
+from devui.runtime.reading import in_time
 from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import AgentExited, Runs
 from devui.runtime.turns import LiveRun

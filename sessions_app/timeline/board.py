@@ -130,20 +130,13 @@ def board(
     known = seen.event if seen and seen.mark == mark else None
     looking = _Looking(session, now, limit, frozenset(filter(None, map(_watched_key, watched))), like)
     moment = event.seq if event else session.last_seq
-    listed = {scope: looking.listed(looking.at(event), scope, moment) for scope in SCOPES}
-    counts = {scope: looking.counts(looking.at(event), scope, listed[scope]) for scope in SCOPES}
-    fresh = _fresh(looking, listed, moment, known)
-    aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
-    entries = entries_of(session, fresh, moment, aside)
+    columns, changed = _stored(looking, event, moment, known)
     temp = ghosts(session, _invocation_at(event, running), moment, like)
     return Board(
         event.seq if event else None,
-        [
-            *(_column(scope, listed[scope], counts[scope], entries) for scope in SCOPES),
-            Column(TEMP, temp.entries, temp.count, temp.count - len(temp.entries)),
-        ],
+        [*columns, Column(TEMP, temp.entries, temp.count, temp.count - len(temp.entries))],
         mark,
-        sum(each.changed for each in counts.values()),
+        changed,
         untracked(session, event),
         like,
     )
@@ -261,6 +254,19 @@ class _Looking:
         names = written.values_list("key_id", flat=True)[: self.limit + WRITTEN_SHOWN]
         found = moments.named_keys(at, scope, set(names) - set(shown), self.like)
         return [key for key in found if is_written_by(key, moment)][:WRITTEN_SHOWN]
+
+
+def _stored(
+    looking: _Looking, event: Event | None, moment: int, known: Event | None
+) -> tuple[list[Column], int]:
+    """Return the scopes that are stored, and how many of their keys have changed since the moment."""
+    at = looking.at(event)
+    listed = {scope: looking.listed(at, scope, moment) for scope in SCOPES}
+    counts = {scope: looking.counts(at, scope, listed[scope]) for scope in SCOPES}
+    aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
+    entries = entries_of(looking.session, _fresh(looking, listed, moment, known), moment, aside)
+    columns = [_column(scope, listed[scope], counts[scope], entries) for scope in SCOPES]
+    return columns, sum(each.changed for each in counts.values())
 
 
 def _fresh(

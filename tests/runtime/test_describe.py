@@ -21,8 +21,9 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.workflow import Workflow
 from google.genai import types as genai
 
-from devui.runtime.describe import AGENT_CALLBACKS, LLM_CALLBACKS, PLUGIN_HOOKS, describe, in_time
+from devui.runtime.describe import AGENT_CALLBACKS, LLM_CALLBACKS, PLUGIN_HOOKS, describe
 from devui.runtime.places import Places
+from devui.runtime.reading import in_time
 from sessions_app.agent_page.tree import HOOKS
 
 pytestmark = [
