@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from devui.housekeeping import keep_house
 from devui.remote import Runtimes
@@ -72,20 +72,13 @@ def prepare_store() -> None:
     """Create or migrate the store.
 
     Raises:
-        BadInput: the store cannot be reached or written.
+        StoreUnavailable: the store cannot be reached or written.
         SchemaTooNew: the store was written by a newer DevUI.
     """
     from sessions_app.schema import ensure_schema
 
     try:
         ensure_schema()
-    except DatabaseError as error:
-        where = connection.settings_dict["NAME"]
-        reason = str(error).strip().splitlines()[0]
-        raise BadInput(
-            f"The store {where!r} cannot be used: {reason}.",
-            hint="Name one that can be reached and written by DATABASE_URL.",
-        ) from error
     finally:
         connection.close()
 
@@ -123,17 +116,17 @@ async def _serve(
     runtimes: Runtimes,
     first: Callable[[], Coroutine[Any, Any, None]] | None,
 ) -> None:
-    async with runtimes:
-        supervisor = runtimes.supervisor
-        client.register(runtimes)
-        supervisor.spawn(keep_house())
-        supervisor.spawn(indexer.keep_indexed())
-        if first is not None:
-            supervisor.spawn(first())
-        try:
+    try:
+        async with runtimes:
+            supervisor = runtimes.supervisor
+            client.register(runtimes)
+            supervisor.spawn(keep_house())
+            supervisor.spawn(indexer.keep_indexed())
+            if first is not None:
+                supervisor.spawn(first())
             await server.serve(sockets=[listener])
-        finally:
-            client.register(None)
+    finally:
+        client.register(None)
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:

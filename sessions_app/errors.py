@@ -110,6 +110,15 @@ class RuntimeUnavailable(DevUIError):
     code = "runtime_unavailable"
 
 
+class ServerStopping(RuntimeUnavailable):
+    """The server comes to its end. What it has queued waits for the next one."""
+
+    code = "server_stopping"
+
+    def __init__(self) -> None:
+        super().__init__("The server is stopping.", hint="Start it again: what is queued goes on then.")
+
+
 class SchemaTooNew(DevUIError):
     """The store was written by a newer DevUI."""
 

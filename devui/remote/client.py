@@ -37,11 +37,7 @@ class RemoteClient:
 
     async def start_run(self, run_id: str) -> None:
         """Carry out a queued run. One that has ended meanwhile, or that another process has, is left alone."""
-        if not await db.write(rows.assign, run_id, self._server.runtime_id):
-            return
-        run = await db.read(_read_run, run_id)
-        if run is not None and run.status == Run.Status.QUEUED and run_id not in self._server.runs.active:
-            self._server.runs.start(run)
+        await self._server.take(run_id)
 
     async def cancel_run(self, run_id: str) -> None:
         """Cancel a run. Returns when its row says how it ended.
@@ -124,7 +120,3 @@ def _problems(dialect: dialects.Dialect, asked: dict[str, Any]) -> dict[str, str
         except BadInput as error:
             problems[name] = error.message
     return problems
-
-
-def _read_run(run_id: str) -> Run | None:
-    return Run.objects.select_related("session").filter(pk=run_id).first()

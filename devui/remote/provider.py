@@ -34,6 +34,7 @@ class Runtimes:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.supervisor.refuse_work()
         for server in self.servers.values():
             await server.close(STOPPED)
         await self._feeds.close()
@@ -50,10 +51,12 @@ class Runtimes:
         Raises:
             NotFound: no such app.
             RuntimeUnavailable: its process could not be started, or its server does not answer.
+            ServerStopping: nothing is started any more.
         """
         remote = remotes.of_app(app_name)
         if remote is None:
             return await self.supervisor.client(app_name)
+        self.supervisor.check_open()
         server = self.servers[remote.name]
         if app_name not in server.told.app_names:
             told = await server.look()

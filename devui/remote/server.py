@@ -21,8 +21,8 @@ from devui.remote.line import Answer, Line, NotReached
 from devui.remote.paths import Paths
 from devui.remote.runs import RemoteRuns
 from sessions_app import agent_cards, db, remotes
-from sessions_app.errors import BadInput, DevUIError
-from sessions_app.models import AgentSession
+from sessions_app.errors import BadInput, DevUIError, NotFound
+from sessions_app.models import AgentSession, Run
 from sessions_app.remotes import Remote
 from sessions_app.runs import processes, rows
 
@@ -104,6 +104,25 @@ class RemoteServer:
         if self._meeting is not None:
             await asyncio.wait([self._meeting])
 
+    async def take(self, run_id: str) -> None:
+        """Carry out a queued run. One that has ended meanwhile, or that another process has begun, is left alone."""
+        if not await db.write(rows.assign, run_id, self.runtime_id):
+            return
+        run = await db.read(_read_run, run_id)
+        if run is not None and run.status == Run.Status.QUEUED and run_id not in self.runs.active:
+            self.runs.start(run)
+
+    async def take_up(self) -> None:
+        """Carry out what was left queued for this server's apps by a web process that has gone."""
+        for run_id, app_name in await db.read(rows.left_behind):
+            if remotes.of_app(app_name) != self.told:
+                continue
+            if app_name in self.told.app_names:
+                await self.take(run_id)
+            else:
+                why = f"{self.told.url} has no app {remotes.name_there(app_name)!r} any more."
+                await db.write(rows.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why)
+
     async def describe(self, app_name: str) -> None:
         """Ask what an app is like, and write its card.
 
@@ -183,7 +202,8 @@ class RemoteServer:
     async def _watch(self) -> None:
         while True:
             try:
-                await self.look()
+                if not (await self.look()).problem:
+                    await self.take_up()
             except Exception:
                 log.exception("The look at remote server %s failed; trying again.", self.told.name)
             await asyncio.sleep(AGAIN_S if self.told.problem else LOOK_S)
@@ -204,6 +224,10 @@ class RemoteServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _read_run(run_id: str) -> Run | None:
+    return Run.objects.select_related("session").filter(pk=run_id).first()
 
 
 def _users(app_name: str) -> list[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sessions_app import db
@@ -40,6 +41,7 @@ class LiveRun:
         author: the agent that spoke last; the root agent before any did.
         abort: the signal that ADK looks at.
         task: the task that drives it.
+        source: who asked for it, as its row says.
         reason: why it is cancelled, when no user asked for it.
         stored_error: code of the error event that ADK itself stored last; empty before any.
     """
@@ -48,6 +50,7 @@ class LiveRun:
     session: AgentSession
     place: tuple[float, str]
     author: str
+    source: str
     abort: asyncio.Event
     frames: FrameLog = field(default_factory=FrameLog)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,7 +77,7 @@ class Turns:
     def enter(self, run: Run, *, author: str = "system", abort: asyncio.Event | None = None) -> LiveRun:
         """Take in a queued run, whose session has been read with it."""
         place = (run.created_at, run.pk)
-        live = LiveRun(run.pk, run.session, place, author, abort or asyncio.Event())
+        live = LiveRun(run.pk, run.session, place, author, run.source, abort or asyncio.Event())
         self.active[run.pk] = live
         live.frames.publish("status", status=Status.QUEUED)
         return live
@@ -96,7 +99,10 @@ class Turns:
         return await _within(ABORT_S, live.ended)
 
     async def cancel_all(self, why: str) -> None:
-        """Cancel every run, when the process is about to end; nobody asked for it, so the rows say why."""
+        """Cancel every run, when the process is about to end; nobody asked for it, so the rows say why.
+
+        What has not begun stays queued for another process, unless its caller waits for the answer of this one.
+        """
         for live in self.active.values():
             live.reason = why
         await asyncio.gather(*(self.cancel(run_id) for run_id in list(self.active)))
@@ -126,9 +132,12 @@ class Turns:
 
     async def _finish(self, live: LiveRun, status: str, error: Mapping[str, str]) -> None:
         if not live.ended.is_set():
+            ending: Collection[str] = rows.ACTIVE
             if status == Status.CANCELLED and live.reason:
                 error = {"error_type": "ServerStopped", "error": live.reason}
-            await db.write(rows.finish, live.id, status, invocation_id=live.invocation_id, **error)
+                ending = rows.ACTIVE if live.source == rows.ADK else (Status.RUNNING,)
+            end = partial(rows.finish, invocation_id=live.invocation_id, from_status=ending, **error)
+            await db.write(end, live.id, status)
             await self._leave(live)
 
     async def take_turn(self, live: LiveRun) -> bool:

@@ -1,7 +1,8 @@
 """Handing queued runs to processes, and to the next one when a process ends before it has begun them.
 
-A run is delivered by one task at a time, and ends up in one of three ways: a process has it, it ended meanwhile, or
-it is ended here with the reason. Nobody else ends a run that is on its way.
+A run is delivered by one task at a time, and ends up in one of four ways: a process has it, it ended meanwhile, it is
+ended here with the reason, or the server comes to its end: then it stays queued, and the next one takes it up. Nobody
+else ends a run that is on its way.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from devui.supervisor import calls
 from devui.supervisor.child import Child
 from sessions_app import db
-from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping
 from sessions_app.models import Run
 from sessions_app.runs import rows
 
@@ -45,6 +46,7 @@ class Deliveries:
 
         Raises:
             DevUIError: no process can take it; its row says why.
+            ServerStopping: it stays queued.
         """
         delivering = self.start(app_name, run_id)
         done, _ = await asyncio.wait([delivering], timeout=HAND_OVER_S)
@@ -66,14 +68,14 @@ class Deliveries:
             task.add_done_callback(lambda done: self._forget(run_id, done))
         return self._tasks[run_id]
 
-    async def close(self, why: str) -> None:
-        """Stop delivering, and end what no process has."""
+    async def close(self) -> None:
+        """Stop delivering. What no process has yet belongs to this server, which the next one sees has gone."""
         tasks, self._tasks = dict(self._tasks), {}
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
         for run_id in tasks:
-            await db.write(rows.end_queued, run_id, Status.CRASHED, "ServerStopped", why)
+            await db.write(rows.assign, run_id, self._supervisor.id)
 
     def _is_on_its_way(self, run_id: str) -> bool:
         """Tell whether a task delivers a run. One that is done looks after its run no more."""
@@ -92,6 +94,9 @@ class Deliveries:
                 if before is None:
                     return
                 self._ended_before[run_id] += 1
+        except ServerStopping:
+            await db.write(rows.assign, run_id, self._supervisor.id)
+            raise
         except DevUIError as error:
             await self._give_up(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
             raise
@@ -145,8 +150,8 @@ def _tell(done: asyncio.Task[None]) -> None:
 
     Raises:
         DevUIError: no process can take the run.
-        RuntimeUnavailable: the server is stopping.
+        ServerStopping: it stays queued.
     """
     if done.cancelled():
-        raise RuntimeUnavailable("The server is stopping.", hint="Start it again.")
+        raise ServerStopping
     done.result()

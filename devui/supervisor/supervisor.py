@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 import time
+import uuid
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,8 +24,8 @@ from devui.supervisor.feeds import Feeds
 from devui.supervisor.limits import Limits
 from devui.supervisor.output import LineSink
 from devui.supervisor.sockets import SocketFolder
-from sessions_app import agent_cards, agents, db
-from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
+from sessions_app import agent_cards, agents, db, remotes
+from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping
 from sessions_app.models import AgentCard
 from sessions_app.runs import processes, rows
 
@@ -47,6 +49,7 @@ class Supervisor:
         environment: Mapping[str, str] | None = None,
         write_line: LineSink | None = None,
     ) -> None:
+        self.id = uuid.uuid4().hex
         self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
         self.limits = limits or Limits()
         self.feeds = Feeds(self.child_with)
@@ -64,8 +67,12 @@ class Supervisor:
         self._is_watching = False
 
     async def __aenter__(self) -> Self:
+        await db.write(processes.register, self.id, processes.SERVER, os.getpid(), "")
         await db.write(_crash_orphans)
+        for run_id, app_name in await self._left_behind():
+            self.deliveries.start(app_name, run_id)
         self.spawn(_forget_stopped())
+        self.spawn(self._beat())
         self.spawn(self._sweep())
         return self
 
@@ -94,10 +101,12 @@ class Supervisor:
         Raises:
             NotFound: no such app.
             RuntimeUnavailable: the process could not be started.
+            ServerStopping: nothing is started any more.
         """
         folder = self._folder_with(app_name)
         async with self._starting[app_name]:
             version = await asyncio.to_thread(folder.code_version, app_name)
+            self.check_open()
             current = self._current.get(app_name)
             if current is not None and current.is_alive:
                 if current.config.code_version == version:
@@ -137,9 +146,9 @@ class Supervisor:
         _keep(self._tasks, work)
 
     async def close(self) -> None:
-        """End every process; runs that go on are cancelled."""
-        self._closing.set()
-        await self.deliveries.close(STOPPED)
+        """End every process; runs that go on are cancelled, and what is queued waits for the next server."""
+        self.refuse_work()
+        await self.deliveries.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -152,18 +161,38 @@ class Supervisor:
         await asyncio.gather(*self._attending)
         await self.feeds.close()
         self._sockets.remove()
+        await db.write(processes.stop, self.id)
+
+    def refuse_work(self) -> None:
+        """Take no more runs: the server comes to its end."""
+        self._closing.set()
+
+    def check_open(self) -> None:
+        """Raise `ServerStopping` when the server comes to its end."""
+        if self._closing.is_set():
+            raise ServerStopping
+
+    async def _left_behind(self) -> list[tuple[str, str]]:
+        """Return what servers that have gone left queued, but what waits for remote servers that are known here."""
+        left = await db.read(rows.left_behind)
+        return [(run_id, app_name) for run_id, app_name in left if remotes.of_app(app_name) is None]
+
+    async def _take_up(self) -> None:
+        """Deliver what another server left queued, of the apps that are here: for the rest it may come back."""
+        for run_id, app_name in await self._left_behind():
+            if app_name in self.apps():
+                self.deliveries.start(app_name, run_id)
 
     def _folder_with(self, app_name: str) -> agents.AgentsFolder:
-        if self.folder is None:
-            raise NotFound(
-                f"No agent {app_name!r}.", hint="This server was started without a folder of agents."
-            )
-        self.folder.folder_of(app_name)
-        return self.folder
+        with _remote_ones_explained(app_name):
+            if self.folder is None:
+                raise NotFound(
+                    f"No agent {app_name!r}.", hint="This server was started without a folder of agents."
+                )
+            self.folder.folder_of(app_name)
+            return self.folder
 
     async def _start(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
-        if self._closing.is_set():
-            raise RuntimeUnavailable("The server is stopping.", hint="Start it again.")
         try:
             child = await Child.spawn(
                 app_name,
@@ -183,7 +212,7 @@ class Supervisor:
         _keep(self._attending, self._attend(child))
         if self._closing.is_set():
             child.let_go(STOPPED)
-        await db.write(processes.register, child.id, app_name, child.pid, version)
+        await db.write(processes.register, child.id, app_name, child.pid, version, self.id)
         self.spawn(self._await_start(child))
         if not self._is_watching:
             self._is_watching = True
@@ -196,12 +225,14 @@ class Supervisor:
         del self._children[child.id]
         if self._current.get(child.app_name) is child:
             del self._current[child.app_name]
-        will_start = (child.ready.is_set() or child.was_killed) and not self._closing.is_set()
+        is_closing = self._closing.is_set()
+        will_start = child.ready.is_set() or child.was_killed or is_closing
         queued = await db.read(rows.not_begun_by, child.id) if will_start else []
         crashed = await db.write(_crash_runs_of, child.id, child.death(), queued)
         await db.write(processes.stop, child.id)
-        self.deliveries.hand_on(child, queued)
-        if not child.ready.is_set() and not self._closing.is_set():
+        if not is_closing:
+            self.deliveries.hand_on(child, queued)
+        if not child.ready.is_set() and not is_closing:
             await child.output.finish()
             await db.write(_note_failed_start, child)
         child.exited.set()
@@ -239,12 +270,22 @@ class Supervisor:
                 f"The process of agent {child.app_name!r} was ended: {why}, and its runs went on for {limit}."
             )
 
+    async def _beat(self) -> None:
+        """Say that what is queued here has an owner."""
+        while True:
+            await asyncio.sleep(processes.HEARTBEAT_S)
+            try:
+                await db.write(processes.beat, self.id)
+            except Exception:
+                log.exception("The store did not take a sign of life of this server.")
+
     async def _sweep(self) -> None:
         """Now and then end idle processes, and runs that nobody else will end."""
         while True:
             await asyncio.sleep(self.limits.sweep)
             try:
                 await db.write(_crash_orphans)
+                await self._take_up()
                 newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
                 for place, child in enumerate(newest_first):
                     kept = place < self.limits.kept
@@ -275,6 +316,21 @@ class Supervisor:
                         await self.child(app_name)
         except (OSError, RuntimeError) as error:
             log.warning("Changes of code are seen when the next run starts: %s", error)
+
+
+@contextmanager
+def _remote_ones_explained(app_name: str) -> Iterator[None]:
+    """Say of an app that is not here by whose name it belongs to a remote server that nobody named."""
+    try:
+        yield
+    except NotFound:
+        name, _, server = app_name.rpartition(remotes.SEPARATOR)
+        if not name:
+            raise
+        raise NotFound(
+            f"No agent {app_name!r}: this server was started without a remote server {server!r}.",
+            hint=f"Start it with --runtime {server}=URL.",
+        ) from None
 
 
 def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:

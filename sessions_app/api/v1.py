@@ -24,7 +24,7 @@ from sessions_app.api.schemas import (
     SessionOut,
     SessionPage,
 )
-from sessions_app.errors import DevUIError, NotFound
+from sessions_app.errors import DevUIError, NotFound, ServerStopping
 from sessions_app.found import find_session
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.query import Query, parse
@@ -112,6 +112,8 @@ async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     run = await db.write(rows.create_run, body.session, body.request(), "api")
     try:
         await client.start_run(run.id)
+    except ServerStopping:
+        pass  # it is queued, and the next start of the server takes it up
     except DevUIError as error:
         name = type(error).__name__
         await db.write(rows.end_queued, run.id, Run.Status.FAILED, name, error.message)

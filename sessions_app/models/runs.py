@@ -8,7 +8,10 @@ from sessions_app.models.sessions import AgentSession
 
 
 class RuntimeProcess(models.Model):
-    """A process that runs the agents of one app. A run whose process is gone has crashed."""
+    """A process that runs the agents of one app, or a server that starts such processes (`app_name` is empty).
+
+    A run that a process has begun crashes with it. One that is queued waits for the next server.
+    """
 
     id = models.CharField(max_length=32, primary_key=True)
     app_name = models.TextField()
@@ -16,6 +19,13 @@ class RuntimeProcess(models.Model):
     pid = models.IntegerField()
     pid_started_at = models.FloatField(default=0.0, help_text="Tells a reused pid from this process.")
     code_version = models.CharField(max_length=64, default="")
+    server = models.ForeignKey(
+        "self",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="What started it, if not itself.",
+    )
     started_at = models.FloatField()
     heartbeat_at = models.FloatField()
     stopped_at = models.FloatField(null=True)

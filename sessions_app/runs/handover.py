@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from sessions_app import db
-from sessions_app.errors import DevUIError
+from sessions_app.errors import DevUIError, ServerStopping
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows
 from sessions_app.runs.client import provider
@@ -60,10 +60,15 @@ async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
 
 
 async def _hand_over(app_name: str, run_id: str) -> None:
-    """Give a queued run to the app's runtime; when nobody can take it, the run says why."""
+    """Give a queued run to the app's runtime; when nobody can take it, the run says why.
+
+    While the server comes to its end it stays queued.
+    """
     try:
         client = await provider().client(app_name)
         await client.start_run(run_id)
+    except ServerStopping:
+        log.info("Run %s stays queued for the next server.", run_id)
     except DevUIError as error:
         await _fail(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
     except Exception as error:

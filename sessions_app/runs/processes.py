@@ -7,6 +7,7 @@ another host only its heartbeat tells.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -35,8 +36,14 @@ BATCH = 200
 PLATFORM: str = sys.platform
 
 
-def register(runtime_id: str, app_name: str, pid: int, code_version: str) -> RuntimeProcess:
-    """Note a process of this host that has just been started."""
+SERVER = ""
+"""Name of the app of a server, which starts processes and runs no agent itself."""
+
+
+def register(
+    runtime_id: str, app_name: str, pid: int, code_version: str, server_id: str | None = None
+) -> RuntimeProcess:
+    """Note a process of this host that has just been started, by the server `server_id`."""
     now = time.time()
     with transaction.atomic():
         return RuntimeProcess.objects.create(
@@ -46,6 +53,7 @@ def register(runtime_id: str, app_name: str, pid: int, code_version: str) -> Run
             pid=pid,
             pid_started_at=started_at(pid) or 0.0,
             code_version=code_version,
+            server_id=server_id,
             started_at=now,
             heartbeat_at=now,
         )
@@ -82,6 +90,14 @@ def is_alive(process: RuntimeProcess) -> bool:
     if started is None:
         return False
     return not process.pid_started_at or abs(started - process.pid_started_at) < SAME_START_S
+
+
+def ending(code: int) -> str:
+    """Say how a process ended that has this exit status; below 0 it is a signal's number."""
+    if code >= 0:
+        return f"exit status {code}"
+    names = {one.value: f", {one.name}" for one in signal.Signals}
+    return f"signal {-code}{names.get(-code, '')}"
 
 
 def started_at(pid: int) -> float | None:

@@ -30,11 +30,7 @@ Status = Run.Status
 ACTIVE = Run.ACTIVE
 
 UNASSIGNED_S = 60.0
-"""Seconds after which a queued run that no process was given is an orphan: who created it has died."""
-
-
-HANDED_ON_S = 10.0
-"""Seconds after a process's end in which its server hands on what it did not begin; then that server has died, too."""
+"""Seconds after which a queued run that no process was given is left behind: the server that queued it has died."""
 
 ADK = "adk"
 """Source of a run that was asked for on one of ADK's own paths: its caller waits for the answer of one process."""
@@ -67,7 +63,7 @@ def create_run(
 
 
 def assign(run_id: str, runtime_id: str) -> bool:
-    """Note which process a queued run was given to: they crash together. Return whether it still waits."""
+    """Note which process has a queued run. Return whether it still waits."""
     return _change(Run.objects.filter(pk=run_id, status=Status.QUEUED), runtime_id=runtime_id)
 
 
@@ -110,15 +106,16 @@ def finish(
     error: str = "",
     traceback: str = "",
     invocation_id: str = "",
+    from_status: Collection[str] = ACTIVE,
 ) -> bool:
-    """End an active run. Return False when it had ended already; then nothing changes.
+    """End an active run. Return False when it had ended already, or has another status; then nothing changes.
 
     Runs on its session that waited for what it answered are done.
     An invocation that nobody noted, because the process died first, is that of the run's first event.
     """
     with transaction.atomic():
         ended = _change(
-            Run.objects.filter(pk=run_id, status__in=ACTIVE),
+            Run.objects.filter(pk=run_id, status__in=from_status),
             status=status,
             finished_at=time.time(),
             last_seq=_session_seq(),
@@ -209,21 +206,36 @@ def crash_runs_of(runtime_id: str, why: str, spared: Collection[str] = ()) -> li
 
 
 def crash_orphans() -> list[str]:
-    """End the active runs that nobody will end: their process is gone, or none was ever found for them.
+    """End the active runs that nobody will end, because their process is gone.
 
-    What a process has not begun is left, for a while, to the server that hands it on.
+    What it has not begun waits for the next process (`left_behind`), unless nobody waits for it any more: who asked by
+    ADK's own paths lost the answer with the process, and others may have wanted it cancelled.
     """
     for process in RuntimeProcess.objects.filter(stopped_at__isnull=True):
         if not processes.is_alive(process):
             processes.stop(process.id)
-    crashed = []
+    for run_id in _left_behind().filter(cancel_requested_at__isnull=False).values_list("pk", flat=True):
+        end_queued(run_id, Status.CANCELLED)
     stopped = Run.objects.filter(runtime__stopped_at__isnull=False)
-    is_late = Q(runtime__stopped_at__lt=time.time() - HANDED_ON_S)
-    is_silent = Q(runtime__heartbeat_at__lt=time.time() - UNASSIGNED_S)
-    crashed += _crash(stopped.exclude(status=Status.QUEUED), "Its process ended without a word.")
-    crashed += _crash(stopped.filter(is_late | is_silent), "Its process ended before it had begun it.")
-    unassigned = Run.objects.filter(runtime__isnull=True, created_at__lt=time.time() - UNASSIGNED_S)
-    return crashed + _crash(unassigned, "No process took it: the server that queued it has gone.")
+    crashed = _crash(stopped.exclude(status=Status.QUEUED), "Its process ended without a word.")
+    return crashed + _crash(stopped.filter(source=ADK), "Its process ended before it had begun it.")
+
+
+def left_behind() -> list[tuple[str, str]]:
+    """Return ids and apps of the queued runs whose server has gone, oldest first: another one can take them up."""
+    return list(_left_behind().order_by("created_at", "pk").values_list("pk", "session__app_name"))
+
+
+def _left_behind() -> QuerySet[Run]:
+    """Return what waits and belongs to no living server.
+
+    A process ends with its server, and what only the process leaves its server hands on.
+    """
+    server_gone = Q(runtime__server__stopped_at__isnull=False)
+    own_master_gone = Q(runtime__server__isnull=True, runtime__stopped_at__isnull=False)
+    never_taken = Q(runtime__isnull=True, created_at__lt=time.time() - UNASSIGNED_S)
+    queued = Run.objects.filter(server_gone | own_master_gone | never_taken, status=Status.QUEUED)
+    return queued.exclude(source=ADK)
 
 
 def _settle(run_id: str) -> None:

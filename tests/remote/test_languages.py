@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from sessions_app import db, history
-from sessions_app.models import Event, Run, Scope
-from tests.remote.conftest import ended, served, started, the_session
+from sessions_app.models import AgentSession, Event, Run, Scope
+from tests.remote.conftest import connected, ended, served, started, the_session
 from tests.remote.synthetic import START, Go, Java, JavaScript, Rust, Synthetic, WithoutStream
+from tests.web import serve
 
 APP = "clerk@far"
 SESSIONS = f"/apps/{APP}/users/ann/sessions"
@@ -242,3 +243,42 @@ async def test_a_run_is_cancelled_by_closing_its_stream(web):
         cancelled = await web.post(f"/api/v1/runs/{run_id}/cancel")
         assert cancelled.json()["status"] == "cancelled"
         await remote.went_away.wait()
+
+
+async def test_what_waits_when_the_web_ends_is_run_by_the_next_web_once_the_server_answers(web):
+    remote = JavaScript()
+    async with serve(remote.app(), server_header=False) as address:
+        far = f"far=http://{address}"
+        async with connected(far):
+            await web.post(SESSIONS, json={"sessionId": "s1"})
+            key = (await the_session()).pk
+            begun = await started(web, key, "wait", streaming=True)
+            waiting = await started(web, key, "book Oslo")
+            lost = await started(web, key, "book Rome")
+        assert (await ended(begun)).status == "cancelled"
+        assert await db.read(statuses, [waiting, lost]) == ["queued", "queued"]
+
+        async with connected("far=http://127.0.0.1:1"):
+            assert await db.read(statuses, [waiting, lost]) == ["queued", "queued"], "it does not answer yet"
+        async with connected(far):
+            assert [(await ended(run)).status for run in (waiting, lost)] == ["done", "done"]
+
+
+async def test_what_waits_for_an_app_that_its_server_has_no_more_ends_with_the_reason(web):
+    remote = JavaScript()
+    async with serve(remote.app(), server_header=False) as address:
+        async with connected(f"far=http://{address}"):
+            await web.post(SESSIONS, json={"sessionId": "s1"})
+            key = (await the_session()).pk
+            begun = await started(web, key, "wait", streaming=True)
+            waiting = await started(web, key, "book Oslo")
+        await ended(begun)
+        await db.write(AgentSession.objects.update, app_name="gone@far")
+        async with connected(f"far=http://{address}"):
+            run = await ended(waiting)
+    assert (run.status, run.error_type) == ("failed", "NotFound")
+    assert run.error.endswith("has no app 'gone' any more.")
+
+
+def statuses(run_ids: list[str]) -> list[str]:
+    return [Run.objects.get(pk=run_id).status for run_id in run_ids]

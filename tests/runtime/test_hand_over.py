@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -13,10 +14,10 @@ import pytest
 
 from devui.supervisor import deliveries
 from sessions_app import db
-from sessions_app.errors import RuntimeUnavailable
+from sessions_app.errors import RuntimeUnavailable, ServerStopping
 from sessions_app.models import AgentSession, Run, RuntimeProcess
 from sessions_app.runs import client as runs_client
-from sessions_app.runs import handover, rows
+from sessions_app.runs import handover, processes, rows
 from tests.runtime.conftest import Stage, pid_of, read_events, read_run, until
 
 pytestmark = pytest.mark.soak
@@ -87,8 +88,8 @@ async def test_a_process_that_dies_when_it_begins_is_replaced_only_so_often(own:
     assert (ended.status, ended.error_type) == (Status.CRASHED, "RuntimeCrashed")
     assert f"{deliveries.MOST_PROCESSES} processes ended before they had begun it" in ended.error
     assert "exit status 9" in ended.error
-    count = await db.read(RuntimeProcess.objects.count)
-    assert count == deliveries.MOST_PROCESSES
+    started = RuntimeProcess.objects.exclude(server=None)
+    assert await db.read(started.count) == deliveries.MOST_PROCESSES
 
 
 @pytest.mark.soak
@@ -156,7 +157,7 @@ async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, age
 
     ended = await own.end_of(run)
     assert (ended.status, "exit status 7" in ended.error) == (Status.CRASHED, True)
-    assert await db.read(RuntimeProcess.objects.count) == 1
+    assert await db.read(RuntimeProcess.objects.exclude(server=None).count) == 1
 
 
 async def test_a_run_cancelled_while_it_is_handed_over_stays_cancelled(own: Stage):
@@ -174,18 +175,79 @@ async def test_a_run_cancelled_while_it_is_handed_over_stays_cancelled(own: Stag
     assert (await read_run(queued)).status == Status.CANCELLED
 
 
-async def test_runs_that_are_being_handed_over_end_with_the_server(supervise, agents_dir):
-    (agents_dir / "talker" / "agent.py").write_text("import time\ntime.sleep(60)\n")
+async def test_runs_that_are_being_handed_over_wait_for_the_next_server(supervise, agents_dir):
+    agent = agents_dir / "talker" / "agent.py"
+    source = agent.read_text()
+    agent.write_text("import time\ntime.sleep(60)\n")
     async with supervise() as stage:
         run = await stage.queue(await stage.session("talker"), "say hi")
         client = await stage.supervisor.client("talker")
         handing_over = asyncio.create_task(client.start_run(run.pk))
         await is_assigned(run)
 
-    with pytest.raises(RuntimeUnavailable):
+    with pytest.raises(ServerStopping):
         await handing_over
-    ended = await read_run(run)
-    assert (ended.status, ended.error) == (Status.CRASHED, "The server was stopped.")
+    assert (await read_run(run)).status == Status.QUEUED
+    agent.write_text(source)
+    async with supervise() as stage:
+        ended = await stage.end_of(run)
+    assert (ended.status, ended.error) == (Status.DONE, "")
+
+
+async def test_runs_that_wait_for_their_turn_wait_for_the_next_server(supervise):
+    async with supervise() as stage:
+        session = await stage.session("talker")
+        begun = await stage.start(session, "say " + " ".join(["word"] * 600), streaming=True)
+        waiting = [await stage.start(session, f"say {word}") for word in ("one", "two")]
+        await until(lambda: read_run(begun), lambda row: row.status == Status.RUNNING)
+
+    assert (await read_run(begun)).status == Status.CANCELLED
+    assert [(await read_run(run)).status for run in waiting] == [Status.QUEUED, Status.QUEUED]
+    async with supervise() as stage:
+        ended = [await stage.end_of(run) for run in waiting]
+    assert [(run.status, run.error) for run in ended] == [(Status.DONE, "")] * 2
+    assert ended[0].finished_at <= ended[1].started_at
+
+
+async def test_a_run_sent_while_the_server_ends_waits_for_the_next_one(supervise):
+    async with supervise() as stage:
+        runs_client.register(stage.supervisor)
+        run = await stage.queue(await stage.session("talker"), "say hi")
+        stage.supervisor.refuse_work()
+        await handover._hand_over("talker", run.pk)
+    runs_client.register(None)
+
+    assert (await read_run(run)).status == Status.QUEUED
+    await db.write(Run.objects.update, created_at=time.time() - rows.UNASSIGNED_S - 1)
+    async with supervise() as stage:
+        assert (await stage.end_of(run)).status == Status.DONE
+
+
+async def test_a_run_whose_agent_is_gone_at_the_next_start_ends_with_the_reason(supervise, agents_dir):
+    async with supervise() as stage:
+        sessions = [await stage.session(app) for app in ("talker", "clerk@far")]
+        runs = [await stage.queue(session, "say hi") for session in sessions]
+    await db.write(Run.objects.update, created_at=time.time() - rows.UNASSIGNED_S - 1)
+    shutil.rmtree(agents_dir / "talker")
+
+    async with supervise() as stage:
+        local, remote = [await stage.end_of(run) for run in runs]
+
+    assert (local.status, remote.status) == (Status.FAILED, Status.FAILED)
+    assert "No agent 'talker' in" in local.error
+    assert "was started without a remote server 'far'. Start it with --runtime far=URL." in remote.error
+
+
+async def test_what_a_server_that_was_killed_left_queued_is_taken_up_by_one_that_runs(supervise):
+    async with supervise(sweep=0.05) as stage:
+        run = await stage.queue(await stage.session("talker"), "say hi")
+        gone = await stage.queue(await stage.session("gone"), "say hi")
+        dead = await db.write(processes.register, "web", processes.SERVER, 2**22 + 1, "")
+        for each in (gone, run):
+            await db.write(rows.assign, each.pk, dead.pk)
+
+        assert (await stage.end_of(run)).status == Status.DONE
+        assert (await read_run(gone)).status == Status.QUEUED, "that server may come back with its agents"
 
 
 async def ask(stage: Stage, session: AgentSession, text: str) -> int:

@@ -193,23 +193,40 @@ def test_a_process_on_another_host_lives_while_its_heart_beats(session, runtime)
     assert rows.crash_orphans() == [run.pk]
 
 
-def test_what_a_process_has_not_begun_is_left_for_a_while_to_who_hands_it_on(session, runtime):
+def test_what_a_process_has_not_begun_is_its_servers_while_that_lives_and_then_waits_for_the_next(session):
+    server = processes.register("web", processes.SERVER, os.getpid(), "")
+    runtime = processes.register("r2", "weather", os.getpid(), "v1", server.pk)
     run = new_run(session)
     rows.assign(run.pk, runtime.pk)
     Run.objects.update(created_at=time.time() - 10 * rows.UNASSIGNED_S)
     processes.stop(runtime.pk)
-    assert rows.crash_orphans() == []
+    assert (rows.crash_orphans(), rows.left_behind()) == ([], [])
 
-    RuntimeProcess.objects.update(stopped_at=time.time() - rows.HANDED_ON_S - 1)
-    assert rows.crash_orphans() == [run.pk]
+    processes.stop(server.pk)
+    assert (rows.crash_orphans(), rows.left_behind()) == ([], [(run.pk, "weather")])
+    assert status(run) == Status.QUEUED
 
 
-def test_what_a_process_that_was_silent_for_long_has_not_begun_is_an_orphan_at_once(session, runtime):
+def test_what_waits_behind_a_run_that_crashed_with_its_server_is_left_behind_in_order(session, runtime):
+    begun, first, second = new_run(session), new_run(session), new_run(session)
+    rows.claim(begun.pk, runtime.pk, "v1")
+    for run in (second, first):
+        rows.assign(run.pk, runtime.pk)
+    processes.stop(runtime.pk)
+
+    assert rows.crash_orphans() == [begun.pk]
+    assert rows.left_behind() == [(first.pk, "weather"), (second.pk, "weather")]
+
+
+def test_what_was_left_queued_and_is_to_be_cancelled_is_cancelled(session, runtime):
     run = new_run(session)
     rows.assign(run.pk, runtime.pk)
+    rows.request_cancel(run.pk)
     processes.stop(runtime.pk)
-    RuntimeProcess.objects.update(heartbeat_at=time.time() - rows.UNASSIGNED_S - 1)
-    assert rows.crash_orphans() == [run.pk]
+
+    rows.crash_orphans()
+
+    assert (status(run), rows.left_behind()) == (Status.CANCELLED, [])
 
 
 def test_a_queued_run_that_somebody_has_begun_is_not_ended_as_queued(session, runtime):
@@ -227,12 +244,19 @@ def test_a_run_of_adks_path_is_not_handed_on(session, runtime):
     assert rows.not_begun_by(runtime.pk) == [ours.pk]
 
 
-def test_a_queued_run_nobody_took_is_an_orphan_after_a_while(session):
+def test_a_run_of_adks_path_crashes_with_the_process_that_its_caller_waits_for(session, runtime):
+    run = rows.create_run(session.pk, {}, rows.ADK, runtime.pk)
+    processes.stop(runtime.pk)
+
+    assert (rows.left_behind(), rows.crash_orphans(), status(run)) == ([], [run.pk], Status.CRASHED)
+
+
+def test_a_queued_run_nobody_took_is_left_behind_after_a_while(session):
     run = new_run(session)
-    assert rows.crash_orphans() == []
+    assert rows.left_behind() == []
 
     Run.objects.update(created_at=time.time() - rows.UNASSIGNED_S - 1)
-    assert rows.crash_orphans() == [run.pk]
+    assert (rows.crash_orphans(), rows.left_behind()) == ([], [(run.pk, "weather")])
 
 
 def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, monkeypatch):

@@ -187,6 +187,28 @@ def test_processes_end_when_the_server_is_killed(serve):
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_waited_when_the_server_ended_is_run_by_the_next(serve, number):
+    web = serve()
+    web.post("/apps/talker/users/ann/sessions", json={"sessionId": "s1"})
+    key = web.get("/api/v1/sessions").json()["sessions"][0]["key"]
+    asked = [{"session": key, "message": f"say {words}"} for words in ("word " * 600, "it works")]
+    begun, waiting = [web.post("/api/v1/runs", json=body).json()["id"] for body in asked]
+    wait_until(lambda: web.get(f"/api/v1/runs/{begun}").json()["status"] == "running")
+    web.end(number)
+
+    web = serve()
+
+    def runs() -> dict[str, str]:
+        return {run["id"]: run["status"] for run in web.get("/api/v1/runs").json()["runs"]}
+
+    wait_until(lambda: runs()[waiting] == "done")
+    assert runs()[begun] in {"cancelled", "crashed"}
+    events = web.get("/apps/talker/users/ann/sessions/s1").json()["events"]
+    assert events[-1]["content"]["parts"][0]["text"] == "it works"
+
+
+@pytest.mark.soak
 def test_demo_sessions_are_made_once_by_running_the_agents(serve, tmp_path, file):
     demo = tmp_path / "demo.json"
     demo.write_text(
