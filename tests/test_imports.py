@@ -227,8 +227,8 @@ def test_a_guarded_module_stands_in_every_room_that_runs_agents():
     ("rule", "path", "line"),
     [
         (against_the_layers, "sessions_app/models/state.py", "from sessions_app import writes"),
-        (against_the_layers, "sessions_app/wire.py", "import sessions_app.runs.rows"),
-        (against_the_layers, "sessions_app/wire.py", "from . import writes"),
+        (against_the_layers, "sessions_app/wire/records.py", "import sessions_app.runs.rows"),
+        (against_the_layers, "sessions_app/redact.py", "from . import writes"),
         (against_the_layers, "sessions_app/redact.py", "from sessions_app.views import session"),
         (against_the_layers, "sessions_app/writes.py", "from sessions_app import history"),
         (against_the_layers, "sessions_app/writes.py", "from sessions_app.live import tail"),

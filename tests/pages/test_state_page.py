@@ -7,8 +7,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from sessions_app import scopes, writes
+from sessions_app.attribution import Writer
 from sessions_app.models import StateChange
-from sessions_app.wire import Writer
 from tests.pages.getting import Get
 from tests.pages.page import Element, table
 from tests.timeline.story import Story

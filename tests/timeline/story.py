@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessions_app import wire, writes
+from sessions_app.attribution import Writer
 from sessions_app.models import AgentSession, Event
-from sessions_app.wire import Writer
 from sessions_app.writes import SessionKey
 
 START = 1_700_000_000.0

@@ -9,12 +9,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app import moments, state, writes
+from sessions_app.attribution import Writer
 from sessions_app.history import WRITES_COUNTED
 from sessions_app.models import Run
 from sessions_app.timeline.board import Board, Seen, board
 from sessions_app.timeline.changes import BRIEF, writer_text
 from sessions_app.timeline.entries import Entry
-from sessions_app.wire import Writer
 from tests.timeline.story import Story
 
 

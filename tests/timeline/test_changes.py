@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.attribution import Writer
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.changes import BRIEF, KeyChange, changes_of, writer_text
-from sessions_app.wire import Writer
 from sessions_app.writes import edit_state
 from tests.timeline.story import Story
 

@@ -1,0 +1,35 @@
+"""What is read out of an event's wire form (camelCase JSON, as ADK's REST sends it). Pure.
+
+`record` turns a wire event into the row that is stored; `summarise` into the bounded JSON a timeline row
+shows, so that pages never parse whole events.
+"""
+
+from sessions_app.wire.content import (
+    function_calls,
+    function_responses,
+    is_final_response,
+    kind_of,
+    parts_of,
+    seconds,
+    without_internals,
+)
+from sessions_app.wire.records import EventRecord, KeyWrite, TempKey, record, removing
+from sessions_app.wire.summary import LIST_LIMIT, short, summarise
+
+__all__ = [
+    "LIST_LIMIT",
+    "EventRecord",
+    "KeyWrite",
+    "TempKey",
+    "function_calls",
+    "function_responses",
+    "is_final_response",
+    "kind_of",
+    "parts_of",
+    "record",
+    "removing",
+    "seconds",
+    "short",
+    "summarise",
+    "without_internals",
+]

@@ -1,0 +1,108 @@
+"""What an event says in its wire form: its parts, calls and results, its text, its kind and its signals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sessions_app.models import Kind
+
+INTERNAL_METADATA_PREFIX = "__adk_internal_"
+"""ADK keeps its own marks under this prefix of `customMetadata`; they are stored and never sent out."""
+
+_SIGNALS = (
+    "transferToAgent",
+    "escalate",
+    "skipSummarization",
+    "endOfAgent",
+    "agentState",
+    "rewindBeforeInvocationId",
+    "compaction",
+    "route",
+    "requestedAuthConfigs",
+    "requestedToolConfirmations",
+    "renderUiWidgets",
+    "setModelResponse",
+)
+
+
+def without_internals(wire: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the event without ADK's internal metadata (`google/adk/events/_internal_metadata.py`)."""
+    metadata = wire.get("customMetadata")
+    if not isinstance(metadata, dict):
+        return dict(wire)
+    kept = {key: value for key, value in metadata.items() if not key.startswith(INTERNAL_METADATA_PREFIX)}
+    if len(kept) == len(metadata):
+        return dict(wire)
+    public = {key: value for key, value in wire.items() if key != "customMetadata"}
+    return {**public, "customMetadata": kept} if kept else public
+
+
+def parts_of(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of the event's content."""
+    content = wire.get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    return [part for part in parts or [] if isinstance(part, dict)]
+
+
+def function_calls(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the function calls among the event's parts."""
+    return [part["functionCall"] for part in parts_of(wire) if part.get("functionCall")]
+
+
+def function_responses(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the function responses among the event's parts."""
+    return [part["functionResponse"] for part in parts_of(wire) if part.get("functionResponse")]
+
+
+def spoken(wire: Mapping[str, Any], *, thoughts: bool = False) -> str:
+    """Return the event's text without its thoughts, or the thoughts alone."""
+    return "".join(
+        part["text"]
+        for part in parts_of(wire)
+        if isinstance(part.get("text"), str) and bool(part.get("thought")) is thoughts
+    )
+
+
+def is_final_response(wire: Mapping[str, Any]) -> bool:
+    """Tell whether the event is a final response (ADK's rule, `Event.is_final_response`)."""
+    actions = wire.get("actions") or {}
+    if actions.get("skipSummarization") or wire.get("longRunningToolIds"):
+        return True
+    calls = function_calls(wire)
+    if wire.get("errorCode") and not wire.get("partial") and not calls:
+        return True
+    parts = parts_of(wire)
+    trailing_result = bool(parts) and parts[-1].get("codeExecutionResult") is not None
+    return not (calls or function_responses(wire) or wire.get("partial") or trailing_result)
+
+
+def kind_of(wire: Mapping[str, Any]) -> Kind:
+    """Tell which of the seven kinds the event is; the most telling one when several fit."""
+    actions = wire.get("actions") or {}
+    if wire.get("errorCode") or wire.get("errorMessage"):
+        return Kind.ERROR
+    if function_calls(wire):
+        return Kind.TOOL_CALL
+    if function_responses(wire):
+        return Kind.TOOL_RESULT
+    if parts_of(wire):
+        return Kind.USER if wire.get("author") == "user" else Kind.AGENT
+    if any(True for _ in signals(actions)):
+        return Kind.CONTROL
+    if actions.get("stateDelta"):
+        return Kind.STATE
+    return Kind.AGENT if wire.get("output") is not None else Kind.CONTROL
+
+
+def signals(actions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield (name, value) of the control signals among an event's actions."""
+    for name in _SIGNALS:
+        value = actions.get(name)
+        if value not in (None, False, {}, []):
+            yield name, value
+
+
+def seconds(said: object) -> float:
+    """Return a time as an event has it; a text that some other program wrote in its place counts as none."""
+    return float(said) if isinstance(said, int | float) else 0.0

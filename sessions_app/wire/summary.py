@@ -1,0 +1,181 @@
+"""An event in short: the bounded JSON that a timeline row shows, so that pages never parse whole events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from sessions_app import state
+from sessions_app.wire.content import function_calls, function_responses, parts_of, seconds, signals, spoken
+
+TEXT_LIMIT = 4000
+SHORT_LIMIT = 400
+LIST_LIMIT = 50
+SOURCES_LIMIT = 12
+
+
+def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a timeline row shows of an event: bounded, empty entries left out.
+
+    Keys: text, thought, cut (text was cut), calls [{id, name, args, waiting}], results [{id, name, result,
+    failed}], media [{mime, name, size or uri, pointer}], code, output, heard and voiced (transcriptions of what was
+    said to and by the agent), sources [{title, uri}], searched [queries], delta [keys], artifacts {name: version},
+    signals {name: value}, compaction {start, end, text}, error {code, message}, tokens {prompt, output, total,
+    cached, thoughts}, model, node, flags [names].
+    """
+    actions = wire.get("actions") or {}
+    parts = parts_of(wire)
+    text = spoken(wire)
+    waiting = set(wire.get("longRunningToolIds") or [])
+    artifacts = actions.get("artifactDelta") or {}
+    summary: dict[str, Any] = {
+        "text": text[:TEXT_LIMIT],
+        "cut": len(text) > TEXT_LIMIT,
+        "thought": spoken(wire, thoughts=True)[:TEXT_LIMIT],
+        "calls": [_call(call, waiting) for call in function_calls(wire)[:LIST_LIMIT]],
+        "results": [_result(result) for result in function_responses(wire)[:LIST_LIMIT]],
+        "media": list(islice(_all_media(parts), LIST_LIMIT)),
+        "code": [code for part in parts[:LIST_LIMIT] if (code := _code(part))],
+        "output": short(wire["output"]) if wire.get("output") is not None else None,
+        "heard": _transcribed(wire.get("inputTranscription")),
+        "voiced": _transcribed(wire.get("outputTranscription")),
+        "sources": list(islice(_sources(wire), SOURCES_LIMIT)),
+        "searched": _searched(wire),
+        "delta": [short(key) for key in islice(actions.get("stateDelta") or {}, LIST_LIMIT)],
+        "artifacts": {short(name): version for name, version in islice(artifacts.items(), LIST_LIMIT)},
+        "signals": {name: _signal(value) for name, value in signals(actions)},
+        "compaction": _compaction(actions.get("compaction")),
+        "error": _error(wire),
+        "tokens": tokens_of(wire),
+        "model": short(wire.get("modelVersion") or ""),
+        "node": short((wire.get("nodeInfo") or {}).get("path") or ""),
+        "flags": [name for name in ("partial", "interrupted", "turnComplete") if wire.get(name)],
+    }
+    return {key: value for key, value in summary.items() if value}
+
+
+def short(value: Any) -> str:
+    """Return a value as text of at most `SHORT_LIMIT` characters."""
+    text = value if isinstance(value, str) else state.dumps(value)
+    return text if len(text) <= SHORT_LIMIT else text[: SHORT_LIMIT - 1] + "…"
+
+
+def _call(call: Mapping[str, Any], waiting: set[str]) -> dict[str, Any]:
+    args = islice((call.get("args") or {}).items(), LIST_LIMIT)
+    return {
+        "id": short(call.get("id") or ""),
+        "name": short(call.get("name") or ""),
+        "args": {short(name): short(value) for name, value in args},
+        "waiting": call.get("id") in waiting,
+    }
+
+
+def _result(response: Mapping[str, Any]) -> dict[str, Any]:
+    body = response.get("response")
+    failed = isinstance(body, dict) and bool(body.get("error") or body.get("status") == "error")
+    return {
+        "id": short(response.get("id") or ""),
+        "name": short(response.get("name") or ""),
+        "result": short(body),
+        "failed": failed,
+    }
+
+
+def _all_media(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the blobs and files among the parts and in what tools answered, each with the place of its part."""
+    for number, part in enumerate(parts):
+        yield from _media(part, f"/content/parts/{number}")
+        given = (part.get("functionResponse") or {}).get("parts")
+        for place, answer in enumerate(given if isinstance(given, list) else []):
+            if isinstance(answer, dict):
+                yield from _media(answer, f"/content/parts/{number}/functionResponse/parts/{place}")
+
+
+def _media(part: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
+    if blob := part.get("inlineData"):
+        data = blob.get("data") or ""
+        size = (len(data) - data[-2:].count("=")) * 3 // 4
+        yield {**_named(blob), "size": size, "pointer": pointer}
+    elif file := part.get("fileData"):
+        yield {**_named(file), "uri": short(file.get("fileUri") or ""), "pointer": pointer}
+
+
+def _named(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"mime": short(data.get("mimeType") or ""), "name": short(data.get("displayName") or "")}
+
+
+def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
+    if code := part.get("executableCode"):
+        return {"language": code.get("language") or "", "code": (code.get("code") or "")[:TEXT_LIMIT]}
+    if result := part.get("codeExecutionResult"):
+        return {"outcome": result.get("outcome") or "", "output": (result.get("output") or "")[:TEXT_LIMIT]}
+    return None
+
+
+def _signal(value: Any) -> bool | int | str:
+    return value if isinstance(value, bool | int) else short(value)
+
+
+def _transcribed(said: object) -> str:
+    text = said.get("text") if isinstance(said, dict) else None
+    return text[:TEXT_LIMIT] if isinstance(text, str) else ""
+
+
+def _sources(wire: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield where the event's text comes from: what a search found, then what the model cites, each address once."""
+    chunks = _listed(wire.get("groundingMetadata"), "groundingChunks")
+    found = [chunk.get("web") or chunk.get("retrievedContext") or chunk.get("maps") for chunk in chunks]
+    told: set[str] = set()
+    for source in (*found, *_listed(wire.get("citationMetadata"), "citations")):
+        uri, title = (
+            (source.get("uri") or "", source.get("title") or "") if isinstance(source, dict) else ("", "")
+        )
+        if (uri or title) and (uri or title) not in told:
+            told.add(uri or title)
+            yield {"title": short(title or uri), "uri": short(uri)}
+
+
+def _searched(wire: Mapping[str, Any]) -> list[str]:
+    grounding = wire.get("groundingMetadata")
+    queries = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None
+    return [short(query) for query in queries[:SOURCES_LIMIT]] if isinstance(queries, list) else []
+
+
+def _listed(holder: object, name: str) -> list[dict[str, Any]]:
+    found = holder.get(name) if isinstance(holder, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _compaction(span: object) -> dict[str, Any] | None:
+    if not isinstance(span, dict):
+        return None
+    content = {"content": span.get("compactedContent")}
+    return {
+        "start": seconds(span.get("startTimestamp")),
+        "end": seconds(span.get("endTimestamp")),
+        "text": spoken(content)[:TEXT_LIMIT],
+    }
+
+
+def _error(wire: Mapping[str, Any]) -> dict[str, str] | None:
+    code, message = wire.get("errorCode"), wire.get("errorMessage")
+    if not (code or message):
+        return None
+    return {"code": short(code or ""), "message": short(message or "")}
+
+
+def tokens_of(wire: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many tokens a model call took, by kind; those of which there were none are left out."""
+    usage = wire.get("usageMetadata")
+    if not isinstance(usage, Mapping):
+        return {}
+    names = {
+        "prompt": "promptTokenCount",
+        "output": "candidatesTokenCount",
+        "total": "totalTokenCount",
+        "cached": "cachedContentTokenCount",
+        "thoughts": "thoughtsTokenCount",
+    }
+    counts = ((short_name, usage.get(name)) for short_name, name in names.items())
+    return {name: count for name, count in counts if isinstance(count, int) and count > 0}
