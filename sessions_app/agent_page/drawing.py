@@ -29,7 +29,10 @@ ROUTED_COLUMN = WIDTH + 70
 
 MAX_BOXES = 120
 MAX_TOOLS = 6
-"""Tools of one agent that are drawn; the text below the drawing has them all."""
+"""Tools of one agent that are drawn; the text below the drawing has more of them."""
+
+DRAWN = ("tools", "sub_agents", "nodes")
+"""What stands in a drawing as boxes; where an agent's description leaves some out, the drawing does."""
 
 NAME_CELLS, NOTE_CELLS = 16, 20
 """Characters that a box has room for; wide ones of East Asia count twice."""
@@ -175,7 +178,7 @@ class Line:
 
 @dataclass(slots=True)
 class Drawing:
-    """The drawing; `left_out` boxes had no room in it."""
+    """The drawing; `left_out` boxes had no room in it, or in the description of the agents."""
 
     boxes: list[Box] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
@@ -227,6 +230,7 @@ class _Pen:
         below = [self._tool(tool, box) for tool in (node.get("tools") or [])[:MAX_TOOLS]]
         below += [self.node(child, box) for child in node.get("sub_agents") or []]
         self.drawing.left_out += max(0, len(node.get("tools") or []) - MAX_TOOLS)
+        self.drawing.left_out += sum((node.get("left_out") or {}).get(what, 0) for what in DRAWN)
         below += self._workflow(node, box)
         box.on_path = bool(box.step) or any(child.on_path for child in below if child)
         return box

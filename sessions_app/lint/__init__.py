@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sessions_app import history
 from sessions_app.lint.evidence import Evidence
-from sessions_app.lint.gathering import gather
+from sessions_app.lint.gathering import gather, sizes
 from sessions_app.lint.rules import ALL, Hint, Rule, Sight
 from sessions_app.models import AgentSession
 
@@ -21,8 +22,8 @@ class Report:
 
     Attributes:
         hints: in the order of the rules, and of the keys.
-        sizes: bytes of the values of each scope, in UTF-8.
-        unread: keys that were left out: there are too many.
+        sizes: bytes of all values of each scope, in UTF-8.
+        unread: keys that no rule looked at: there are too many.
     """
 
     hints: list[Hint]
@@ -32,11 +33,9 @@ class Report:
 
 def lint(session: AgentSession) -> Report:
     """Look over the state that a session reads, as it is now. The number of queries depends on nothing."""
-    evidence = gather(session)
-    sizes: dict[str, int] = {}
-    for key in evidence.keys:
-        sizes[key.scope] = sizes.get(key.scope, 0) + key.size
-    return Report(hints_of(evidence), sizes, evidence.unread)
+    owners = history.owners_at(session)
+    evidence = gather(session, owners)
+    return Report(hints_of(evidence), sizes(owners), evidence.unread)
 
 
 def hints_of(evidence: Evidence) -> list[Hint]:

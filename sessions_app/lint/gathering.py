@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import connection
-from django.db.models import CharField, Func, IntegerField, Q
+from django.db.models import CharField, Func, IntegerField, Q, Sum, Value
 from django.db.models.functions import Substr
 
 from sessions_app import history, moments, state
@@ -43,9 +43,9 @@ GHOSTS_READ = 1_000
 FAILURES_READ = 20
 
 
-def gather(session: AgentSession) -> Evidence:
+def gather(session: AgentSession, owners: history.Owners) -> Evidence:
     """Read what the rules look at."""
-    keys, unread = _keys(session)
+    keys, unread = _keys(session, owners)
     others = _other_sessions(session)
     invocations = _invocations(session)
     return Evidence(
@@ -62,6 +62,18 @@ def gather(session: AgentSession) -> Evidence:
     )
 
 
+def sizes(owners: history.Owners) -> dict[str, int]:
+    """Return the bytes of all values of each scope that has keys, in UTF-8."""
+    whole = [
+        rows._default_manager.filter(owner=owners.ids.get(scope))  # type: ignore[misc]  # each table has an owner
+        .values(name=Value(scope.value))
+        .annotate(size=Sum(_Octets("value")))
+        for scope, rows in moments.STATE_ROWS.items()
+    ]
+    found = {each["name"]: each["size"] for each in whole[0].union(*whole[1:], all=True)}
+    return {scope.value: found[scope] for scope in moments.STATE_ROWS if found[scope] is not None}
+
+
 class _Octets(Func):
     """Bytes of a text in UTF-8."""
 
@@ -72,9 +84,8 @@ class _Octets(Func):
         return self.as_sql(compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context)
 
 
-def _keys(session: AgentSession) -> tuple[list[Key], int]:
-    now = history.owners_at(session)
-    at = Moments(session, now, now)
+def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[Key], int]:
+    at = Moments(session, owners, owners)
     last = {scope: moments.first_keys(at, scope, MOST_KEYS) for scope in Scope}
     unread = sum(
         moments.count(at, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS

@@ -8,6 +8,7 @@ import pytest
 
 from sessions_app import lint
 from sessions_app.lint import Hint, Rule
+from sessions_app.lint.gathering import MOST_KEYS
 from sessions_app.lint.rules import DEEP_LEVELS, LARGE_BYTES, depth
 from sessions_app.models import AgentCard, Run
 from sessions_app.runs import rows
@@ -254,6 +255,12 @@ def test_the_size_of_each_scope_is_told(story):
     assert lint.lint(story.session).sizes == {"session": 6, "user": 5}
 
 
+def test_the_size_of_a_scope_counts_the_keys_that_no_rule_looks_at(story):
+    story.says("x", delta={f"k{number:04}": 7 for number in range(MOST_KEYS + 20)})
+    report = lint.lint(story.session)
+    assert (report.sizes, report.unread) == ({"session": MOST_KEYS + 20}, 20)
+
+
 def test_what_had_to_be_made_json_is_found_and_what_was_is_not(story):
     story.says("x", delta={"when": float("nan"), "plain": 1.5})
     found = hints(story, Rule.NOT_JSON)
@@ -273,7 +280,7 @@ def test_hints_cost_the_same_number_of_queries_at_any_length(story, django_asser
         delta = {"a": number, f"k{number}": 1, "user:u": number, "app:v": number, "temp:t": 1}
         story.says("x", delta=delta, keep_temp=True)
     session = story.session
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(16):
         lint.lint(session)
 
 

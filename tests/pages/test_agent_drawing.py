@@ -91,6 +91,12 @@ def test_a_drawing_has_room_for_so_much():
     many["sub_agents"] = [{"name": f"a{n}", "type": "LlmAgent"} for n in range(200)]
     drawing = draw(fit(many))
     assert (len(drawing.boxes), drawing.left_out) == (MAX_BOXES, 231 - MAX_BOXES)
+
+
+def test_what_the_description_leaves_out_is_counted_as_left_out_of_the_drawing():
+    tools = [{"name": f"tool_{number}"} for number in range(100)]
+    drawing = draw(fit({"name": "lead", "tools": tools, "left_out": {"tools": 2_900, "edges": 4}}))
+    assert drawing.left_out == 3_000 - MAX_TOOLS
     assert len([box for box in drawing.boxes if box.shape == "tool"]) == MAX_TOOLS
 
 
