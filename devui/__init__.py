@@ -18,6 +18,7 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
     Raises:
         ImproperlyConfigured: the URL names no store, or Django is configured for another one.
         SchemaTooNew: the store was written by a newer DevUI.
+        StoreUnavailable: the store cannot be reached, read or written.
     """
     from django.apps import apps
     from django.conf import settings

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from django.core.management import call_command
@@ -45,6 +47,98 @@ def test_the_first_store_is_migrated_to_the_newest_without_losing_a_row_or_a_val
     assert report["lost"] == []
     assert report["tables"] > 20
     assert report["readable"] >= 2 * 20
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("time", range(5))
+def test_of_programs_that_begin_at_once_one_makes_the_store_and_the_others_wait(empty_store: str, time: int):
+    done = warm.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "6"], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "Waiting for another program that brings the store" in done.stderr
+
+
+@pytest.mark.soak
+def test_commands_that_begin_at_once_share_the_store_that_one_of_them_makes(empty_store: str, tmp_path: Path):
+    environment = {**os.environ, "DATABASE_URL": empty_store, "DEVUI_DATA_DIR": str(tmp_path / "data")}
+    weather = "examples/agents/weather"
+    commands = [
+        ["run_evals", weather, "lookups", "--json", str(tmp_path / "evals.json")],
+        ["run_evals", weather, "lookups"],
+        ["index_events"],
+        ["purge_sessions", "--older-than", "30d"],
+    ]
+    started = [
+        warm.Popen([sys.executable, "manage.py", *command], cwd=ROOT, env=environment, stderr=PIPE, text=True)
+        for command in commands
+    ]
+    ended = [(process.communicate(timeout=120)[1], process.returncode) for process in started]
+    assert [code for _, code in ended] == [0, 0, 0, 0], ended
+
+
+@pytest.mark.soak
+def test_a_program_killed_while_it_makes_the_store_keeps_nobody_from_it(empty_store: str):
+    command = [sys.executable, "-m", "tests.sessions.half_made", empty_store]
+    with warm.Popen(command, cwd=ROOT, stdout=PIPE, text=True) as stopped:
+        assert stopped.stdout is not None
+        assert stopped.stdout.readline() == "half made\n"
+        stopped.kill()
+    done = warm.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "2"], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_store_that_is_up_to_date_is_not_locked(store, monkeypatch):
+    monkeypatch.setattr(schema, "_one_program", lambda: pytest.fail("It asks for the lock."))
+    schema.ensure_schema()
+
+
+def test_who_waited_for_the_lock_looks_again_and_leaves_what_is_made(store, monkeypatch):
+    looks = iter([True, False])
+    monkeypatch.setattr(schema, "_is_behind", lambda: next(looks))
+    monkeypatch.setattr(schema, "call_command", lambda *what, **how: pytest.fail("It migrates."))
+    schema.ensure_schema()
+    assert list(looks) == []
+
+
+def test_two_that_would_make_the_store_take_turns(store, monkeypatch):
+    """The lock is a connection's, or that of a folder as it was opened: threads are to each other as programs."""
+    waits, done = threading.Event(), []
+    monkeypatch.setattr(schema, "_say_that_it_waits", waits.set)
+
+    def second() -> None:
+        try:
+            with schema._one_program():
+                done.append("second")
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=second)
+    with schema._one_program():
+        thread.start()
+        assert waits.wait(60)
+        done.append("first")
+    thread.join(60)
+    assert done == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["export_sessions", "--output", "x"],
+        ["import_sessions", "x"],
+        ["run_evals", "examples/agents/weather", "lookups"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_commands_say_in_one_line_that_the_store_cannot_be_used(command: list[str], tmp_path: Path):
+    (tmp_path / "folder").mkdir()
+    done = warm.run(
+        [sys.executable, "manage.py", *command],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": f"sqlite:///{tmp_path / 'folder'}"},
+    )
+    assert done.returncode == 2
+    assert f"{tmp_path / 'folder'}' cannot be used: unable to open database file." in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture

@@ -1,0 +1,34 @@
+"""A program that begins to make a store and stops in the middle of it, until it is killed.
+
+python -m tests.sessions.half_made DATABASE_URL
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any
+
+import devui
+
+
+def main(url: str) -> None:
+    """Apply some migrations, say so, and wait for the end."""
+    devui.setup(url, migrate=False)
+    from django.db.migrations.executor import MigrationExecutor
+
+    apply, applied = MigrationExecutor.apply_migration, []
+
+    def apply_some(*given: Any, **how: Any) -> Any:
+        if len(applied) == 3:
+            print("half made", flush=True)
+            signal.pause()
+        applied.append(given)
+        return apply(*given, **how)
+
+    MigrationExecutor.apply_migration = apply_some
+    devui.setup()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
