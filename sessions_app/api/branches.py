@@ -24,7 +24,7 @@ from sessions_app.branches.fork import Wanted, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.found import find_event, find_session
 from sessions_app.models import AgentSession, Event
-from sessions_app.timeline.items import Group
+from sessions_app.timeline.groups import Group
 
 router = Router(tags=["branches"])
 

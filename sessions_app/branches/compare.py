@@ -12,7 +12,7 @@ from sessions_app.branches.plan import Text
 from sessions_app.lineage import ancestors
 from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.timeline import window as windows
-from sessions_app.timeline.items import Group
+from sessions_app.timeline.groups import Group
 from sessions_app.timeline.reading import read
 
 PAGE = 60

@@ -11,7 +11,8 @@ from sessions_app.lineage import forks_at
 from sessions_app.models import AgentSession, Event, Kind, Run
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.changes import changes_of
-from sessions_app.timeline.items import SHOWN_CHANGES, Asked, Group, Notes, calls_of, groups, items
+from sessions_app.timeline.groups import Group, groups
+from sessions_app.timeline.items import SHOWN_CHANGES, AskedCall, Notes, calls_of, items
 from sessions_app.timeline.marks import Compaction, covered, marks_from
 from sessions_app.timeline.questions import open_questions
 from sessions_app.timeline.runs import RunMark, is_told, place_of, runs_in
@@ -89,7 +90,7 @@ def _event_before(session: AgentSession, event: Event) -> Event | None:
     return windows.rows_of(session).filter(seq=event.seq - 1).first()
 
 
-def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, Asked]:
+def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, AskedCall]:
     """Return the calls before a window that are answered in it. No query when there are none.
 
     One event is read for itself, or has just come to a page that holds its call.
@@ -100,7 +101,7 @@ def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, A
         summary = json.loads(event.summary)
         missing |= _answer_ids(summary) - called
         called |= calls_of(event, summary).keys()
-    found: dict[str, Asked] = {}
+    found: dict[str, AskedCall] = {}
     if not missing or events[0].seq <= 1 or len(events) == 1:
         return found
     for event in windows.near_tools(session, Kind.TOOL_CALL, before=events[0].seq):

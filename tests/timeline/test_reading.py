@@ -8,7 +8,8 @@ from sessions_app.jsonsql import TOUCHES_OTHERS
 from sessions_app.models import Event, Run
 from sessions_app.runs import rows
 from sessions_app.timeline import window as windows
-from sessions_app.timeline.items import Group, Item
+from sessions_app.timeline.groups import Group
+from sessions_app.timeline.items import Item
 from sessions_app.timeline.reading import read
 from tests.store import store_url
 from tests.timeline.story import START, Story

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from sessions_app.models import Run
 from sessions_app.runs import processes, rows
 from sessions_app.timeline import window as windows
-from sessions_app.timeline.items import Group
+from sessions_app.timeline.groups import Group
 from sessions_app.timeline.reading import Timeline, read
 from tests.timeline.story import Story
 from tests.timeline.test_session_page import page_of

@@ -1,0 +1,110 @@
+"""The items of a timeline by invocation, each call in one row with its results. Pure.
+
+A session is a list of groups (consecutive events of one invocation), a group a list of rows, and a row an
+event with the events that answer its calls. Every event stands in exactly one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sessions_app.models import Run
+from sessions_app.timeline.items import Item
+from sessions_app.timeline.lanes import Speaker, lanes
+from sessions_app.timeline.runs import RunMark
+from sessions_app.timeline.window import Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An event, beside it the events that answer its calls, and folded into it the pieces it streamed in."""
+
+    head: Item
+    answers: list[Item] = field(default_factory=list)
+    chunks: list[Item] = field(default_factory=list)
+
+    @property
+    def items(self) -> list[Item]:
+        """Return its events as they are shown."""
+        return [self.head, *self.answers, *self.chunks]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Consecutive events of one invocation.
+
+    Attributes:
+        continued: the invocation began before what is shown.
+        gap: seconds of silence before it, when they are worth a mark; else 0.
+        runs: its runs, unless they simply succeeded.
+        ran: its first run of each version of the code that ran.
+        behind: runs that ended after these events and left none of their own.
+    """
+
+    invocation_id: str
+    rows: list[Row]
+    totals: Totals | None
+    continued: bool = False
+    gap: float = 0.0
+    runs: list[RunMark] = field(default_factory=list)
+    ran: list[Run] = field(default_factory=list)
+    behind: list[RunMark] = field(default_factory=list)
+
+    @property
+    def items(self) -> list[Item]:
+        """Return its events as they are shown."""
+        return [item for row in self.rows for item in row.items]
+
+
+def groups(shown: Iterable[Item], totals: dict[str, Totals]) -> list[Group]:
+    """Return the items by invocation, calls and their results as one row.
+
+    A result joins the row of its call when all its answers belong to that one event of the same group; what a
+    person answers later stays where it happened.
+    """
+    found: list[Group] = []
+    caller: dict[str, Row] = {}
+    chunks: dict[tuple[str, str], list[Row]] = {}
+    for item in shown:
+        name = item.event.invocation_id
+        whole = totals.get(name)
+        speakers = whole.speakers if whole else ()
+        if not found or found[-1].invocation_id != name:
+            continued = whole is not None and whole.first_seq < item.event.seq
+            found.append(Group(name, [], whole, continued, gap=0.0 if continued else item.gap))
+            item = item if continued else replace(item, gap=0.0)
+            caller, chunks = {}, {}
+        answered = _row_answered(item, caller)
+        if answered:
+            item = replace(_in_lanes(item, speakers, at=answered.head.event.seq), asked=[])
+            answered.answers.append(item)
+            continue
+        row = Row(_in_lanes(item, speakers))
+        _fold(row, found[-1], chunks)
+        caller.update(dict.fromkeys(item.call_ids, row))
+    return found
+
+
+def _fold(row: Row, group: Group, chunks: dict[tuple[str, str], list[Row]]) -> None:
+    """Put a row into its group, and into the row the pieces that its agent streamed in the same branch."""
+    speaker = (row.head.event.author, row.head.event.branch)
+    if row.head.is_chunk:
+        chunks.setdefault(speaker, []).append(row)
+    else:
+        for piece in chunks.pop(speaker, []):
+            group.rows.remove(piece)
+            row.chunks.append(piece.head)
+    group.rows.append(row)
+
+
+def _in_lanes(item: Item, speakers: Sequence[Speaker], at: int = 0) -> Item:
+    drawn = lanes(item.event, speakers, item.before, transfers=item.after_transfer, at=at)
+    return replace(item, lanes=drawn) if drawn else item
+
+
+def _row_answered(item: Item, caller: dict[str, Row]) -> Row | None:
+    if item.is_user or not item.answer_ids or item.call_ids:
+        return None
+    rows = [caller.get(call_id) for call_id in item.answer_ids]
+    return rows[0] if all(row is not None and row is rows[0] for row in rows) else None
