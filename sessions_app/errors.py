@@ -103,6 +103,13 @@ class SessionBusy(DevUIError):
     code = "session_busy"
 
 
+class InvocationFinished(DevUIError):
+    """An invocation that is to go on has come to its end, or is under way, in a later run."""
+
+    status = 409
+    code = "invocation_finished"
+
+
 class RuntimeUnavailable(DevUIError):
     """The process that runs the agent cannot answer."""
 

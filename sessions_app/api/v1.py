@@ -103,11 +103,13 @@ async def list_runs(
 
 
 @router.post(
-    "/runs", response={202: RunOut, 400: Problem, 404: Problem, 422: Problem, 503: Problem}, tags=["runs"]
+    "/runs",
+    response={202: RunOut, 400: Problem, 404: Problem, 409: Problem, 422: Problem, 503: Problem},
+    tags=["runs"],
 )
 async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run goes on by itself; its events appear in the session."""
-    app_name = await db.read(_app_to_run, body.session)
+    app_name = await db.read(_app_to_run, body)
     client = await provider().client(app_name)
     run = await db.write(rows.create_run, body.session, body.request(), "api")
     try:
@@ -171,7 +173,9 @@ def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
     return Runs(runs=[RunOut.of(row) for row in page.rows], next=page.older or None)
 
 
-def _app_to_run(key: int) -> str:
-    session = find_session(key)
+def _app_to_run(body: NewRun) -> str:
+    session = find_session(body.session)
     refuse_kept(session)
+    if body.invocation_id and body.message is None:
+        rows.refuse_carried_on(session.pk, body.invocation_id)
     return session.app_name

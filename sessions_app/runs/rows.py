@@ -19,7 +19,7 @@ from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, T
 from django.db.models.functions import Coalesce
 
 from sessions_app import bell, realms
-from sessions_app.errors import SessionBusy
+from sessions_app.errors import InvocationFinished, SessionBusy
 from sessions_app.found import session_missing
 from sessions_app.models import AgentSession, Event, Run, RuntimeProcess
 from sessions_app.redact import REQUEST_CREDENTIAL, redact
@@ -155,6 +155,34 @@ def cancel_requests(runtime_id: str) -> list[str]:
 def active_run(session_pk: int) -> Run | None:
     """Return the run that is active on a session: the one that runs, else the one that is next."""
     return Run.objects.filter(session_id=session_pk, status__in=ACTIVE).order_by("created_at", "pk").first()
+
+
+ENDED_BADLY = (Status.FAILED, Status.CRASHED, Status.CANCELLED)
+"""How a run ends that left something to be done."""
+
+
+def carried_on(session_pk: int, invocation_id: str) -> Run | None:
+    """Return the newest run of an invocation when there is nothing to resume: it is under way, waits or is done."""
+    asked_for = json.dumps({"invocation_id": invocation_id})[1:-1]
+    is_one = Q(invocation_id=invocation_id) | Q(
+        invocation_id="", status__in=ACTIVE, request__contains=asked_for
+    )
+    newest = Run.objects.filter(is_one, session_id=session_pk).order_by("-created_at", "-pk").first()
+    return newest if newest is not None and newest.status not in ENDED_BADLY else None
+
+
+def refuse_carried_on(session_pk: int, invocation_id: str) -> None:
+    """Refuse to resume an invocation of which nothing is left to do: ADK would make a run without events of it.
+
+    Raises:
+        InvocationFinished: naming the run that has it.
+    """
+    run = carried_on(session_pk, invocation_id)
+    if run is not None:
+        raise InvocationFinished(
+            f"Invocation {invocation_id!r} cannot be resumed: run {run.pk} went on with it and is {run.status}.",
+            hint=f"GET /api/v1/runs/{run.pk} tells of it. Send a message to begin another invocation.",
+        )
 
 
 def refuse_busy(session_pk: int, session_id: str) -> None:

@@ -7,11 +7,9 @@ from typing import TypedDict
 from django import template
 
 from sessions_app.models import AgentCard, AgentSession, Run
-from sessions_app.runs import compose, diagnosis, repeating
+from sessions_app.runs import compose, diagnosis, repeating, rows
 
 register = template.Library()
-
-ENDED_BADLY = frozenset({Run.Status.FAILED, Run.Status.CRASHED, Run.Status.CANCELLED})
 
 
 class Limits(TypedDict):
@@ -36,13 +34,17 @@ def diagnosis_of(run: Run) -> str:
 @register.filter
 def can_repeat(run: Run) -> bool:
     """`{% if run|can_repeat %}`: it ended badly, and its message can be sent once more. It needs its request."""
-    return run.status in ENDED_BADLY and repeating.can_repeat(run.request)
+    return run.status in rows.ENDED_BADLY and repeating.can_repeat(run.request)
 
 
 @register.filter
 def can_resume(run: Run) -> bool:
-    """`{% if run|can_resume %}`: it ended badly within an invocation, and its app resumes such. At most one query."""
-    if run.status not in ENDED_BADLY or not run.invocation_id:
+    """`{% if run|can_resume %}`: it ended badly within an invocation that its app resumes. At most two queries.
+
+    What a later run went on with is not offered.
+    """
+    if run.status not in rows.ENDED_BADLY or not run.invocation_id:
         return False
     app = AgentSession.objects.filter(pk=run.session_id).values("app_name")
-    return AgentCard.objects.filter(app_name__in=app, description__contains='"resumable": true').exists()
+    resumes = AgentCard.objects.filter(app_name__in=app, description__contains='"resumable": true').exists()
+    return resumes and rows.carried_on(run.session_id, run.invocation_id) is None

@@ -17,7 +17,7 @@ from sessions_app.forms import EditedMessage
 from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import handover
+from sessions_app.runs import handover, rows
 
 EDIT = "devui/sessions/message_edit.html"
 RESUME = "devui/sessions/run_resume.html"
@@ -58,7 +58,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show what an invocation has done that can go on; let it go on.
+    """Show what an invocation has done that can go on; let it go on, unless a later run went on with it.
 
     Raises:
         NotFound: there is no such run.
@@ -66,11 +66,14 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     run, context = await db.read(_resumable, run_id)
     refuse_kept(run.session)
-    if request.method == "POST":
+    if request.method == "POST" and not context["later"]:
         asked = {"invocation_id": run.invocation_id, "streaming": True}
         await handover.start(run.session, asked)
         return go_to(request, session_url(run.session))
-    return await sync_to_async(render_partial)(request, RESUME, context, partial="form", target=DIALOG)
+    status = 422 if request.method == "POST" else 200
+    return await sync_to_async(render_partial)(
+        request, RESUME, context, partial="form", target=DIALOG, status=status
+    )
 
 
 def _initial(said: variant.Said) -> dict[str, Any]:
@@ -89,5 +92,12 @@ def _resumable(run_id: str) -> tuple[Run, dict[str, Any]]:
         raise BadInput("This run ended before it had an invocation.", hint="Send its message again.")
     events = Event.objects.filter(session=run.session, invocation_id=run.invocation_id)
     last = events.order_by("-seq").defer("data", "private").first()
-    context = {"run": run, "last": last, "count": events.count(), "back": session_url(run.session)}
+    later = rows.carried_on(run.session_id, run.invocation_id)
+    context = {
+        "run": run,
+        "last": last,
+        "count": events.count(),
+        "back": session_url(run.session),
+        "later": later,
+    }
     return run, context

@@ -12,6 +12,7 @@ from django.test import AsyncClient
 from sessions_app import agent_cards, db
 from sessions_app.history import state_at
 from sessions_app.models import AgentSession, Event, Run
+from sessions_app.paths import session_url
 from sessions_app.runs import client, rows
 from tests.pages.page import parse
 from tests.timeline.story import Story
@@ -131,6 +132,53 @@ async def test_an_invocation_goes_on(story):
         lambda: [json.loads(each.request) for each in Run.objects.order_by("created_at")]
     )
     assert requests[-1] == {"invocation_id": "i1", "streaming": True}
+
+
+ENDED = (Run.Status.DONE, Run.Status.WAITING)
+
+
+@pytest.mark.parametrize("status", [*ENDED, Run.Status.QUEUED])
+async def test_an_invocation_that_a_later_run_went_on_with_is_not_resumed_and_that_run_is_named(
+    story, status
+):
+    await db.write(lambda: agent_cards.write_ready("weather", "v1", {"app": {"resumable": True}}))
+    run = await ended(story, Run.Status.CRASHED)
+    if status in ENDED:
+        later = await ended(story, status)
+    else:
+        later = await db.write(rows.create_run, story.pk, {"invocation_id": "i1"})
+    count = await db.read(Run.objects.count)
+
+    page = await AsyncClient().get(f"/runs/{run.pk}/resume/")
+    refused = await AsyncClient().post(f"/runs/{run.pk}/resume/")
+
+    assert f"/runs/{run.pk}/resume/" not in await page_of(story)
+    assert (page.status_code, refused.status_code) == (200, 422)
+    for answer in (page, refused):
+        form = parse(answer.content).one("form", css="dialog-body")
+        assert "There is nothing to resume: a later run went on" in form.text
+        link = form.one("div", css="notice").one("a").attrs["href"]
+        assert link == session_url(await db.read(lambda: story.session)) + (
+            "?seq=4" if status in ENDED else ""
+        )
+        assert not form.all("button")
+    assert await db.read(Run.objects.count) == count
+    assert (await db.read(rows.carried_on, story.pk, "i1")).pk == later.pk
+
+
+async def test_an_invocation_whose_later_run_failed_too_goes_on(story):
+    run, _ = await ended(story, Run.Status.CRASHED), await ended(story, Run.Status.FAILED)
+    assert (await AsyncClient().post(f"/runs/{run.pk}/resume/")).status_code == 302
+    again = parse((await AsyncClient().post(f"/runs/{run.pk}/resume/")).content)
+    assert "went on with this invocation and is queued" in again.one("form", css="dialog-body").text
+
+
+async def test_a_program_that_resumes_a_finished_invocation_is_refused(story):
+    later = await ended(story, Run.Status.DONE)
+    body = {"session": story.pk, "invocation_id": "i1"}
+    refused = await AsyncClient().post("/api/v1/runs", json.dumps(body), content_type="application/json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "invocation_finished")
+    assert later.pk in refused.json()["detail"]
 
 
 async def test_a_run_without_an_invocation_cannot_go_on(story):
