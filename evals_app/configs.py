@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from evals_app.evalsets.content import expected_states
-from evals_app.evalsets.problems import BadFile, from_pydantic
+from evals_app.evalsets.problems import BadFile
 from evals_app.evalsets.reading import load_document, read_text
 from evals_app.evalsets.schema import Strict
 from evals_app.metrics import INFORMATIONAL, KNOWN, METRICS, STATE, Kind, Metric, right_name
@@ -160,13 +160,16 @@ def parse(text: str, file_name: str, shown_as: str) -> Config:
     Raises:
         BadFile: naming file, line and field of everything that is wrong.
     """
-    document, as_json, kind = load_document(text, file_name, shown_as)
+    loaded = load_document(text, file_name, shown_as)
     try:
-        found = EvalConfig.model_validate_json(as_json)
+        found = EvalConfig.model_validate_json(loaded.as_json)
     except ValidationError as error:
-        raise BadFile(from_pydantic(shown_as, text, document, error.errors(), kind)) from error
-    unused = [f"{shown_as}: ADK does not use the field {extra!r}." for extra in found.model_extra or {}]
-    return Config(found.model_dump(mode="json", exclude_unset=True, by_alias=False), shown_as, unused)
+        raise BadFile(loaded.problems(error)) from error
+    warnings = [
+        *(f"{shown_as}: ADK does not use the field {extra!r}." for extra in found.model_extra or {}),
+        *(f"{shown_as}: {told}" for told in loaded.warnings),
+    ]
+    return Config(found.model_dump(mode="json", exclude_unset=True, by_alias=False), shown_as, warnings)
 
 
 def choose(

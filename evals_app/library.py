@@ -11,7 +11,7 @@ from typing import Any
 
 from evals_app import writes
 from evals_app.evalsets import BadFile, EvalSetContent, Problem, parse, read_text
-from evals_app.evalsets.reading import YAML_SUFFIXES
+from evals_app.evalsets.reading import YAML_SUFFIXES, Whole
 from evals_app.evalsets.schema import EvalCase
 from evals_app.evalsets.writing import digest_of
 from evals_app.models import EvalSet, EvalSetVersion
@@ -95,11 +95,16 @@ def adopt(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
     return evalset
 
 
-def look_again(agents: AgentsFolder, evalset: EvalSet, origin: str = DISK) -> EvalSet:
-    """Return an evalset's row as its file is now; a file that is gone is marked so."""
+def look_again(
+    agents: AgentsFolder, evalset: EvalSet, origin: str = DISK, written: Whole | None = None
+) -> EvalSet:
+    """Return an evalset's row as its file is now; a file that is gone is marked so.
+
+    `written` is what was just written, so that it need not be read once more.
+    """
     path = path_of(agents, evalset)
     with contextlib.suppress(FileNotFoundError, NotFound):
-        return _mirror(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin)
+        return _mirror(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin, written)
     writes.mark_gone([evalset.pk])
     evalset.gone = True
     return evalset
@@ -164,6 +169,7 @@ def _mirror(
     path: Path,
     known: EvalSet | None,
     origin: str = DISK,
+    written: Whole | None = None,
 ) -> EvalSet:
     stamp = _stamp(path)
     if known is not None and known.stamp == stamp and not known.gone:
@@ -173,7 +179,8 @@ def _mirror(
     try:
         text = read_text(path, shown)
         seen["digest"] = digest_of(text)
-        content = parse(text, path.name, shown)
+        is_known = written is not None and written.text == text
+        content = written.content if written and is_known else parse(text, path.name, shown)
     except BadFile as error:
         return writes.mirror(app_name, evalset_id, {**seen, "problems": state.dumps(error.as_json())}, None)
     return writes.mirror(app_name, evalset_id, {**seen, **_summary(content)}, content.as_adk(), origin)

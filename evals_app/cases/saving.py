@@ -134,19 +134,19 @@ def review(evalset: EvalSet, opened: Opened, make: Callable[[Json], Made]) -> Re
     case, errors = make(kept)
     if errors:
         return Review(case, errors)
-    text = editing.text_of(evalset)
-    digest = digest_of(text)
-    now = [case_json(case) for case in editing.content_of(evalset).cases]
+    file = editing.file_of(evalset)
     if opened.is_new:
-        change = editing.worked_out(evalset, _adding(case))
+        change = editing.worked_out(evalset, _adding(case), file)
         return Review(case, change=change)
+    digest = digest_of(file.text)
+    now = [case_json(case) for case in file.content.cases]
     place = _place_now(evalset, opened, now, digest)
     theirs = None if place is None else now[place]
     if place is None or not same(theirs, kept):
         conflict = Conflict(kept, case, theirs)
         if opened.over != conflict.mark:
             return Review(case, conflict=conflict)
-    change = editing.worked_out(evalset, _putting(place, case))
+    change = editing.worked_out(evalset, _putting(place, case), file)
     return Review(case, change=change, moved_on=digest != opened.digest)
 
 

@@ -10,10 +10,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from evals_app import configs, editing, library
 from evals_app.editing.files import AlreadyTaken, cannot_write
-from evals_app.evalsets import BadFile, Problem, parse, writing
+from evals_app.evalsets import BadFile, Problem, writing
 from evals_app.evalsets.changing import case_json
-from evals_app.evalsets.problems import from_pydantic
-from evals_app.evalsets.reading import YAML_SUFFIXES, load_document
+from evals_app.evalsets.reading import YAML_SUFFIXES, Loaded, load_document, read_whole
 from evals_app.evalsets.schema import ConversationScenario, SessionInput, Strict
 from evals_app.models import EvalSet
 from sessions_app.errors import BadInput
@@ -71,11 +70,11 @@ def put(app_name: str, name: str, content: bytes) -> Uploaded:
     if base == CONFIG_NAME:
         _put_config(app_name, text)
         return Uploaded(base, None)
-    if (scenarios := scenarios_of(text, base)) is not None:
+    loaded = load_document(text, base, base)
+    if (scenarios := scenarios_of(loaded)) is not None:
         evalset_id = _stem(base)
         return Uploaded(base, editing.create(app_name, evalset_id, scenarios))
-    parse(text, base, base)
-    return Uploaded(base, editing.put(app_name, _file_name(base), text))
+    return Uploaded(base, editing.put(app_name, read_whole(loaded, _file_name(base))))
 
 
 def cases_of(name: str, text: str) -> list[Json]:
@@ -84,23 +83,26 @@ def cases_of(name: str, text: str) -> list[Json]:
     Raises:
         BadFile: it cannot be used.
     """
-    found = scenarios_of(text, name)
-    return found if found is not None else [case_json(case) for case in parse(text, name, name).cases]
+    loaded = load_document(text, name, name)
+    found = scenarios_of(loaded)
+    return (
+        found if found is not None else [case_json(case) for case in read_whole(loaded, name).content.cases]
+    )
 
 
-def scenarios_of(text: str, name: str, start: SessionInput | None = None) -> list[Json] | None:
+def scenarios_of(loaded: Loaded, start: SessionInput | None = None) -> list[Json] | None:
     """Return a file's scenarios as cases; None when it is no list of scenarios.
 
     Raises:
         BadFile: a scenario cannot be used.
     """
-    document, as_json, kind = load_document(text, name, name)
+    document = loaded.document
     if not isinstance(document, dict) or "scenarios" not in document or "eval_cases" in document:
         return None
     try:
-        found = TypeAdapter(Scenarios).validate_json(as_json).scenarios
+        found = TypeAdapter(Scenarios).validate_json(loaded.as_json).scenarios
     except ValidationError as error:
-        raise BadFile(from_pydantic(name, text, document, error.errors(), kind)) from error
+        raise BadFile(loaded.problems(error)) from error
     given = {"session_input": start.model_dump(mode="json", exclude_unset=True)} if start else {}
     return [
         {

@@ -10,7 +10,7 @@ from typing import Any
 
 from evals_app import library
 from evals_app.evalsets import changing, writing
-from evals_app.evalsets.reading import EvalSetContent, parse, read_text
+from evals_app.evalsets.reading import Whole, parse_whole, read_text
 from evals_app.evalsets.schema import EvalCase
 from evals_app.evalsets.writing import FileChanged, digest_of
 from evals_app.models import EvalSet
@@ -29,16 +29,22 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class Change:
-    """What an edit would make of a file.
-
-    Attributes:
-        before, after: the whole text.
-    """
+    """What an edit would make of a file."""
 
     evalset: EvalSet
     path: Path
-    before: str
-    after: str
+    was: Whole
+    will_be: Whole
+
+    @property
+    def before(self) -> str:
+        """The whole text as it is."""
+        return self.was.text
+
+    @property
+    def after(self) -> str:
+        """The whole text as it would be."""
+        return self.will_be.text
 
     @property
     def is_none(self) -> bool:
@@ -86,15 +92,15 @@ def text_of(evalset: EvalSet) -> str:
     return read_text(library.path_of(agents_folder(), evalset), evalset.path)
 
 
-def content_of(evalset: EvalSet) -> EvalSetContent:
-    """Return what an evalset's file says now, read.
+def file_of(evalset: EvalSet) -> Whole:
+    """Return an evalset's file as it is now.
 
     Raises:
         NotFound: it is gone.
         BadFile: it cannot be used.
     """
     path = library.path_of(agents_folder(), evalset)
-    return parse(read_text(path, evalset.path), path.name, evalset.path)
+    return parse_whole(read_text(path, evalset.path), path.name, evalset.path)
 
 
 def cases(evalset: EvalSet) -> list[EvalCase]:
@@ -103,11 +109,16 @@ def cases(evalset: EvalSet) -> list[EvalCase]:
     Raises:
         BadFile: the file cannot be used.
     """
-    return content_of(evalset).cases
+    return file_of(evalset).content.cases
 
 
-def worked_out(evalset: EvalSet, edit: changing.Edit) -> Change:
+def worked_out(evalset: EvalSet, edit: changing.Edit, file: Whole | None = None) -> Change:
     """Return what an edit would make of an evalset's file. Nothing is written.
+
+    Args:
+        evalset: whose file.
+        edit: the edit.
+        file: the file as it is now, if somebody has read it.
 
     Raises:
         NotFound: the file is gone.
@@ -115,8 +126,8 @@ def worked_out(evalset: EvalSet, edit: changing.Edit) -> Change:
         BadInput: its form cannot hold what is wanted, it lies elsewhere, or whatever `edit` raises.
     """
     path = _own_path(evalset)
-    before = read_text(path, evalset.path)
-    return Change(evalset, path, before, changing.rewritten(before, path.name, evalset.path, edit))
+    was = file or file_of(evalset)
+    return Change(evalset, path, was, changing.rewritten(was, edit))
 
 
 def save(change: Change, origin: str = "page") -> EvalSet:
@@ -132,7 +143,7 @@ def save(change: Change, origin: str = "page") -> EvalSet:
             writing.replace(change.path, change.evalset.path, change.before, change.after)
         except OSError as error:
             raise cannot_write(change.path, error) from error
-    return library.look_again(agents_folder(), change.evalset, origin)
+    return library.look_again(agents_folder(), change.evalset, origin, change.will_be)
 
 
 def change(evalset: EvalSet, edit: changing.Edit, origin: str = "page") -> EvalSet:
@@ -175,18 +186,17 @@ def create(
     """
     name = f"{evalset_id}.evalset.{'yaml' if form == 'yaml' else 'json'}"
     about = {"name": evalset_id, **more, "creation_timestamp": time.time()}
-    return put(app_name, name, changing.fresh(name, evalset_id, cases, **about), origin=origin)
+    return put(app_name, changing.fresh(name, evalset_id, cases, **about), origin=origin)
 
 
-def put(app_name: str, file_name: str, text: str, *, origin: str = "page") -> EvalSet:
+def put(app_name: str, file: Whole, *, origin: str = "page") -> EvalSet:
     """Put a new evalset file beside an agent as it is.
 
     Raises:
         NotFound: no such app.
-        BadFile: it cannot be used.
         BadInput: its name makes no id or is taken, or it cannot be written.
     """
-    evalset_id = library.id_of_file(file_name)
+    evalset_id = library.id_of_file(file.file_name)
     if not ID.fullmatch(evalset_id.removesuffix(library.TEST_MARK)):
         raise BadInput(
             f"Invalid Eval Set ID. Eval Set ID should have the `^{ID.pattern}$` format",
@@ -197,12 +207,11 @@ def put(app_name: str, file_name: str, text: str, *, origin: str = "page") -> Ev
         raise AlreadyTaken(
             f"EvalSet {evalset_id} already exists for app {app_name}.", hint="Choose another id."
         )
-    parse(text, file_name, file_name)
-    path = folder / file_name
+    path = folder / file.file_name
     try:
-        writing.create(path, text)
+        writing.create(path, file.text)
     except FileExistsError as error:
-        raise AlreadyTaken(f"{file_name} is there already.", hint="Choose another id.") from error
+        raise AlreadyTaken(f"{file.file_name} is there already.", hint="Choose another id.") from error
     except OSError as error:
         raise cannot_write(path, error) from error
     library.refresh(agents_folder(), app_name, origin)

@@ -14,11 +14,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evals_app.evalsets import json_edit, legacy, schema, yaml_edit
+from evals_app.evalsets import collecting, json_edit, legacy, schema, yaml_edit
 from evals_app.evalsets.pairing import paired, same
 from evals_app.evalsets.plain_yaml import dump
 from evals_app.evalsets.problems import BadFile
-from evals_app.evalsets.reading import EvalSetContent, only_case, parse, parse_whole
+from evals_app.evalsets.reading import (
+    EvalSetContent,
+    Loaded,
+    Whole,
+    load_document,
+    only_case,
+    parse_whole,
+    read_whole,
+)
 from evals_app.evalsets.spelling import in_words_of, spelt
 from sessions_app.errors import BadInput
 
@@ -48,30 +56,44 @@ def case_json(case: schema.EvalCase) -> Json:
     return case.model_dump(mode="json", exclude_unset=True)
 
 
-def rewritten(text: str, file_name: str, shown_as: str, edit: Edit) -> str:
-    """Return an evalset's text as an edit makes it.
+@collecting.put_off()
+def rewritten(file: Whole, edit: Edit) -> Whole:
+    """Return an evalset file as an edit makes it; the same one when nothing changes.
 
     Raises:
-        BadFile: the text cannot be used as it is, or could not after the edit.
+        BadFile: it could not be used after the edit.
         BadInput: the file's form cannot hold what the edit wants, or whatever `edit` raises.
     """
-    document, content = parse_whole(text, file_name, shown_as)
-    before = Sheet([case_json(case) for case in content.cases], _about(document))
+    before = Sheet([case_json(case) for case in file.content.cases], _about(file.document))
     after = Sheet(list(map(deepcopy, before.cases)), dict(before.about))
     edit(after)
-    if after.present_form and content.form != "evalset":
-        return fresh(file_name, after.present_form, after.cases, **after.about)
-    new = _document(document, content, before, after, shown_as)
-    if same(document, new):
-        return text
-    said = _text(text, content.format, document, new, shown_as)
-    if not same(parse_whole(said, file_name, shown_as)[0], new):
-        raise _by_hand(shown_as, "its text cannot be changed in place without changing something else, too")
-    return said
+    if after.present_form and file.content.form != "evalset":
+        return fresh(file.file_name, after.present_form, after.cases, **after.about)
+    new = _document(file.document, file.content, before, after, file.shown_as)
+    if same(file.document, new):
+        return file
+    return read_whole(_loaded(file, _text(file, new), new), file.file_name)
 
 
-def fresh(file_name: str, eval_set_id: str, cases: list[Json], **more: Any) -> str:
-    """Return the text of a new evalset file.
+def _loaded(file: Whole, text: str, new: Any) -> Loaded:
+    """Return what a file's new text says, which is `new`.
+
+    Raises:
+        BadInput: it says something else, such as nothing when an anchor went that others need.
+    """
+    try:
+        loaded = load_document(text, file.file_name, file.shown_as)
+    except BadFile:
+        loaded = None
+    if loaded is None or not same(loaded.document, new):
+        raise _by_hand(
+            file.shown_as, "its text cannot be changed in place without changing something else, too"
+        )
+    return loaded
+
+
+def fresh(file_name: str, eval_set_id: str, cases: list[Json], **more: Any) -> Whole:
+    """Return a new evalset file.
 
     Raises:
         BadFile: a case cannot be used.
@@ -87,8 +109,7 @@ def fresh(file_name: str, eval_set_id: str, cases: list[Json], **more: Any) -> s
         text.encode()
     except (ValueError, UnicodeError) as error:
         raise _unsayable(file_name, error) from error
-    parse(text, file_name, file_name)
-    return text
+    return parse_whole(text, file_name, file_name)
 
 
 def _about(document: Any) -> Json:
@@ -96,17 +117,18 @@ def _about(document: Any) -> Json:
     return {name: given[name] for name in ("name", "description") if name in given}
 
 
-def _text(text: str, kind: str, old: Any, new: Any, shown_as: str) -> str:
+def _text(file: Whole, new: Any) -> str:
+    """Return a file's text that says something else."""
     try:
-        write = json_edit.rewritten if kind == "json" else yaml_edit.rewritten
-        said = write(text, old, new)
+        write = json_edit.rewritten if file.content.format == "json" else yaml_edit.rewritten
+        said = write(file.text, file.document, new)
         said.encode()
     except yaml_edit.Unwritable as error:
-        raise _by_hand(shown_as, str(error)) from error
+        raise _by_hand(file.shown_as, str(error)) from error
     except json.JSONDecodeError as error:
-        raise _by_hand(shown_as, "a YAML file in brackets cannot be changed in place") from error
+        raise _by_hand(file.shown_as, "a YAML file in brackets cannot be changed in place") from error
     except (ValueError, UnicodeError) as error:
-        raise _unsayable(shown_as, error) from error
+        raise _unsayable(file.shown_as, error) from error
     return said
 
 

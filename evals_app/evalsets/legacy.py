@@ -75,7 +75,7 @@ def _none_if_empty(value: Any) -> Any:
 class OldCase(_Old):
     """One case of the old form."""
 
-    name: str
+    name: schema.Kept
     data: Annotated[list[OldTurn], _nothing_is_a_list]
     initial_session: Annotated[OldSession | None, BeforeValidator(_none_if_empty)] = None
 

@@ -10,10 +10,13 @@ from typing import Any, Literal
 
 import yaml
 
+from evals_app.evalsets import collecting
 from evals_app.evalsets.plain_yaml import PlainLoader
 
 Key = str | int
 Kind = Literal["object", "array", "scalar"]
+
+ALIAS = "alias"
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SCALAR = re.compile(r'"(?:[^"\\]+|\\.)*"|[^\s,\]}]+', re.DOTALL)
@@ -25,7 +28,8 @@ class Node:
 
     Attributes:
         start, end: offsets of its first character and of the one after its last.
-        style: of a YAML value: "" plain, `'` or `"` quoted, `|` or `>` block text; collections: "block" or "flow".
+        style: of a YAML value: "" plain, `'` or `"` quoted, `|` or `>` block text; collections: "block" or "flow";
+            "alias" of what is written elsewhere, whose children stand there.
     """
 
     kind: Kind
@@ -58,8 +62,9 @@ def tree(text: str, kind: str) -> Node:
         ValueError: it cannot be read after all, or it is nested too deeply.
     """
     try:
-        return _json_value(text, _space(text, 0)) if kind == "json" else _yaml_tree(text)
-    except (yaml.YAMLError, RecursionError, IndexError, AttributeError) as error:
+        with collecting.put_off():
+            return _json_value(text, _space(text, 0)) if kind == "json" else _yaml_tree(text)
+    except (yaml.YAMLError, RecursionError, LookupError, AttributeError) as error:
         raise ValueError(f"no tree of this text: {error}") from error
 
 
@@ -96,45 +101,69 @@ def _json_child(text: str, at: int, index: int | None) -> Child:
 
 
 def _yaml_tree(text: str) -> Node:
-    composed = yaml.compose(text, Loader=PlainLoader)
-    if composed is None:
+    events: Iterator[Any] = yaml.parse(text, Loader=PlainLoader)
+    first = next((event for event in events if isinstance(event, yaml.NodeEvent)), None)
+    if first is None:
         raise ValueError("an empty text")
-    return _yaml_value(text, composed)
+    return _Yaml(text, events).node(first)
 
 
-def _yaml_value(text: str, found: Any) -> Node:
-    start = found.start_mark.index
-    if isinstance(found, yaml.ScalarNode):
-        return Node("scalar", start, _scalar_end(text, found), found.style or "")
-    is_mapping = isinstance(found, yaml.MappingNode)
-    node = Node(
-        "object" if is_mapping else "array",
-        start,
-        found.end_mark.index,
-        "flow" if found.flow_style else "block",
-        list(_pairs(text, found) if is_mapping else _items(text, found)),
-    )
-    if node.style == "block" and node.children:
-        node.end = max(child.node.end for child in node.children)
-    return node
+class _Yaml:
+    """Makes nodes of a text's events. An alias stands where it is written, not where its anchor does."""
+
+    def __init__(self, text: str, events: Iterator[Any]) -> None:
+        self.text = text
+        self.events = events
+        self.anchors: dict[str | None, tuple[Node, str]] = {}
+
+    def node(self, event: Any) -> Node:
+        """Return the node that an event begins."""
+        return self._named(event)[0]
+
+    def _named(self, event: Any) -> tuple[Node, str]:
+        """Return the node that an event begins, and its text when it is the key of an entry."""
+        start, end = event.start_mark.index, event.end_mark.index
+        if isinstance(event, yaml.AliasEvent):
+            node, said = self.anchors[event.anchor]
+            return Node(node.kind, start, end, ALIAS, node.children), said
+        said = ""
+        if isinstance(event, yaml.ScalarEvent):
+            said = str(event.value)
+            node = Node("scalar", start, _scalar_end(self.text, start, end, event.style), event.style or "")
+        elif isinstance(event, yaml.MappingStartEvent):
+            node = self._filled("object", event, yaml.MappingEndEvent)
+        else:
+            node = self._filled("array", event, yaml.SequenceEndEvent)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = node, said
+        return node, said
+
+    def _filled(self, kind: Kind, begins: Any, ends: Any) -> Node:
+        """Return a collection with what stands in it."""
+        node = Node(kind, begins.start_mark.index, begins.end_mark.index)
+        event: Any = next(self.events)
+        while not isinstance(event, ends):
+            node.children.append(self._child(kind, event, len(node.children)))
+            event = next(self.events)
+        node.end = event.end_mark.index
+        node.style = "flow" if begins.flow_style else "block"
+        if node.style == "block" and node.children:
+            node.end = node.children[-1].node.end
+        return node
+
+    def _child(self, kind: Kind, event: Any, index: int) -> Child:
+        start = event.start_mark.index
+        if kind == "array":
+            return Child(start, index, start, self.node(event))
+        _, name = self._named(event)
+        return Child(start, name, event.end_mark.index, self.node(next(self.events)))
 
 
-def _pairs(text: str, found: yaml.Node) -> Iterator[Child]:
-    for key, value in found.value:
-        yield Child(key.start_mark.index, str(key.value), key.end_mark.index, _yaml_value(text, value))
-
-
-def _items(text: str, found: yaml.Node) -> Iterator[Child]:
-    for index, item in enumerate(found.value):
-        yield Child(item.start_mark.index, index, item.start_mark.index, _yaml_value(text, item))
-
-
-def _scalar_end(text: str, found: yaml.ScalarNode) -> int:
+def _scalar_end(text: str, start: int, end: int, style: str | None) -> int:
     """Return where a scalar ends: block text without the blank lines behind it, unless it keeps them."""
-    start, end = found.start_mark.index, found.end_mark.index
-    if found.style not in ("|", ">"):
-        return int(end)
+    if style not in ("|", ">"):
+        return end
     whole = text[start:end]
     if "+" in whole.split("\n", 1)[0].split("#", 1)[0]:
-        return int(start + max(whole.rfind("\n"), 0))
-    return int(start + len(whole.rstrip()))
+        return start + max(whole.rfind("\n"), 0)
+    return start + len(whole.rstrip())

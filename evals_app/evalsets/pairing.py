@@ -13,6 +13,8 @@ ID_FIELDS = ("eval_id", "evalId", "rubric_id", "rubricId", "invocation_id", "inv
 
 def same(old: Any, new: Any) -> bool:
     """Tell whether two JSON values are the same: 1, 1.0 and true are three, and the order of keys says nothing."""
+    if old is new:
+        return True
     if type(old) is not type(new):
         return False
     if isinstance(old, dict):

@@ -12,7 +12,15 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class PlainLoader(_Loader):  # type: ignore[misc]  # one of two loaders of PyYAML, which has no types
-    """A SafeLoader with fewer types."""
+    """A SafeLoader with fewer types, which notes whether an object names a key again."""
+
+    repeats = False
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """Return an object, and note when its keys are not as many as they seem."""
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        self.repeats = self.repeats or len(set(names)) < len(names)
+        return super().construct_mapping(node, deep)
 
 
 _KEPT_TYPES = {"null", "int", "float"}
@@ -25,18 +33,44 @@ PlainLoader.add_implicit_resolver(
 )
 
 
-def load(text: str) -> Any:
-    """Return what YAML text says, in JSON's types.
+DEEPEST = 500
+"""Levels of values inside values that are read at all."""
+
+
+def load(text: str) -> tuple[Any, bool]:
+    """Return what YAML text says, in JSON's types, and whether an object of it names a key again.
 
     Raises:
         yaml.YAMLError: it is no YAML.
         ValueError: its aliases repeat so much that it is far larger than its text.
+        RecursionError: its values are nested too deeply.
     """
-    document = yaml.load(text, Loader=PlainLoader)  # noqa: S506 - a SafeLoader with fewer types
+    _check_depth(text)
+    loader = PlainLoader(text)
+    try:
+        document = loader.get_single_data()
+    finally:
+        loader.dispose()
     most = 1_000_000 + 20 * len(text)
     if _written_out(document, {}) > most:
         raise ValueError(f"its aliases stand for more than {most:,} characters: write less with them")
-    return document
+    return document, loader.repeats
+
+
+def _check_depth(text: str) -> None:
+    """Refuse what would overflow the stack of the loader in C, which ends the process.
+
+    Raises:
+        RecursionError: values are nested deeper than any reader of JSON goes.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=PlainLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                raise RecursionError(f"deeper than {DEEPEST} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _written_out(value: Any, known: dict[int, int]) -> int:

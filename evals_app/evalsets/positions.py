@@ -15,6 +15,11 @@ class Position(NamedTuple):
     column: int
 
 
+def position(text: str, at: int) -> Position:
+    """Return the line and the column of an offset in a text."""
+    return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+
+
 class Places:
     """Looks up where values stand in one text of JSON or YAML."""
 
@@ -38,4 +43,4 @@ class Places:
             if child is None:
                 break
             node, at = child.node, child.start
-        return Position(self._text.count("\n", 0, at) + 1, at - self._text.rfind("\n", 0, at))
+        return position(self._text, at)

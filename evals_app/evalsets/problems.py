@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -61,8 +62,28 @@ def from_pydantic(
     file: str, text: str, document: Any, errors: Iterable[ErrorDetails], kind: str = "json"
 ) -> list[Problem]:
     """Turn pydantic's errors into problems that point into the file's text, which is JSON or YAML by `kind`."""
+    found = list(errors)
+    if found and found[0]["type"] == "json_invalid":
+        return [_unreadable(file, kind, str(found[0]["msg"]))]
     places = Places(text, kind)
-    return [_problem(file, places, document, error) for error in errors]
+    return [_problem(file, places, document, error) for error in found]
+
+
+_JSON_FAULT = re.compile(
+    r"Invalid JSON: (?P<what>.*) at line (?P<line>\d+) column (?P<column>\d+)", re.DOTALL
+)
+
+
+def _unreadable(file: str, kind: str, said: str) -> Problem:
+    """Return what a stricter reader says of a document that Python's reads. Of YAML it does not know the place."""
+    fault = _JSON_FAULT.fullmatch(said)
+    what = fault["what"] if fault else said
+    if "hex escape" in what or "surrogate" in what:
+        what = "an escape stands for half of a character, which is no text: write the whole character"
+    elif "recursion" in what:
+        what = "its values are nested too deeply"
+    line, column = (int(fault["line"]), int(fault["column"])) if fault and kind == "json" else (0, 0)
+    return Problem(file, f"cannot be read: {what}", line=line, column=column)
 
 
 def _problem(file: str, places: Places, document: Any, error: ErrorDetails) -> Problem:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from evals_app.evalsets import legacy, plain_yaml, schema
+from evals_app.evalsets import collecting, legacy, plain_yaml, repeats, schema
 from evals_app.evalsets.content import TURN_STATES
 from evals_app.evalsets.problems import BadFile, Problem, from_pydantic
 from sessions_app.errors import NotFound
@@ -78,31 +78,59 @@ def read_text(path: Path, shown_as: str = "") -> str:
         raise BadFile([Problem(name, f"cannot be read: {error.strerror}")]) from error
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A file's text and what it says. `file_name` tells JSON from YAML, `shown_as` is how errors name the file.
+
+    Attributes:
+        document: the JSON values as they are written.
+    """
+
+    text: str
+    file_name: str
+    shown_as: str
+    document: Any
+    content: EvalSetContent
+
+
 def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
     """Read an evalset from its text; the file's name tells JSON from YAML.
 
     Raises:
         BadFile: naming file, line, case and field of everything that is wrong.
     """
-    return parse_whole(text, file_name, shown_as)[1]
+    return parse_whole(text, file_name, shown_as).content
 
 
-def parse_whole(text: str, file_name: str, shown_as: str) -> tuple[Any, EvalSetContent]:
-    """Return a text's document as it is, and the evalset that it makes.
+@collecting.put_off()
+def parse_whole(text: str, file_name: str, shown_as: str) -> Whole:
+    """Return a text with its document and the evalset that it makes.
 
     Raises:
         BadFile: naming file, line, case and field of everything that is wrong.
     """
-    document, as_json, kind = load_document(text, file_name, shown_as)
+    return read_whole(load_document(text, file_name, shown_as), file_name)
+
+
+@collecting.put_off()
+def read_whole(loaded: Loaded, file_name: str) -> Whole:
+    """Return a document with the evalset that it makes; `file_name` is the name that it has beside its agent.
+
+    Raises:
+        BadFile: naming file, line, case and field of everything that is wrong.
+    """
     try:
-        content = _read(document, as_json, kind, Path(file_name).name.split(".")[0])
+        content = _read(loaded, Path(file_name).name.split(".")[0])
     except ValidationError as error:
-        raise BadFile(from_pydantic(shown_as, text, document, error.errors(), kind)) from error
+        raise BadFile(loaded.problems(error)) from error
     if content is None:
-        what = f"must be an evalset (an object with eval_set_id and eval_cases), not {_kind_of(document)}"
-        raise BadFile([Problem(shown_as, what, line=1, column=1)])
+        what = (
+            f"must be an evalset (an object with eval_set_id and eval_cases), not {_kind_of(loaded.document)}"
+        )
+        raise BadFile([Problem(loaded.shown_as, what, line=1, column=1)])
     content.warnings.extend(_warnings(content))
-    return document, content
+    content.warnings.extend(loaded.warnings)
+    return Whole(loaded.text, file_name, loaded.shown_as, loaded.document, content)
 
 
 def only_case(text: str) -> schema.EvalCase:
@@ -111,15 +139,43 @@ def only_case(text: str) -> schema.EvalCase:
     Raises:
         BadFile: with line, column and field of everything that is wrong; its file is called `case`.
     """
-    document, as_json, kind = load_document(text, "case.json", "case")
+    loaded = load_document(text, "case.json", "case")
     try:
-        return schema.EvalCase.model_validate_json(as_json)
+        return schema.EvalCase.model_validate_json(loaded.as_json)
     except ValidationError as error:
-        raise BadFile(from_pydantic("case", text, document, error.errors(), kind)) from error
+        raise BadFile(loaded.problems(error)) from error
 
 
-def load_document(text: str, file_name: str, shown_as: str) -> tuple[Any, str, str]:
-    """Return the document, its JSON text and its format (json or yaml).
+@dataclass(frozen=True)
+class Loaded:
+    """A text that is JSON or YAML.
+
+    Attributes:
+        as_json: the document as JSON text.
+        kind: json or yaml.
+        repeats: an object names a key again.
+    """
+
+    text: str
+    shown_as: str
+    document: Any
+    as_json: str
+    kind: str
+    repeats: bool
+
+    def problems(self, error: ValidationError) -> list[Problem]:
+        """Return what keeps the document from being what it is to be."""
+        return from_pydantic(self.shown_as, self.text, self.document, error.errors(), self.kind)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return what no reader of such a text refuses and nobody can have meant."""
+        return repeats.told(self.text, self.kind) if self.repeats else []
+
+
+@collecting.put_off()
+def load_document(text: str, file_name: str, shown_as: str) -> Loaded:
+    """Return what a text says; the file's name tells JSON from YAML.
 
     Raises:
         BadFile: with the line and column of what is no JSON or YAML.
@@ -127,16 +183,19 @@ def load_document(text: str, file_name: str, shown_as: str) -> tuple[Any, str, s
     is_yaml = file_name.lower().endswith(YAML_SUFFIXES)
     try:
         if is_yaml:
-            document = plain_yaml.load(text)
-            return document, json.dumps(document), "yaml"
-        return json.loads(text), text, "json"
+            document, has_repeats = plain_yaml.load(text)
+            return Loaded(text, shown_as, document, json.dumps(document), "yaml", has_repeats)
+        document, has_repeats = repeats.load_json(text)
+        return Loaded(text, shown_as, document, text, "json", has_repeats)
     except json.JSONDecodeError as error:
         problem = Problem(shown_as, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         problem = Problem(shown_as, f"is no YAML: {error.problem or error.context}", line=line, column=column)
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+    except RecursionError:
+        problem = Problem(shown_as, "cannot be read: its values are nested too deeply")
+    except (yaml.YAMLError, ValueError, TypeError) as error:
         problem = Problem(shown_as, f"cannot be read: {str(error).splitlines()[0]}")
     raise BadFile([problem])
 
@@ -145,7 +204,8 @@ _old_cases = TypeAdapter(list[legacy.OldCase])
 _old_turns = TypeAdapter(list[legacy.OldTurn])
 
 
-def _read(document: Any, as_json: str, kind: str, stem: str) -> EvalSetContent | None:
+def _read(loaded: Loaded, stem: str) -> EvalSetContent | None:
+    document, as_json, kind = loaded.document, loaded.as_json, loaded.kind
     if isinstance(document, dict):
         found = schema.EvalSet.model_validate_json(as_json)
         return EvalSetContent(

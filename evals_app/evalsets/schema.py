@@ -9,14 +9,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.alias_generators import to_camel
 
 from evals_app.evalsets.content import Content, FunctionCall, FunctionResponse, Part
+from sessions_app import state
 
 CALLS, EVENTS = "intermediate-data", "invocation-events"
 UNION_TAGS = frozenset({CALLS, EVENTS, "persona-id", "persona"})
 """Names that pydantic puts into an error's location and that no file holds."""
+
+
+def _kept(text: str) -> str:
+    if not state.is_clean(text):
+        raise ValueError("holds a NUL character, which no store keeps: write it without")
+    return text
+
+
+Kept = Annotated[str, AfterValidator(_kept)]
+"""A text that a column of the store has as it is. ADK, whose store is files, takes any."""
 
 
 class Strict(BaseModel):
@@ -176,7 +187,7 @@ class EvalCase(Strict):
 
     model_config = ConfigDict(extra="allow")
 
-    eval_id: str
+    eval_id: Kept
     conversation: list[Invocation] | None = None
     conversation_scenario: ConversationScenario | None = None
     session_input: SessionInput | None = None
@@ -196,7 +207,7 @@ class EvalSet(Loose):
     """A file's content. ADK reads these names in snake case only."""
 
     eval_set_id: str
-    name: str | None = None
-    description: str | None = None
+    name: Kept | None = None
+    description: Kept | None = None
     eval_cases: list[EvalCase]
     creation_timestamp: float = 0.0

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from evals_app.evalsets import json_edit
-from evals_app.evalsets.nodes import Child, Node, tree
+from evals_app.evalsets.nodes import ALIAS, Child, Node, tree
 from evals_app.evalsets.pairing import paired, same
 from evals_app.evalsets.plain_yaml import dump
 
@@ -99,7 +99,7 @@ class _Writer:
 
     def _member(self, node: Node, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
         value = child.node
-        self._check_own(value, child.key_end)
+        self._check_own(value)
         if self._is_entered(value, old, new):
             yield from self._inside(value, old, new)
         elif (short := self._short(value, new)) is not None:
@@ -153,7 +153,7 @@ class _Writer:
         if same(old, new):
             return
         value = child.node
-        self._check_own(value, value.start)
+        self._check_own(value)
         if self._is_entered(value, old, new):
             yield from self._inside(value, old, new)
         elif (short := self._short(value, new)) is not None:
@@ -218,13 +218,13 @@ class _Writer:
 
     # --- texts ---
 
-    def _check_own(self, value: Node, after: int) -> None:
+    def _check_own(self, value: Node) -> None:
         """Refuse to change a value that stands elsewhere, or that others refer to.
 
         Raises:
             Unwritable: it is an alias, or has an anchor or a tag.
         """
-        if value.start < after:
+        if value.style == ALIAS:
             raise Unwritable("a value that is an alias of another cannot be changed in place")
         if value.start < value.end and self.text[value.start] in "&!":
             raise Unwritable("a value with an anchor or a tag cannot be changed in place")
@@ -287,6 +287,7 @@ def _indents(node: Node, text: str) -> bool:
     return node.kind == "object" and any(
         child.node.kind == "array"
         and child.node.style == "block"
+        and text[child.node.start] == "-"  # an anchor stands behind the key
         and child.node.start - text.rfind("\n", 0, child.node.start)
         > child.start - text.rfind("\n", 0, child.start)
         for child in node.children

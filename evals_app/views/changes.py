@@ -94,7 +94,7 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
     if request.method != "POST":
         return await db.read(_show, request, app_name, evalset_id, Asked.of(request.GET))
     asked = Asked.of(request.POST)
-    has_changed = False
+    worked_out, has_changed = None, False
     try:
         asked = await db.read(_with_file, request, asked)
         worked_out = await db.read(_worked_out, app_name, evalset_id, asked)
@@ -105,7 +105,7 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
             has_changed = True
     except DevUIError as error:
         return await db.read(_show, request, app_name, evalset_id, asked, error)
-    return await db.read(_show, request, app_name, evalset_id, asked, None, has_changed)
+    return await db.read(_show, request, app_name, evalset_id, asked, None, worked_out, has_changed)
 
 
 def _with_file(request: HttpRequest, asked: Asked) -> Asked:
@@ -129,11 +129,11 @@ def _show(
     evalset_id: str,
     asked: Asked,
     error: DevUIError | None = None,
+    worked_out: Change | None = None,
     has_changed: bool = False,
 ) -> HttpResponse:
     evalset = library.find(app_name, evalset_id)
-    worked_out: Change | None = None
-    if error is None:
+    if error is None and worked_out is None:
         try:
             worked_out = _worked_out(app_name, evalset_id, asked)
         except DevUIError as refused:

@@ -11,6 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils.http import urlencode
 
 from evals_app import library
+from evals_app.evalsets import plain_yaml
 from evals_app.models import EvalSet
 from evals_app.views import cases, versions
 from sessions_app import db
@@ -70,6 +71,21 @@ async def test_a_case_of_many_turns_is_edited_like_any_other(browser, path):
     assert json.loads(path.read_text())["eval_cases"][0]["conversation"][119]["final_response"] == text(
         "the last", "model"
     )
+
+
+async def test_a_large_file_is_read_once_for_a_look_and_its_new_text_once(web, folder, monkeypatch):
+    path = write(folder.given, "set.evalset.yaml", plain_yaml.dump(TWO))
+    browser = Browser(web)
+    await browser.get(f"{SET}case/?id=one")
+    read = []
+    load = plain_yaml.load
+    monkeypatch.setattr(plain_yaml, "load", lambda text: read.append(text) or load(text))
+    await browser.send("review", turns__0__answer="good day")
+    before = path.read_text()
+    assert read == [before, before.replace("yo", "good day")]
+    read.clear()
+    await browser.save()
+    assert read == [before, path.read_text()]
 
 
 async def test_rows_are_added_without_scripts_and_nothing_is_written_by_it(browser, path):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from evals_app.evalsets import BadFile, changing, json_edit, plain_yaml, yaml_edit
 from evals_app.evalsets.pairing import paired, same
 from evals_app.evalsets.plain_yaml import PlainLoader
+from evals_app.evalsets.reading import parse_whole
 from sessions_app.errors import BadInput
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn
 
@@ -50,7 +51,7 @@ eval_cases:
 
 
 def edited(text, edit, name="a.evalset.json"):
-    return changing.rewritten(text, name, f"weather/{name}", edit)
+    return changing.rewritten(parse_whole(text, name, f"weather/{name}"), edit).text
 
 
 def changes(before, after):
@@ -233,6 +234,39 @@ def test_a_yaml_value_that_others_refer_to_is_left_to_people():
             )
     renamed = edited(text, lambda sheet: sheet.cases[1].update(eval_id="c"), "a.evalset.yaml")
     assert renamed == text.replace("eval_id: b", "eval_id: c")
+
+
+SHARED = """\
+eval_set_id: shared
+eval_cases:
+- eval_id: first
+  conversation: &talk
+  - user_content: {parts: [{text: hi}]}
+- eval_id: second
+  conversation: *talk
+"""
+
+
+def test_a_yaml_file_that_ends_with_an_alias_takes_a_case_and_a_field():
+    def add(sheet):
+        sheet.cases.append(case("third", turn("ho")))
+
+    def expect(sheet):
+        sheet.cases[1]["final_session_state"] = {"k": 1}
+
+    removed, added = changes(SHARED, edited(SHARED, add, "a.evalset.yaml"))
+    assert not removed
+    assert added[0] == "- eval_id: third"
+    assert edited(SHARED, expect, "a.evalset.yaml") == f"{SHARED}  final_session_state:\n    k: 1\n"
+
+
+@pytest.mark.parametrize("kept", [[1], [1, 0]])
+def test_a_case_that_others_refer_to_stays_where_it_is(kept):
+    def edit(sheet):
+        sheet.cases[:] = [sheet.cases[place] for place in kept]
+
+    with pytest.raises(BadInput, match="changed by hand only"):
+        edited(SHARED, edit, "a.evalset.yaml")
 
 
 def test_yaml_with_other_ends_of_lines_keeps_them():

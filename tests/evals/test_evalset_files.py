@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from evals_app import evalsets
-from evals_app.evalsets import BadFile
+from evals_app.evalsets import BadFile, collecting
 from sessions_app.errors import NotFound
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn, write
 
@@ -84,6 +85,58 @@ def test_fields_that_adk_ignores_are_kept():
 def test_a_case_id_given_twice_is_warned_about():
     content = parse(evalset(case("a", turn("x")), case("a", turn("y"))))
     assert content.warnings == ["The case id 'a' is given 2 times."]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        (
+            "a.evalset.json",
+            '{"eval_set_id": "a",\n "eval_cases": [{"eval_id": "b",\n  "eval_id": "c", "conversation": []}]}',
+            "Line 3, column 3: the key 'eval_id' stands on line 2 already.",
+        ),
+        (
+            "a.evalset.yaml",
+            "eval_set_id: a\neval_cases:\n- eval_id: c\n  conversation: []\n  eval_id: c\n",
+            "Line 5, column 3: the key 'eval_id' stands on line 3 already.",
+        ),
+    ],
+)
+def test_a_key_that_is_given_again_is_warned_about_with_its_place(name, text, place):
+    content = parse(text, name)
+    assert content.cases[0].eval_id == "c"
+    assert content.warnings == [f"{place} The last one counts."]
+
+
+def test_of_very_many_keys_that_are_given_again_the_rest_is_counted():
+    again = ", ".join(['"x": 1'] * 30)
+    warnings = parse(f'{{"eval_set_id": "a", "eval_cases": [], {again}}}').warnings
+    assert len(warnings) < 25
+    assert warnings[-1] == "9 more keys are named again."
+
+
+@pytest.mark.parametrize("name", ["a.evalset.json", "a.test.json"])
+def test_an_id_that_no_store_holds_is_refused_with_its_place(name):
+    named = [{"name": "a\0b", "data": []}] if name == "a.test.json" else evalset(case("a\0b", turn("hi")))
+    problem = refusal(named, name).problems[0]
+    assert problem.case == "a\0b"
+    assert problem.field in ("eval_id", "name")
+    assert problem.line
+    assert "holds a NUL character, which no store keeps" in problem.what
+
+
+def test_half_a_character_is_refused_where_it_stands():
+    text = '{"eval_set_id": "a",\n "eval_cases": [{"eval_id": "\\ud800", "conversation": []}]}'
+    problem = refusal(text).problems[0]
+    assert problem.line == 2
+    assert "half of a character" in problem.what
+
+
+@pytest.mark.parametrize("name", ["a.evalset.json", "a.evalset.yaml"])
+@pytest.mark.parametrize("depth", [400, 5_000, 200_000])
+def test_values_that_are_nested_too_deeply_are_refused_and_harm_nothing(name, depth):
+    text = f'{{"eval_set_id": "a", "eval_cases": [], "x": {"[" * depth}{"]" * depth}}}'
+    assert "nested too deeply" in refusal(text, name).problems[0].what
 
 
 def test_broken_json_is_refused_with_line_and_column():
@@ -174,3 +227,20 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path):
 
 def test_deeply_nested_json_is_refused_not_a_crash():
     assert "cannot be read" in str(refusal("[" * 100_000))
+
+
+def test_garbage_is_collected_again_when_the_last_file_is_read():
+    with collecting.put_off():
+        with collecting.put_off():
+            parse(FULL)
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_who_collects_no_garbage_has_it_so_afterwards():
+    gc.disable()
+    try:
+        parse(FULL)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
