@@ -19,6 +19,9 @@ from sessions_app.runs.client import provider
 PATIENCE = 2.0
 """Seconds a page waits for a run to be taken; the process may have to start first, and goes on by itself."""
 
+MOST_PROCESSES = 3
+"""How many processes may end before they take a run; it may be another run's agent that ends them."""
+
 REACTS = 8.0
 """Seconds that a process has to stop a run (`engine` gives agents 5 of them to let go); then it is ended."""
 
@@ -29,7 +32,7 @@ _tasks: set[asyncio.Task[None]] = set()
 
 async def hand_over(run: EvalRun) -> None:
     """Give a pending run to its agent's process. When no process takes it, the run says why."""
-    await asyncio.wait([_keep(_hand_over(run.id, run.app_name))], timeout=PATIENCE)
+    await asyncio.wait([_keep(deliver(run.id, run.app_name))], timeout=PATIENCE)
 
 
 async def cancel(run_id: str) -> None:
@@ -38,13 +41,19 @@ async def cancel(run_id: str) -> None:
         _keep(_see_it_end(run_id))
 
 
-async def _hand_over(run_id: str, app_name: str) -> None:
-    try:
-        runtime = await provider().client(app_name)
-        await runtime.call("POST", "/devui/evals", {"eval_run_id": run_id})
-    except DevUIError as error:
-        failure = Failure(type(error).__name__, error.message, hint=error.hint)
-        await db.write(writes.finish_run, run_id, EvalRun.Status.FAILED, failure)
+async def deliver(run_id: str, app_name: str) -> None:
+    """Give a pending run to its agent's process, or to the next one when that ends. The run says when none takes it."""
+    for number in range(1, MOST_PROCESSES + 1):
+        try:
+            runtime = await provider().client(app_name)
+            await runtime.call("POST", "/devui/evals", {"eval_run_id": run_id})
+            return
+        except DevUIError as error:
+            if isinstance(error, RuntimeUnavailable) and number < MOST_PROCESSES:
+                continue
+            failure = Failure(type(error).__name__, error.message, hint=error.hint)
+            await db.write(writes.finish_run, run_id, EvalRun.Status.FAILED, failure)
+            return
 
 
 async def _see_it_end(run_id: str) -> None:

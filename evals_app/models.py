@@ -72,7 +72,9 @@ class EvalRun(models.Model):
     version = models.ForeignKey(EvalSetVersion, on_delete=models.CASCADE, related_name="runs")
     app_name = models.TextField(help_text="The agent that runs, whatever the cases name.")
     status = models.CharField(max_length=16, choices=Status, default=Status.PENDING)
-    source = models.CharField(max_length=16, default="page", help_text="page, api, command or pytest.")
+    source = models.CharField(
+        max_length=16, default="page", help_text="page, api, command, pytest or import: who ordered it."
+    )
     config = models.TextField(help_text="JSON: ADK's EvalConfig.")
     config_source = models.TextField(default="")
     case_ids = models.TextField(default="[]", help_text="JSON: the cases chosen; empty: all.")
@@ -84,7 +86,11 @@ class EvalRun(models.Model):
     )
     prices = models.TextField(default="{}", help_text="JSON: the price table used, so that costs stay.")
     repeats = models.ForeignKey(
-        "self", null=True, on_delete=models.SET_NULL, related_name="repetitions", help_text="Run again."
+        "self",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="repeated_by",
+        help_text="The run that this one was ordered to do once more, exactly.",
     )
     baseline = models.BooleanField(default=False, help_text="What later runs of the evalset are held to.")
     note = models.TextField(default="", help_text="What a person wrote about it.")
@@ -104,6 +110,9 @@ class EvalRun(models.Model):
     finished_at = models.FloatField(null=True)
     cancel_requested_at = models.FloatField(null=True)
     resumed = models.IntegerField(default=0, help_text="How many times it was taken up again.")
+    limits_from = models.FloatField(
+        null=True, help_text="Since when its limits count: its start, or when a person let it go on."
+    )
     spent_seconds = models.FloatField(default=0.0, help_text="Time that it ran before it was taken up again.")
     stopped_because = models.TextField(default="", help_text="The limit that was reached.")
     error_type = models.TextField(default="")
@@ -170,7 +179,8 @@ class EvalAttempt(models.Model):
     tries = models.IntegerField(default=0, help_text="1: the first; more: it ran again.")
     earlier = models.TextField(
         default="[]",
-        help_text="JSON: tries before: [{status, why, error_type, error, started_at, finished_at, realm, session}].",
+        help_text="JSON: tries before: [{try, status, why, error_type, error, started_at, finished_at, realm,"
+        " session, total_tokens, cost}].",
     )
     note = models.TextField(default="", help_text="What a person wrote about it.")
     started_at = models.FloatField(null=True)

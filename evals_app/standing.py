@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from django.db.models import Q
 
 from evals_app.models import EvalAttempt
@@ -10,6 +12,12 @@ Status = EvalAttempt.Status
 
 GONE = "RuntimeGone"
 """Error type of a run whose process has ended, and of the attempts that were in flight then."""
+
+ENDED_IT = "ProcessEnded"
+"""Error type of an attempt whose process ended while it ran alone."""
+
+BLOCKED_IT = "ProcessBlocked"
+"""Error type of an attempt that let its process stand still."""
 
 UNFINISHED = Q(status=Status.CANCELLED, cancel_requested_at=None) | Q(status=Status.ERROR, error_type=GONE)
 """Attempts that waited or were in flight when their run ended. Those that a person cancelled are none of them."""
@@ -25,3 +33,9 @@ HAS_OUTCOME = Q(status__in=JUDGED) & ~Q(error_type=GONE)
 
 NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q(error_type=GONE)
 """Attempts that came to an end and failed, erred or could not be judged."""
+
+
+def must_be_alone(attempt: EvalAttempt) -> bool:
+    """Tell whether an attempt is to run with no other in its process: it was in flight once when one ended."""
+    tried = json.loads(attempt.earlier)
+    return any(one["error_type"] in {GONE, ENDED_IT, BLOCKED_IT} for one in tried)

@@ -45,6 +45,7 @@ class Console:
         self._running: dict[int, EvalAttempt] = {}
         self._times: list[float] = []
         self._before = 0
+        self._died = False
         self._run: EvalRun | None = None
 
     def begin(self, run: EvalRun) -> None:
@@ -52,14 +53,19 @@ class Console:
         self._run, self._before = run, run.finished
         self._times.clear()
         self._running.clear()
+        if not (self._died and run.resumed):
+            self._head(run)
+        if run.resumed:
+            left = run.total - run.finished
+            self._line(f"  run {run.id} goes on: {left} of {run.total} attempts are left, the others stay")
+
+    def _head(self, run: EvalRun) -> None:
+        """Say what a run is about and how it is judged."""
         cases = run.total // run.num_runs
         times = f" × {run.num_runs}" if run.num_runs > 1 else ""
         metrics = ", ".join(f"{one.name} ≥ {number(one.threshold)}" for one in report.columns_of(run))
         self._line(f"{run.evalset.path}: {cases} case{'s' * (cases != 1)}{times}")
         self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
-        if run.resumed:
-            left = run.total - run.finished
-            self._line(f"  run {run.id} goes on: {left} of {run.total} attempts are left, the others stay")
         for warning in json.loads(run.warnings):
             self._line(f"  {self._paint('warning', '33')} {warning}")
 
@@ -79,7 +85,7 @@ class Console:
     def end(self, run: EvalRun) -> None:
         """Say what came of it."""
         self._run = None
-        if run.status == EvalRun.Status.FAILED:
+        if run.status in {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}:
             self._line(f"  {self._paint('could not run', '31')} {run.error_type}: {run.error}")
             if run.hint:
                 self._line(f"  {run.hint}")
@@ -93,7 +99,7 @@ class Console:
         rest = "".join(f", {count} {name}" for name, count in counts if count)
         took = seconds_of(run, time.time()) or 0.0
         self._line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
-        if run.stopped_because:
+        if run.status == EvalRun.Status.STOPPED:
             self._line(f"  {self._paint('stopped', '33')} {run.stopped_because} --resume {run.id} goes on.")
 
     def held(self, held: Held) -> None:
@@ -106,10 +112,18 @@ class Console:
         for why in held.fails:
             self._line(f"  {self._paint('fails', '31')} {why}")
 
+    def died(self, how: str) -> None:
+        """Say that the process of the agent ended on the way, and what follows."""
+        self._died = True
+        said = f"The process of the agent ended ({how}). What was in flight is tried again, one at a time."
+        self._line(f"  {self._paint('died', '31')} {said}")
+
     def interrupted(self, agent_dir: Path, runs: Sequence[EvalRun]) -> None:
-        """Say how to go on with what was interrupted."""
-        run = self._run or runs[0]
-        self._line(f"Interrupted. run_evals {agent_dir} --resume {run.id} goes on.")
+        """Say what came of runs that were interrupted, and how to go on with them."""
+        for run in runs:
+            if run.status == EvalRun.Status.CANCELLED:
+                self.end(run)
+                self._line(f"Interrupted. run_evals {agent_dir} --resume {run.id} goes on.")
 
     def _name(self, attempt: EvalAttempt) -> str:
         run = self._run

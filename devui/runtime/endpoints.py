@@ -98,7 +98,7 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
 
     @router.post("/evals", status_code=202)
     async def start_eval_run(body: StartEvalRun) -> dict[str, str]:
-        host.evals.start(body.eval_run_id)
+        await host.evals.start(body.eval_run_id)
         return {"eval_run_id": body.eval_run_id}
 
     @router.post("/evals/conversation")

@@ -13,6 +13,8 @@ from typing import Any
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from devui.runtime.loading import AgentSource
+from evals_app import writes
+from sessions_app import db
 from sessions_app.errors import SessionMissing
 
 log = logging.getLogger(__name__)
@@ -28,8 +30,12 @@ class EvalRuns:
         self._on_left = on_left
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, eval_run_id: str) -> None:
-        """Carry out an eval run, whoever listens. One that runs already is left alone."""
+    async def start(self, eval_run_id: str) -> None:
+        """Carry out an eval run, whoever listens. One that runs already is left alone.
+
+        It is this process's when this returns: should it end now, the run is known to have been with it.
+        """
+        await db.write(writes.assign, [eval_run_id], self._runtime_id)
         if eval_run_id in self.active:
             return
         cancelled = self.active[eval_run_id] = asyncio.Event()

@@ -18,6 +18,7 @@ from websockets.asyncio.client import connect
 from devui.runtime.config import TOKEN_HEADER, RuntimeConfig, RuntimeOptions
 from devui.supervisor.output import LineSink, Output
 from devui.supervisor.sockets import Listener
+from sessions_app.runs import processes
 
 
 class Child:
@@ -155,11 +156,13 @@ class Child:
         """Say how the process ended, for a person."""
         if self.end_reason:
             return self.end_reason
+        return f"The process of agent {self.app_name!r} ended by itself ({self.how_it_ended})."
+
+    @property
+    def how_it_ended(self) -> str:
+        """Its exit status or the signal that ended it, in words."""
         code = self._running.returncode
-        how = f"exit status {code}"
-        if code is not None and code < 0:
-            how = f"signal {-code}, {signal.Signals(-code).name}"
-        return f"The process of agent {self.app_name!r} ended by itself ({how})."
+        return "it runs" if code is None else processes.ending(code)
 
     def let_go(self, reason: str) -> None:
         """Ask the process to cancel its runs and come to an end, by closing its lifeline."""

@@ -228,16 +228,21 @@ class Supervisor:
         is_closing = self._closing.is_set()
         will_start = child.ready.is_set() or child.was_killed or is_closing
         queued = await db.read(rows.not_begun_by, child.id) if will_start else []
+        evals = await db.write(_eval_runs_without, child) if will_start and not is_closing else []
         crashed = await db.write(_crash_runs_of, child.id, child.death(), queued)
         await db.write(processes.stop, child.id)
         if not is_closing:
             self.deliveries.hand_on(child, queued)
+        for run_id in evals:
+            self.spawn(_deliver_evals(run_id, child.app_name))
         if not child.ready.is_set() and not is_closing:
             await child.output.finish()
             await db.write(_note_failed_start, child)
         child.exited.set()
         if crashed or not child.ended_in_order:
-            log.error("%s %d runs crashed with it.", child.death(), len(crashed))
+            log.error(
+                "%s %d runs crashed with it, %d eval runs go on.", child.death(), len(crashed), len(evals)
+            )
         await child.output.finish()
         await child.close()
 
@@ -353,6 +358,20 @@ def _crash_orphans() -> None:
 
     rows.crash_orphans()
     evals.crash_orphans()
+
+
+def _eval_runs_without(child: Child) -> list[str]:
+    """Let the eval runs of a process that has died wait for the next one; return those that do."""
+    from evals_app import writes as evals
+
+    death = evals.Death(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
+    return evals.go_on_without(child.id, death)
+
+
+async def _deliver_evals(run_id: str, app_name: str) -> None:
+    from evals_app import dispatch
+
+    await dispatch.deliver(run_id, app_name)
 
 
 def _crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:

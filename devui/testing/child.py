@@ -1,7 +1,8 @@
 """The process that runs an agent for a test suite. Requests and answers are lines of JSON.
 
-A request has an `id` and what to `do`: `cases` (of an evalset) or `run`. Every answer carries the request's id, and the
-last one `last`. What the agent prints goes to the error stream, which is the suite's to show.
+A request has an `id` and what to `do`: `cases` (of an evalset), `run`, or `go_on` with a run whose process died. Every
+answer carries the request's id, and the last one `last`. What the agent prints goes to the error stream, which is the
+suite's to show.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import contextlib
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from evals_app.models import EvalAttempt, EvalRun
     from evals_app.ordering import Wish
     from evals_app.writes import Outcome
-
-PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds between looks at a store whose tables another process is making."""
+    from sessions_app.agents import AgentsFolder
 
 Say = Callable[[Mapping[str, Any]], None]
 
@@ -76,36 +74,45 @@ def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
 
 def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Run an evalset; every attempt is told as it ends."""
-    from evals_app import exports, ordering
-    from evals_app.engine.alone import carry_out, run_to_end
-    from sessions_app import db
+    from evals_app import ordering
+    from sessions_app.schema import ensure_schema
 
-    _make_store()
+    ensure_schema()
     agents, app_name = ordering.agent_at(Path(request["agent"]))
     run = ordering.order(agents, app_name, _wish(request))
     say({"run": run.id})
+    return _carry_out([run], agents, app_name, say)
+
+
+def _go_on(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
+    """Go on with a run whose process died."""
+    from evals_app import ordering
+    from evals_app.engine.alone import fresh, without_process
+    from evals_app.writes import Death
+    from sessions_app.runs import processes
+
+    agents, app_name = ordering.agent_at(Path(request["agent"]))
+    run = fresh(request["run"])
+    if not run.active:
+        return _ended(run)
+    left = without_process([run], Death(processes.ending(request["exit"])), _Teller(say))
+    return _carry_out(left, agents, app_name, say) if left else _ended(fresh(run.id))
+
+
+def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, say: Say) -> Mapping[str, Any]:
+    from evals_app.engine.alone import carry_out, run_to_end
+    from sessions_app import db
+
     try:
-        ended = run_to_end(carry_out([run], agents, app_name, _Teller(say)))[0]
+        return _ended(run_to_end(carry_out(runs, agents, app_name, _Teller(say)))[0])
     finally:
         db.close_pools()
+
+
+def _ended(ended: EvalRun) -> Mapping[str, Any]:
+    from evals_app import exports
+
     return {"ended": exports.run_facts(ended), "why": ended.stopped_because or ended.error}
-
-
-def _make_store() -> None:
-    """Make the store's tables. Processes of one suite may all begin with it: who comes late waits for the others."""
-    from django.db import DatabaseError, connection
-    from django.db.migrations.exceptions import MigrationSchemaMissing
-
-    from sessions_app.schema import ensure_schema
-
-    for pause in (*PAUSES_S, None):
-        try:
-            return ensure_schema()
-        except (DatabaseError, MigrationSchemaMissing):
-            connection.close()
-            if pause is None:
-                raise
-            time.sleep(pause)
 
 
 def _wish(request: Mapping[str, Any]) -> Wish:
@@ -161,7 +168,7 @@ def _told(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
     }
 
 
-DOES = {"cases": _cases, "run": _run}
+DOES = {"cases": _cases, "run": _run, "go_on": _go_on}
 
 if __name__ == "__main__":
     main()

@@ -23,6 +23,18 @@ class Refused(Exception):
     """What was asked cannot be done; the text says why and what to do."""
 
 
+class _Ended(Exception):
+    """The process ended before its last answer.
+
+    Attributes:
+        code: its exit status; below 0 a signal's number.
+    """
+
+    def __init__(self, code: int) -> None:
+        super().__init__(str(code))
+        self.code = code
+
+
 class AgentProcess:
     """A process for one agent, started when it is first asked."""
 
@@ -37,10 +49,30 @@ class AgentProcess:
         self._starting = threading.Lock()
 
     def ask(self, do: str, **request: Any) -> Iterator[Mapping[str, Any]]:
-        """Ask for something and yield the answers as they come.
+        """Ask for something and yield the answers as they come. A run whose process dies goes on in the next one.
 
         Raises:
             Refused: it cannot be done, or the process ended.
+        """
+        run = ""
+        while True:
+            try:
+                for answer in self._ask(do, request):
+                    run = answer.get("run", run)
+                    yield answer
+                return
+            except _Ended as ended:
+                if not run:
+                    said = f"The process of the agent {self._agent.name!r} ended ({ended.code})"
+                    raise Refused(f"{said}: what it said is above.") from None
+                do, request = "go_on", {"run": run, "exit": ended.code}
+
+    def _ask(self, do: str, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Ask once and yield the answers.
+
+        Raises:
+            Refused: it cannot be done.
+            _Ended: the process ended.
         """
         asked = next(self._ids)
         answers = self._answers[asked] = queue.Queue()
@@ -52,18 +84,18 @@ class AgentProcess:
             process.stdin.flush()
         except OSError:
             answers.put(None)
-        while True:
-            answer = answers.get()
-            if answer is None:
-                raise Refused(
-                    f"The process of the agent {self._agent.name!r} ended ({process.wait()}): what it said is above."
-                )
-            if "refused" in answer:
-                raise Refused("\n".join(filter(None, (answer["refused"], answer["hint"]))))
-            yield answer
-            if answer.get("last"):
-                del self._answers[asked]
-                return
+        try:
+            while True:
+                answer = answers.get()
+                if answer is None:
+                    raise _Ended(process.wait())
+                if "refused" in answer:
+                    raise Refused("\n".join(filter(None, (answer["refused"], answer["hint"]))))
+                yield answer
+                if answer.get("last"):
+                    return
+        finally:
+            del self._answers[asked]
 
     def close(self) -> None:
         """End the process; a run that goes on is cancelled, and can be resumed."""

@@ -7,14 +7,19 @@ import contextlib
 import gc
 import logging
 import os
+import signal
 import uuid
 import warnings
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from django.db.models import Q
+
 from evals_app import writes
+from evals_app.engine.execute import ENDED, execute_run
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.writes import Outcome
+from evals_app.standing import BLOCKED_IT, ENDED_IT
+from evals_app.writes import Death, Failure, Outcome
 from sessions_app import db
 from sessions_app.agents import AgentsFolder
 from sessions_app.runs import processes
@@ -39,14 +44,19 @@ class Listener(Protocol):
         """A run has ended."""
 
 
-def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
+def run_to_end(work: Coroutine[Any, Any, Result], stop: signal.Signals | None = None) -> Result:
     """Run to the end, as `asyncio.run` does, though an agent calls `sys.exit`.
 
     asyncio lets that out of the loop when it comes from a task of the agent; its attempt knows of it, and the loop
     goes on.
+
+    Args:
+        stop: a signal that cancels the work, as Ctrl-C does.
     """
     with asyncio.Runner() as runner:
         main = runner.get_loop().create_task(work)
+        if stop is not None:
+            runner.get_loop().add_signal_handler(stop, main.cancel)
         while True:
             try:
                 runner.run(_end_of(main))
@@ -71,7 +81,6 @@ async def carry_out(
 ) -> list[EvalRun]:
     """Carry out pending runs of an agent one after the other; return them as they ended."""
     _load_engine(runs)
-    from evals_app.engine.execute import execute_run
     from evals_app.engine.source import FolderAgent
 
     source = FolderAgent(agents, app_name)
@@ -83,13 +92,53 @@ async def carry_out(
             await execute_run(
                 run.id, source, asyncio.Event(), runtime_id=runtime_id, progress=listener.attempt
             )
-            ended.append(await db.read(_fresh, run.pk))
+            ended.append(await db.read(fresh, run.pk))
             listener.end(ended[-1])
     return ended
 
 
-def _fresh(run_id: str) -> EvalRun:
+def fresh(run_id: str) -> EvalRun:
+    """Return a run as it is now."""
     return EvalRun.objects.select_related("evalset", "version").get(pk=run_id)
+
+
+def cancel(runs: Sequence[EvalRun]) -> list[EvalRun]:
+    """Cancel the runs that have not ended, whose process is stopped; return them all as they are then."""
+    for run in map(fresh, [run.pk for run in runs]):
+        if writes.finish_run(run.pk, EvalRun.Status.CANCELLED, because=ENDED) and run.runtime_id:
+            processes.stop(run.runtime_id)
+    return [fresh(run.pk) for run in runs]
+
+
+def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -> list[EvalRun]:
+    """Return the runs that wait for another process after the death of theirs. The others have ended.
+
+    The listener is told of the attempts that ended the process, which could not say so, and of runs that end thereby.
+
+    Args:
+        runs: as they were when the process died, not ended.
+    """
+    for runtime_id in {run.runtime_id for run in runs if run.runtime_id}:
+        writes.go_on_without(runtime_id, death)
+        processes.stop(runtime_id)
+    waiting = []
+    for run in runs:
+        if run.runtime_id is None:  # it died before it took one
+            writes.crash_run(run.pk, str(death))
+        _tell_who_ended_it(run, listener)
+        after = fresh(run.pk)
+        if after.active:
+            waiting.append(after)
+        else:
+            listener.end(after)
+    return waiting
+
+
+def _tell_who_ended_it(run: EvalRun, listener: Listener) -> None:
+    its = Q(error_type__in=(ENDED_IT, BLOCKED_IT), started_at__gte=run.started_at or 0.0)
+    for attempt in run.attempts.filter(its).order_by("finished_at"):
+        failure = Failure(attempt.error_type, attempt.error, attempt.traceback)
+        listener.attempt(attempt, Outcome(attempt.status, failure=failure))
 
 
 def _load_engine(runs: Sequence[EvalRun]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Sum
 
-from evals_app import writes
+from evals_app import standing, writes
 from evals_app.engine.executor import Executor
 from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
@@ -58,7 +58,7 @@ class Course:
         self._executor = executor
         self._cancelled = cancelled
         self.limits = Limits.read(run.limits)
-        self._began = time.time()
+        self._began = run.limits_from or time.time()
         self._news = asyncio.Event()
 
     def note_end(self) -> None:
@@ -72,8 +72,8 @@ class Course:
         Raises:
             Exception: what carrying attempts out raised, such as a store that is gone.
         """
-        for attempt_pk in await db.read(_pending, self._run.id):
-            self._executor.enqueue(attempt_pk)
+        for attempt_pk, alone in await db.read(_pending, self._run.id):
+            self._executor.enqueue(attempt_pk, alone=alone)
         everything = asyncio.ensure_future(self._executor.join())
         called_off = asyncio.ensure_future(self._cancelled.wait())
         try:
@@ -130,14 +130,14 @@ class Course:
         await db.write(writes.finish_attempt, attempt.pk, await cut_short(attempt, failure))
 
 
-def _pending(run_id: str) -> list[int]:
-    """Return what waits, in the order of the file.
+def _pending(run_id: str) -> list[tuple[int, bool]]:
+    """Return what waits, in the order of the file, each with whether it is to be alone in its process.
 
-    What was tried before comes last: a case whose agent ends its process keeps no other from its end, however often
-    the run is resumed.
+    What was tried before comes last: a case whose agent ends its process keeps no other from its end.
     """
-    rows = EvalAttempt.objects.filter(run_id=run_id, status=Status.PENDING)
-    return list(rows.order_by("tries", "case_index", "repetition").values_list("pk", flat=True))
+    rows = EvalAttempt.objects.filter(run_id=run_id, status=Status.PENDING).only("earlier")
+    ordered = rows.order_by("tries", "case_index", "repetition")
+    return [(attempt.pk, standing.must_be_alone(attempt)) for attempt in ordered]
 
 
 def _look_at(run_id: str, since: float, limits: Limits) -> Look:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
+from evals_app.engine.room import SHARED, Room
+
 PATIENCE = 5.0
 """Seconds that cancelled attempts have to let go."""
 
@@ -30,8 +32,8 @@ class Executor(Protocol):
     here: an attempt's key says all, since its row and its run's row hold what is to be done and take what came of it.
     """
 
-    def enqueue(self, attempt_pk: int) -> None:
-        """Carry out an attempt when there is room."""
+    def enqueue(self, attempt_pk: int, *, alone: bool = False) -> None:
+        """Carry out an attempt when there is room; `alone`: with no other, of whatever run, in its process."""
 
     def cancel(self, attempt_pk: int) -> None:
         """Let go of an attempt that waits or runs; its place is free at once."""
@@ -56,19 +58,20 @@ class Executor(Protocol):
 class LocalExecutor:
     """Carries attempts out as tasks of this event loop. One that does not let go in time is left behind."""
 
-    def __init__(self, work: Work, parallelism: int) -> None:
+    def __init__(self, work: Work, parallelism: int, room: Room = SHARED) -> None:
         self._work = work
         self._parallelism = parallelism
-        self._waiting: dict[int, None] = {}
+        self._room = room
+        self._waiting: dict[int, bool] = {}
         self._running: dict[int, asyncio.Future[None]] = {}
         self._let_go: set[asyncio.Future[None]] = set()
         self._failure: BaseException | None = None
         self._quiet = asyncio.Event()
         self._quiet.set()
 
-    def enqueue(self, attempt_pk: int) -> None:
-        """Carry out an attempt when there is room."""
-        self._waiting[attempt_pk] = None
+    def enqueue(self, attempt_pk: int, *, alone: bool = False) -> None:
+        """Carry out an attempt when there is room; `alone`: with no other, of whatever run, in its process."""
+        self._waiting[attempt_pk] = alone
         self._quiet.clear()
         self._fill()
 
@@ -78,6 +81,7 @@ class LocalExecutor:
         if task := self._running.pop(attempt_pk, None):
             self._let_go.add(task)
             task.cancel()
+            self._room.leave(attempt_pk)
         self._fill()
 
     def status(self, attempt_pk: int) -> Standing:
@@ -100,6 +104,7 @@ class LocalExecutor:
     async def stop(self) -> None:
         """Let go of everything that waits and runs; agents have `PATIENCE` seconds for it."""
         self._waiting.clear()
+        self._room.forget(self._fill)
         for attempt_pk in list(self._running):
             self.cancel(attempt_pk)
         if self._let_go:
@@ -107,11 +112,15 @@ class LocalExecutor:
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._parallelism and self._failure is None:
-            attempt_pk = next(iter(self._waiting))
+            attempt_pk, alone = next(iter(self._waiting.items()))
+            if not self._room.enter(attempt_pk, alone, self._fill):
+                break
             del self._waiting[attempt_pk]
             task = asyncio.ensure_future(self._work(attempt_pk))
             self._running[attempt_pk] = task
             task.add_done_callback(partial(self._ended, attempt_pk))
+        else:
+            self._room.forget(self._fill)
         if self._failure is not None or not (self._waiting or self._running):
             self._quiet.set()
 
@@ -121,5 +130,6 @@ class LocalExecutor:
             self._let_go.discard(task)
             return
         del self._running[attempt_pk]
+        self._room.leave(attempt_pk)
         self._failure = self._failure or error
         self._fill()

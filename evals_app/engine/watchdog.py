@@ -13,8 +13,8 @@ import traceback
 from django.db import connection
 
 from evals_app import writes
-from evals_app.models import EvalAttempt
-from evals_app.writes import Failure, Outcome
+from evals_app.standing import BLOCKED_IT
+from evals_app.writes import Failure
 
 LOOK_S = 1.0
 """Seconds between two looks."""
@@ -27,8 +27,9 @@ log = logging.getLogger(__name__)
 class Watchdog:
     """Ends the process when its event loop has stood still for longer than an attempt may take.
 
-    A tool that waits without `await` stops every attempt of the process, and whoever could cancel it. The attempts in
-    flight end with an error that shows where the process stood; the run has crashed and can be resumed without them.
+    A tool that waits without `await` stops every attempt of the process, and whoever could cancel it. An attempt that
+    was in flight alone ends with an error that shows where the process stood; of several nobody knows which it was,
+    until they are tried again one at a time in the next process.
     """
 
     def __init__(self, run_id: str, longest: float | None) -> None:
@@ -66,18 +67,8 @@ class Watchdog:
         stack = "".join(traceback.format_stack(sys._current_frames().get(self._loop_thread)))
         why = f"The process stood still for {still:.0f} seconds: an agent waits without `await`."
         try:
-            end_blocked(self._run_id, Failure("ProcessBlocked", why, stack))
+            writes.end_blocked(self._run_id, Failure(BLOCKED_IT, why, stack))
         finally:
             connection.close()
-            log.error(
-                "%s It is ended; eval run %s can be resumed. It stood here:\n%s", why, self._run_id, stack
-            )
+            log.error("%s It is ended. It stood here:\n%s", why, stack)
             os._exit(EXIT_CODE)
-
-
-def end_blocked(run_id: str, failure: Failure) -> None:
-    """End the attempts in flight of a run with an error, and the run as crashed."""
-    running = EvalAttempt.objects.filter(run_id=run_id, status=EvalAttempt.Status.RUNNING)
-    for attempt_pk in list(running.values_list("pk", flat=True)):
-        writes.finish_attempt(attempt_pk, Outcome(EvalAttempt.Status.ERROR, failure=failure))
-    writes.crash_run(run_id, failure.message)

@@ -13,17 +13,22 @@ from evals_app.writes.attempts import (
     request_cancel_attempt,
     start_attempt,
 )
+from evals_app.writes.crashing import (
+    UNASSIGNED_S,
+    Death,
+    crash_orphans,
+    crash_run,
+    crash_runs_of,
+    end_blocked,
+    go_on_without,
+)
 from evals_app.writes.evalsets import mark_gone, mirror, remember_metrics
 from evals_app.writes.notes import LONGEST_NOTE, mark_baseline, note_attempt, note_run
 from evals_app.writes.outcomes import Facts, Failure, Outcome, Recorded, Score
 from evals_app.writes.recorded import record_run
 from evals_app.writes.runs import (
-    UNASSIGNED_S,
     assign,
     claim_run,
-    crash_orphans,
-    crash_run,
-    crash_runs_of,
     create_run,
     finish_run,
     note_facts,
@@ -37,6 +42,7 @@ __all__ = [
     "BY_HAND",
     "LONGEST_NOTE",
     "UNASSIGNED_S",
+    "Death",
     "Facts",
     "Failure",
     "Outcome",
@@ -49,8 +55,10 @@ __all__ = [
     "crash_run",
     "crash_runs_of",
     "create_run",
+    "end_blocked",
     "finish_attempt",
     "finish_run",
+    "go_on_without",
     "mark_baseline",
     "mark_gone",
     "mirror",

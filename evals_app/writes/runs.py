@@ -10,18 +10,14 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, OuterRef, Subquery
+from django.db.models import F, OuterRef, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
-from evals_app.standing import GONE
 from evals_app.writes.counting import COUNTED, next_revision
 from evals_app.writes.outcomes import Facts, Failure
 from sessions_app import bell, realms, state
 from sessions_app.models import AgentSession
-
-UNASSIGNED_S = 60.0
-"""Seconds after which a pending run that no process was given is an orphan: who ordered it has died."""
 
 
 def create_run(
@@ -108,11 +104,13 @@ def assign(run_ids: Iterable[str], runtime_id: str) -> None:
 
 def claim_run(run_id: str, runtime_id: str | None) -> EvalRun | None:
     """Turn a pending run into a running one; None when it is not pending (any more)."""
+    now = time.time()
     with transaction.atomic():
         claimed = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING).update(
             status=EvalRun.Status.RUNNING,
             runtime_id=runtime_id,
-            started_at=time.time(),
+            started_at=now,
+            limits_from=Coalesce("limits_from", Value(now)),
             revision=F("revision") + 1,
         )
         bell.ring_after_commit()
@@ -139,7 +137,7 @@ def request_cancel(run_id: str) -> bool:
         if run is None or not run.active:
             return False
         if run.status == EvalRun.Status.PENDING:
-            _end_run(run_id, EvalRun.Status.CANCELLED, EvalAttempt.Status.CANCELLED, Failure("", ""))
+            end_run(run_id, EvalRun.Status.CANCELLED, EvalAttempt.Status.CANCELLED, Failure("", ""))
         else:
             EvalRun.objects.filter(pk=run_id).update(
                 cancel_requested_at=time.time(), revision=F("revision") + 1
@@ -173,41 +171,9 @@ def finish_run(run_id: str, status: str, failure: Failure | None = None, *, beca
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or not run.active:
             return False
-        _end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""), because)
+        end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""), because)
         bell.ring_after_commit()
     return True
-
-
-def crash_run(run_id: str, why: str) -> bool:
-    """Mark an active run whose process is gone: what was running is an error, what waited is cancelled."""
-    with transaction.atomic():
-        run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
-        if run is None or not run.active:
-            return False
-        failure = Failure(GONE, why)
-        _end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, failure)
-        bell.ring_after_commit()
-    return True
-
-
-def crash_runs_of(runtime_id: str, why: str) -> int:
-    """Mark the active runs of a process that is gone; return how many there were."""
-    runs = EvalRun.objects.filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE).values_list(
-        "pk", flat=True
-    )
-    return sum(crash_run(run_id, why) for run_id in list(runs))
-
-
-def crash_orphans() -> int:
-    """End the active runs that nobody will end: their process has stopped, or none ever took them.
-
-    Call it after `sessions_app.runs.rows.crash_orphans`, which notes the processes that are gone.
-    """
-    active = EvalRun.objects.filter(status__in=EvalRun.ACTIVE)
-    stopped = active.filter(runtime__stopped_at__isnull=False).values_list("pk", flat=True)
-    never = active.filter(runtime=None, queued_at__lt=time.time() - UNASSIGNED_S).values_list("pk", flat=True)
-    ended = sum(crash_run(run_id, "The process that ran it has ended.") for run_id in list(stopped))
-    return ended + sum(crash_run(run_id, "No process took it.") for run_id in list(never))
 
 
 WHY = {
@@ -218,7 +184,15 @@ WHY = {
 """Why attempts of a run that has ended so did not come to an end."""
 
 
-def _end_run(run_id: str, status: str, in_flight: str, failure: Failure, because: str = "") -> None:
+def end_run(run_id: str, status: str, in_flight: str, failure: Failure, because: str = "") -> None:
+    """End a run under its row's lock, with the attempts in flight and those that wait.
+
+    Args:
+        status: how it ended.
+        in_flight: how the attempts end that run: cancelled, or as an error of this failure.
+        failure: why it could not run; of no type: it could.
+        because: the limit that stopped it.
+    """
     now = time.time()
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)

@@ -43,23 +43,30 @@ def take_up(run_id: str, which: Q, why: str) -> int:
         revision = next_revision(run_id)
         begun = list(meant.exclude(started_at=None).order_by("pk"))
         for attempt in begun:
-            _begin_anew(attempt, why, revision)
+            begin_anew(attempt, why, revision)
         waited = run.attempts.filter(which, started_at=None).update(
             status=Status.PENDING, stopped_because="", cancel_requested_at=None, revision=revision
         )
         if begun or waited:
-            _wait_again(run)
+            wait_again(run, limits_from=None)
         bell.ring_after_commit()
     return len(begun) + waited
 
 
-def _wait_again(run: EvalRun) -> None:
+def wait_again(run: EvalRun, limits_from: float | None) -> None:
+    """Let a run under its row's lock wait for a process once more.
+
+    Args:
+        run: with the time at which it stopped.
+        limits_from: since when its limits count; None: since its next start.
+    """
     spent = (run.finished_at - run.started_at) if run.finished_at and run.started_at else 0.0
     EvalRun.objects.filter(pk=run.id).update(
         status=EvalRun.Status.PENDING,
         runtime=None,
         queued_at=time.time(),
         resumed=run.resumed + 1,
+        limits_from=limits_from,
         spent_seconds=run.spent_seconds + spent,
         **dict.fromkeys(("started_at", "finished_at", "cancel_requested_at")),
         **dict.fromkeys(("stopped_because", "error_type", "error", "hint", "traceback"), ""),
@@ -67,7 +74,8 @@ def _wait_again(run: EvalRun) -> None:
     )
 
 
-def _begin_anew(attempt: EvalAttempt, why: str, revision: int) -> None:
+def begin_anew(attempt: EvalAttempt, why: str, revision: int) -> None:
+    """Let an attempt that has ended wait to be tried once more; what it came to is kept beside it."""
     attempt.results.all().delete()
     attempt.earlier = state.dumps([*json.loads(attempt.earlier), _as_earlier(attempt, why)])
     attempt.realm = realm_of(

@@ -8,6 +8,7 @@ import pytest
 
 from evals_app.engine.execute import execute_run
 from evals_app.engine.executor import LocalExecutor, Standing
+from evals_app.engine.room import Room
 from evals_app.models import EvalRun
 from tests.evals.builders import case, evalset, turn
 
@@ -20,7 +21,7 @@ class Backwards:
     def __init__(self, work, parallelism):
         self.work, self.waiting = work, []
 
-    def enqueue(self, attempt_pk):
+    def enqueue(self, attempt_pk, *, alone=False):
         self.waiting.append(attempt_pk)
 
     def cancel(self, attempt_pk):
@@ -105,3 +106,87 @@ async def test_what_was_let_go_spoils_nothing_when_it_fails():
     await executor.join()
     await executor.stop()
     assert ended == [2]
+
+
+class Gates:
+    """Executors of one room whose attempts stay until they are let out."""
+
+    def __init__(self):
+        self.room = Room()
+        self.inside = []
+        self.open = {}
+
+    def executor(self, parallelism=4):
+        return LocalExecutor(self.work, parallelism, self.room)
+
+    async def work(self, number):
+        self.inside.append(number)
+        self.open[number] = asyncio.Event()
+        try:
+            await self.open[number].wait()
+        finally:
+            self.inside.remove(number)
+
+    async def out(self, number):
+        self.open[number].set()
+        for _ in range(5):  # the task ends, is noted, and those who get its place begin
+            await asyncio.sleep(0)
+
+
+async def settle():
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_an_attempt_that_is_to_be_alone_waits_for_all_runs_and_keeps_later_ones_out():
+    gates = Gates()
+    one, other = gates.executor(), gates.executor()
+    one.enqueue(1)
+    other.enqueue(10)
+    one.enqueue(2, alone=True)
+    one.enqueue(3)
+    other.enqueue(11)
+    await settle()
+    assert gates.inside == [1, 10]
+    await gates.out(1)
+    assert gates.inside == [10]
+    await gates.out(10)
+    assert gates.inside == [2]
+    await gates.out(2)
+    assert sorted(gates.inside) == [3, 11]
+    await gates.out(3)
+    await gates.out(11)
+    await one.join()
+    await other.join()
+
+
+async def test_who_waits_to_be_alone_and_is_cancelled_keeps_nobody_out():
+    gates = Gates()
+    one, other = gates.executor(), gates.executor()
+    one.enqueue(1)
+    one.enqueue(2, alone=True)
+    other.enqueue(10)
+    await settle()
+    assert gates.inside == [1]
+    one.cancel(2)
+    await settle()
+    assert gates.inside == [1, 10]
+    await gates.out(1)
+    await gates.out(10)
+    await one.join()
+    await other.join()
+
+
+async def test_a_run_that_stops_leaves_the_room_to_others():
+    gates = Gates()
+    one, other = gates.executor(), gates.executor()
+    one.enqueue(1, alone=True)
+    one.enqueue(2, alone=True)
+    other.enqueue(10)
+    await settle()
+    assert gates.inside == [1]
+    await one.stop()
+    await settle()
+    assert gates.inside == [10]
+    await gates.out(10)
+    await other.join()

@@ -83,11 +83,11 @@ def statuses():
 
 def test_a_run_whose_process_is_killed_is_resumed(store, gate):
     judged = ("--metrics=response_match_score", "--parallelism=2")
-    process = warm.Popen(command(gate, "s", *judged), cwd=ROOT, env=environment())
+    process = warm.Popen(command(gate, "s", *judged), cwd=ROOT, env=environment(), start_new_session=True)
     try:
         wait_for(lambda: statuses().count("running") == 2 and statuses()[:2] == ["passed", "passed"])
     finally:
-        os.kill(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     run = EvalRun.objects.get()
     assert (run.status, RuntimeProcess.objects.get(pk=run.runtime_id).stopped_at) == ("running", None)
@@ -113,7 +113,8 @@ def test_a_run_whose_process_is_killed_is_resumed(store, gate):
     assert [tried["error_type"] for tried in attempts["c2"].tried_before] == ["RuntimeGone"]
 
 
-def test_an_interrupted_run_says_how_to_go_on(store, gate):
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_says_what_came_of_it_and_how_to_go_on(store, gate, sent, code):
     process = warm.Popen(
         command(gate, "s", "--metrics=response_match_score"),
         cwd=ROOT,
@@ -122,12 +123,22 @@ def test_an_interrupted_run_says_how_to_go_on(store, gate):
         text=True,
     )
     wait_for(lambda: statuses().count("running") >= 1 and statuses()[:2] == ["passed", "passed"])
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, sent)
     out, _ = process.communicate(timeout=PATIENCE_S)
     run = EvalRun.objects.get()
-    assert (process.returncode, run.status) == (130, "cancelled")
+    assert (process.returncode, run.status) == (code, "cancelled")
+    assert f"{run.passed} of 6 passed, {run.cancelled} cancelled" in out
     assert f"--resume {run.id} goes on." in out
     assert not RuntimeProcess.objects.filter(stopped_at=None).exists()
+
+
+def test_the_engine_of_a_command_that_is_killed_ends_with_it(store, gate):
+    process = warm.Popen(command(gate, "s", "--metrics=response_match_score"), cwd=ROOT, env=environment())
+    wait_for(lambda: statuses().count("running") >= 1)
+    process.kill()
+    process.wait()
+    wait_for(lambda: EvalRun.objects.get().status == "cancelled")
+    wait_for(lambda: not RuntimeProcess.objects.filter(stopped_at=None).exists())
 
 
 def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_it(store, gate):
@@ -136,10 +147,17 @@ def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_i
     judged = ("--metrics=response_match_score", "--parallelism=1", "--limit=attempt_seconds=1")
     done = warm.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
     run = EvalRun.objects.get()
-    assert (done.returncode, run.status, statuses()) == (70, "crashed", ["passed", "error", "cancelled"])
+    assert (done.returncode, run.status, statuses()) == (1, "done", ["passed", "error", "passed"])
     assert "stood still" in done.stderr
+    assert "ProcessBlocked" in done.stdout
     blocked = run.attempts.get(case_id="block")
     assert blocked.error_type == "ProcessBlocked"
     assert "time.sleep(0.01)" in blocked.traceback
-    done = warm.run(command(gate, "--resume", "last"), cwd=ROOT, env=environment())
-    assert (done.returncode, statuses()) == (1, ["passed", "error", "passed"])
+
+
+def test_of_several_attempts_in_flight_the_one_that_blocks_is_found(store, gate):
+    write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("block", "go")]))
+    judged = ("--metrics=response_match_score", "--limit=attempt_seconds=2")
+    done = warm.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert statuses() == ["error", "passed"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from evals_app import launch, ordering
+from evals_app.engine.alone import cancel, carry_out, quiet, run_to_end
+from evals_app.engine.children import Stopped, carry_out_in_children
 from evals_app.gate import Gate
 from evals_app.limits import Limits
 from evals_app.models import EvalRun
@@ -26,6 +29,9 @@ from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.schema import ensure_schema
 
 NOT_ALL_PASSED, COULD_NOT_RUN, INTERRUPTED = 1, 2, 130
+
+SIGNALLED = 128
+"""A shell's exit code for a process that a signal ended, without the signal's number."""
 
 FILES = ("junit", "json", "html")
 PLAIN = Gate()
@@ -58,6 +64,12 @@ class Command(BaseCommand):
 
     help = "Run evalsets against an agent. Exits 0: all passed, 1: one did not, 2: could not run."
     requires_system_checks = []
+    _is_program = False
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Be the command of a process of its own."""
+        self._is_program = True
+        super().run_from_argv(argv)
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments; underscores work for hyphens, as in ADK's own commands."""
@@ -81,8 +93,6 @@ class Command(BaseCommand):
             CommandError: it could not run, said in clear words.
             SystemExit: an attempt did not pass, or the run was interrupted.
         """
-        from evals_app.engine.alone import quiet
-
         try:
             with quiet() if options["verbosity"] < 2 else contextlib.nullcontext():
                 code = self._run(**options)
@@ -91,14 +101,14 @@ class Command(BaseCommand):
             raise CommandError(said, returncode=COULD_NOT_RUN) from error
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
+        except Stopped as stopped:
+            sys.exit(SIGNALLED + stopped.number)
         finally:
             db.close_pools()
         if code:
             sys.exit(code)
 
     def _run(self, agent_dir: Path, **options: Any) -> int:
-        from evals_app.engine.alone import carry_out, run_to_end
-
         agents, app_name = ordering.agent_at(agent_dir)
         ensure_schema()
         gate = _gate(agents, app_name, options)
@@ -106,12 +116,20 @@ class Command(BaseCommand):
         self.stdout.ending = ""
         console = Console(self.stdout)
         try:
-            runs = run_to_end(carry_out(ordered, agents, app_name, console))
-        except KeyboardInterrupt:
-            console.interrupted(agent_dir, ordered)
+            runs = self._carry_out(ordered, agents, app_name, console)
+        except (KeyboardInterrupt, Stopped):
+            console.interrupted(agent_dir, cancel(ordered))
             raise
         self._write_files(runs, options)
         return _code_of(runs, gate, console)
+
+    def _carry_out(
+        self, ordered: Sequence[EvalRun], agents: AgentsFolder, app_name: str, console: Console
+    ) -> list[EvalRun]:
+        """Carry out runs in a child process, where this one is the command's own; a caller's is not forked."""
+        if self._is_program and hasattr(os, "fork"):
+            return carry_out_in_children(ordered, agents, app_name, console, console.died)
+        return run_to_end(carry_out(ordered, agents, app_name, console))
 
     def _write_files(self, runs: Sequence[EvalRun], options: dict[str, Any]) -> None:
         from evals_app import exports
@@ -287,7 +305,7 @@ def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
 
 def _code_of(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
     """Return the exit code of runs that have ended; what a comparison says is written to the terminal."""
-    if any(run.status == EvalRun.Status.FAILED for run in runs):
+    if any(run.status in {EvalRun.Status.FAILED, EvalRun.Status.CRASHED} for run in runs):
         return COULD_NOT_RUN
     if gate == PLAIN:
         return NOT_ALL_PASSED if any(run.passed < run.total for run in runs) else 0

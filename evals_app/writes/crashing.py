@@ -1,0 +1,153 @@
+"""Runs whose process has died: they wait for the next one, or have crashed with it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import F
+
+from evals_app import standing
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.standing import ENDED_IT, GONE
+from evals_app.writes.attempts import BY_HAND, cancel_attempt, finish_attempt
+from evals_app.writes.counting import next_revision
+from evals_app.writes.outcomes import Failure, Outcome
+from evals_app.writes.runs import end_run, finish_run
+from evals_app.writes.taking_up import begin_anew, wait_again
+from sessions_app import bell
+from sessions_app.models import AgentSession, Run
+
+UNASSIGNED_S = 60.0
+"""Seconds after which a pending run that no process was given is an orphan: who ordered it has died."""
+
+Status = EvalAttempt.Status
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a process ended that was carrying out runs.
+
+    Attributes:
+        how: such as "exit status 3".
+        by_itself: nobody ended it on purpose, so what ran in it may have.
+    """
+
+    how: str
+    by_itself: bool = True
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        return f"The process that ran it ended ({self.how})." if self.by_itself else self.how
+
+
+def go_on_without(runtime_id: str, death: Death) -> list[str]:
+    """Let the runs of a process that died wait for the next one; return those that do.
+
+    What was in flight is tried again, alone in its process (`standing.must_be_alone`). An attempt whose process dies
+    while it is alone ended it: that is its outcome. So every death leaves fewer attempts that may cause another one,
+    unless none had begun: then the next process would die as well, and the runs have crashed.
+    """
+    with transaction.atomic():
+        active = EvalRun.objects.select_for_update().filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE)
+        runs = list(active.order_by("pk"))
+        begun = EvalAttempt.objects.filter(run__in=runs, started_at__gte=F("run__started_at"))
+        if not begun.exists():
+            for run in runs:
+                crash_run(run.pk, str(death))
+            return []
+        alone = _alone_in(runtime_id)
+        if death.by_itself and alone is not None and standing.must_be_alone(alone):
+            why = f"The process ended with {death.how} while case {alone.case_id!r} ran alone in it."
+            _blame(alone, Failure(ENDED_IT, why))
+        going_on = [run.pk for run in runs if _waits(run, death)]
+        bell.ring_after_commit()
+    return going_on
+
+
+def end_blocked(run_id: str, failure: Failure) -> None:
+    """End the attempt that makes the process of a run stand still, when it must be that one: nothing else runs."""
+    with transaction.atomic():
+        run = EvalRun.objects.select_for_update().get(pk=run_id)
+        if run.runtime_id and (alone := _alone_in(run.runtime_id)):
+            _blame(alone, failure)
+
+
+def _alone_in(runtime_id: str) -> EvalAttempt | None:
+    """Return the attempt that a process carries out; None when it carries out more, or something else."""
+    in_flight = EvalAttempt.objects.filter(run__runtime_id=runtime_id, status=Status.RUNNING)
+    others = Run.objects.filter(runtime_id=runtime_id, status=Run.Status.RUNNING)
+    found = list(in_flight[:2])
+    return found[0] if len(found) == 1 and not others.exists() else None
+
+
+def _blame(attempt: EvalAttempt, failure: Failure) -> None:
+    session = _session_of(attempt)
+    key, tokens = (session.pk, session.total_tokens) if session else (None, 0)
+    finish_attempt(attempt.pk, Outcome(Status.ERROR, key, tokens, failure=failure))
+
+
+def _waits(run: EvalRun, death: Death) -> bool:
+    """Let a run wait for the next process with what is left of it; False when it has ended."""
+    if run.cancel_requested_at is not None:
+        finish_run(run.pk, EvalRun.Status.CANCELLED)
+        return False
+    for attempt in run.attempts.filter(status=Status.RUNNING):
+        if attempt.cancel_requested_at is not None:
+            cancel_attempt(attempt.pk, BY_HAND)
+        else:
+            _try_again(attempt, death)
+    if not run.attempts.filter(status=Status.PENDING).exists():
+        finish_run(run.pk, EvalRun.Status.DONE)
+        return False
+    if run.status == EvalRun.Status.PENDING:
+        EvalRun.objects.filter(pk=run.pk).update(runtime=None, queued_at=time.time())
+    else:
+        run.finished_at = time.time()
+        wait_again(run, run.limits_from)
+    return True
+
+
+def _try_again(attempt: EvalAttempt, death: Death) -> None:
+    """Let an attempt that was in flight wait again; that try is kept beside it, as one that came to no end."""
+    attempt.session = _session_of(attempt)
+    attempt.total_tokens = attempt.session.total_tokens if attempt.session else 0
+    attempt.status, attempt.finished_at = Status.ERROR, time.time()
+    attempt.error_type, attempt.error = GONE, str(death)
+    begin_anew(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
+
+
+def _session_of(attempt: EvalAttempt) -> AgentSession | None:
+    return AgentSession.objects.filter(realm=attempt.realm).order_by("pk").first()
+
+
+def crash_run(run_id: str, why: str) -> bool:
+    """Mark an active run whose process is gone: what was running is an error, what waited is cancelled."""
+    with transaction.atomic():
+        run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
+        if run is None or not run.active:
+            return False
+        end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, Failure(GONE, why))
+        bell.ring_after_commit()
+    return True
+
+
+def crash_runs_of(runtime_id: str, why: str) -> int:
+    """Mark the active runs of a process that is gone; return how many there were."""
+    runs = EvalRun.objects.filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE).values_list(
+        "pk", flat=True
+    )
+    return sum(crash_run(run_id, why) for run_id in list(runs))
+
+
+def crash_orphans() -> int:
+    """End the active runs that nobody will end: their process has stopped, or none ever took them.
+
+    Call it after `sessions_app.runs.rows.crash_orphans`, which notes the processes that are gone.
+    """
+    active = EvalRun.objects.filter(status__in=EvalRun.ACTIVE)
+    stopped = active.filter(runtime__stopped_at__isnull=False).values_list("pk", flat=True)
+    never = active.filter(runtime=None, queued_at__lt=time.time() - UNASSIGNED_S).values_list("pk", flat=True)
+    ended = sum(crash_run(run_id, "The process that ran it has ended.") for run_id in list(stopped))
+    return ended + sum(crash_run(run_id, "No process took it.") for run_id in list(never))

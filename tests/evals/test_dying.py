@@ -1,0 +1,281 @@
+"""Runs whose process dies go on without what ended it: the rule on rows, then real processes that die."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+
+from devui.supervisor import Supervisor
+from evals_app import again, configs, dispatch, launch, library, standing, writes
+from evals_app.launch import Order
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.writes import Death, Outcome
+from sessions_app import db
+from sessions_app.agents import open_folder
+from sessions_app.runs import client, processes, rows
+from sessions_app.writes import SessionKey, create_session
+from tests import warm
+from tests.evals.builders import case, evalset, turn, write
+from tests.evals.conftest import settled
+from tests.evals.test_killed import ROOT, command, environment
+from tests.evals.test_testing import run as run_suite
+from tests.store import store_url
+
+Status = EvalAttempt.Status
+DIED = Death("exit status 3")
+PROCESS = "r" * 32
+
+
+@pytest.fixture
+def order(folder, db):
+    """Order a run of three cases, taken by a process."""
+    processes.register(PROCESS, "counter", 1, "v1")
+
+    def ordered(name="s", **more):
+        path = write(
+            folder.given, f"{name}.evalset.json", evalset(*[case(word, turn("x", "y")) for word in "abc"])
+        )
+        run = launch.order_run(library.adopt(folder, "counter", path), Order(configs.default(), **more))
+        writes.assign([run.id], PROCESS)
+        return run
+
+    return ordered
+
+
+def begin(run, *names):
+    writes.claim_run(run.id, PROCESS)
+    for name in names:
+        writes.start_attempt(run.attempts.get(case_id=name).pk)
+
+
+def of(run):
+    return {attempt.case_id: attempt for attempt in run.attempts.order_by("case_index")}
+
+
+def statuses(run):
+    return [attempt.status for attempt in of(run).values()]
+
+
+def test_what_was_in_flight_is_tried_again_alone_and_what_waited_waits(order):
+    run = order()
+    begin(run, "a", "b")
+    writes.finish_attempt(run.attempts.get(case_id="b").pk, Outcome(Status.PASSED))
+    begun_at = EvalRun.objects.get().limits_from
+    assert writes.go_on_without(PROCESS, DIED) == [run.id]
+    run.refresh_from_db()
+    assert (run.status, run.runtime_id, run.resumed, run.limits_from) == ("pending", None, 1, begun_at)
+    assert statuses(run) == ["pending", "passed", "pending"]
+    assert [standing.must_be_alone(attempt) for attempt in of(run).values()] == [True, False, False]
+    [tried] = of(run)["a"].tried_before
+    assert (tried["status"], tried["error_type"]) == ("error", standing.GONE)
+    assert tried["error"] == "The process that ran it ended (exit status 3)."
+
+
+def test_an_attempt_that_ends_its_process_while_it_is_alone_is_not_tried_again(order):
+    run = order()
+    begin(run, "a", "b")
+    writes.go_on_without(PROCESS, DIED)
+    begin(run, "a")
+    assert writes.go_on_without(PROCESS, Death("signal 11, SIGSEGV")) == [run.id]
+    ended = of(run)["a"]
+    assert (ended.status, ended.error_type, ended.tries) == (Status.ERROR, standing.ENDED_IT, 2)
+    assert ended.error == "The process ended with signal 11, SIGSEGV while case 'a' ran alone in it."
+    assert statuses(run) == ["error", "pending", "pending"]
+    assert run.attempts.filter(standing.HAS_OUTCOME).count() == 1
+    assert not run.attempts.filter(standing.UNFINISHED).exists()
+
+
+def test_a_run_whose_last_attempt_ended_its_process_is_done(order):
+    run = order(case_ids=["a"])
+    begin(run, "a")
+    writes.go_on_without(PROCESS, DIED)
+    begin(run, "a")
+    assert writes.go_on_without(PROCESS, DIED) == []
+    run.refresh_from_db()
+    assert (run.status, run.errors, run.total) == ("done", 1, 1)
+
+
+def test_other_runs_of_the_process_go_on_and_bear_no_blame(order):
+    killer, beside, waiting = order("k"), order("b"), order("w")
+    begin(killer, "a")
+    begin(beside, "a")
+    assert sorted(writes.go_on_without(PROCESS, DIED)) == sorted([killer.id, beside.id, waiting.id])
+    begin(killer, "a")
+    begin(beside, "a")  # side by side once more: nobody knows which one it is
+    writes.go_on_without(PROCESS, DIED)
+    assert {*statuses(killer), *statuses(beside), *statuses(waiting)} == {"pending"}
+    waiting.refresh_from_db()
+    assert (waiting.resumed, waiting.runtime_id) == (0, None)
+
+
+def test_a_process_that_is_ended_on_purpose_or_by_a_conversation_blames_nobody(order):
+    run = order()
+    begin(run, "a")
+    writes.go_on_without(PROCESS, DIED)
+    begin(run, "a")
+    writes.go_on_without(PROCESS, Death("It was ended to cancel run 7.", by_itself=False))
+    assert of(run)["a"].tried_before[-1]["error"] == "It was ended to cancel run 7."
+    begin(run, "a")
+    session = create_session(SessionKey("", "counter", "u", "s"))
+    talk = rows.create_run(session.pk, {})
+    rows.claim(talk.pk, PROCESS, "v1")
+    writes.go_on_without(PROCESS, DIED)
+    assert statuses(run) == ["pending"] * 3
+
+
+def test_a_process_that_dies_before_any_attempt_began_takes_its_runs_along(order):
+    run = order()
+    begin(run)
+    assert writes.go_on_without(PROCESS, DIED) == []
+    run.refresh_from_db()
+    assert (run.status, run.error) == ("crashed", "The process that ran it ended (exit status 3).")
+
+
+def test_what_a_person_cancelled_meanwhile_stays_cancelled(order):
+    run, stopped = order(), order("t")
+    begin(run, "a", "b")
+    begin(stopped, "a")
+    writes.request_cancel_attempt(of(run)["a"].pk)
+    writes.request_cancel(stopped.id)
+    assert writes.go_on_without(PROCESS, DIED) == [run.id]
+    assert statuses(run) == ["cancelled", "pending", "pending"]
+    stopped.refresh_from_db()
+    assert stopped.status == "cancelled"
+
+
+def test_a_person_who_lets_a_run_go_on_lets_its_limits_count_anew(order):
+    run = order()
+    begin(run, "a")
+    writes.go_on_without(PROCESS, DIED)
+    begin(run, "a")
+    writes.crash_run(run.id, "The power failed.")
+    run = again.resume(EvalRun.objects.get(pk=run.id))
+    assert run.limits_from is None
+    assert standing.must_be_alone(of(run)["a"])
+
+
+def test_a_case_that_ended_its_process_is_alone_when_it_is_tried_again(order):
+    run = order(case_ids=["a"])
+    begin(run, "a")
+    writes.go_on_without(PROCESS, DIED)
+    begin(run, "a")
+    writes.go_on_without(PROCESS, DIED)
+    again.retry(run)
+    assert standing.must_be_alone(of(run)["a"])
+
+
+AGENT = """
+import os
+import time
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.events.event import Event
+from google.genai import types
+
+
+class Killer(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        said = ctx.user_content.parts[0].text
+        if said == "exit":
+            os._exit(3)
+        if said == "kill":
+            os.kill(os.getpid(), 11)
+        content = types.Content(role="model", parts=[types.Part(text=said)])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+root_agent = Killer(name="killer")
+"""
+
+
+@pytest.fixture
+def killer(tmp_path):
+    """An agent that ends its process when it is told to, and an evalset in which it is told twice."""
+    folder = tmp_path / "agents" / "killer"
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text(AGENT)
+    said = ["go", "exit", "go", "kill", "go", "go"]
+    cases = [case(f"{word}{number}", turn(word, word)) for number, word in enumerate(said)]
+    write(folder, "s.evalset.json", evalset(*cases))
+    write(folder, "exits.evalset.json", evalset(case("only", turn("exit", "exit"))))
+    return folder
+
+
+JUDGED = "--metrics=response_match_score"
+OUTCOMES = ["passed", "error", "passed", "error", "passed", "passed"]
+
+
+@pytest.mark.soak
+@pytest.mark.anywhere
+def test_the_command_line_outlives_agents_that_end_their_process(store, killer, tmp_path):
+    results = tmp_path / "results.json"
+    done = warm.run(command(killer, "s", "exits", JUDGED, f"--json={results}"), cwd=ROOT, env=environment())
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "exit status 3" in done.stdout
+    assert "while case 'exit1' ran alone" in done.stdout
+    assert "signal 11, SIGSEGV while case 'kill3' ran alone" in done.stdout
+    assert "4 of 6 passed, 2 error" in done.stdout
+    assert "0 of 1 passed, 1 error" in done.stdout
+    first, second = EvalRun.objects.order_by("created_at")
+    assert (first.status, second.status) == ("done", "done")
+    assert statuses(first) == OUTCOMES
+    assert [run["status"] for run in json.loads(results.read_text())["runs"]] == ["done", "done"]
+
+
+@pytest.mark.soak
+@pytest.mark.anywhere
+def test_an_agent_that_ends_its_process_as_it_is_loaded_could_not_run(store, killer):
+    (killer / "agent.py").write_text("import os\nos._exit(4)\n")
+    done = warm.run(command(killer, "s", JUDGED), cwd=ROOT, env=environment())
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "could not run" in done.stdout
+    assert "exit status 4" in done.stdout
+    assert EvalRun.objects.get().status == "crashed"
+
+
+@pytest.mark.soak
+def test_a_test_suite_outlives_agents_that_end_their_process(killer, tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    (tmp_path / "test_agent.py").write_text(
+        textwrap.dedent("""
+        from devui.testing import evaluate
+
+        def test_outcomes():
+            results = evaluate("s", agent="agents/killer", metrics=["response_match_score"])
+            assert results.status == "done"
+            assert [case.attempts[0].status for case in results.cases] == %r
+            assert "ran alone" in results["exit1"].said
+        """)
+        % OUTCOMES
+    )
+    done = run_suite(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.soak
+@pytest.mark.anywhere
+async def test_runs_of_a_server_go_on_by_themselves_also_those_beside_the_one_that_ends_the_process(
+    store, killer
+):
+    def order(name):
+        folder = open_folder(killer.parent)
+        evalset = library.adopt(folder, "killer", killer / f"{name}.evalset.json")
+        return launch.order_run(
+            evalset, Order(configs.Config({"criteria": {"response_match_score": 1.0}}, "the test"))
+        )
+
+    with warm.starts():
+        async with Supervisor(killer.parent, environment={"DATABASE_URL": store_url()}) as running:
+            client.register(running)
+            try:
+                runs = [await db.write(order, name) for name in ("s", "exits")]
+                for run in runs:
+                    await dispatch.hand_over(run)
+                await settled()
+            finally:
+                client.register(None)
+    first, second = [await db.read(EvalRun.objects.get, pk=run.pk) for run in runs]
+    assert (first.status, second.status) == ("done", "done")
+    assert await db.read(statuses, first) == OUTCOMES
+    assert await db.read(statuses, second) == ["error"]
