@@ -3,7 +3,7 @@
 import { fetchPart, oneAtATime } from "./fragment.js";
 import "./hints.js";
 import { NAMES, recall, remember } from "./kept.js";
-import { declare } from "./keys.js";
+import { declare, isPlainClick } from "./keys.js";
 import { showTimes } from "./times.js";
 import * as watched from "./watched.js";
 
@@ -11,6 +11,7 @@ const place = document.getElementById("board");
 
 let address = location.href;
 let isLoading = false;
+let loaded = Promise.resolve();
 
 /** The page lacks what it should have: all of the board is asked for, not what is different. */
 let isLacking = false;
@@ -26,7 +27,8 @@ const board = () => place.querySelector(".board");
  */
 export function show(url, { live = false } = {}) {
   address = url;
-  return load(live);
+  loaded = load(live);
+  return loaded;
 }
 
 /** Show the board of the same moment anew. */
@@ -184,6 +186,21 @@ function finish(live) {
   showWidth();
   document.dispatchEvent(new CustomEvent("board:shown"));
 }
+
+/* --- What is asked of a moment whose board is on its way is asked of it, and not of the one before --- */
+
+const nameOf = (link) => link.getAttribute("aria-label") ?? link.textContent.trim();
+
+function holdBack(event) {
+  const link = event.target.closest("#board .board-head a");
+  if (!link || !isLoading || !isPlainClick(event)) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  const name = nameOf(link);
+  loaded.then(() => [...place.querySelectorAll(".board-head a")].find((other) => nameOf(other) === name)?.click());
+}
+
+document.addEventListener("click", holdBack, { capture: true });
 
 /* --- Keys found by their names, where there are more than are shown --- */
 

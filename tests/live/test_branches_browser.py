@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from sessions_app.models import AgentSession
 from tests.timeline.story import Story
@@ -71,6 +71,27 @@ def test_a_session_is_forked_from_an_open_event_and_compared(open_page, story):
     page.wait_for_url(re.compile("left_at=3"))
     page.get_by_role("link", name="Weather in Paris?").first.click()
     expect(page.locator('[data-seq="2"] .fork-link')).to_contain_text("Try Oslo")
+
+
+def test_what_is_asked_before_the_board_has_come_is_asked_of_the_open_event(open_page, story):
+    tell(story)
+    page = open_page(story)
+    boards: list[Route] = []
+
+    def hold_boards(route: Route) -> None:
+        if route.request.headers.get("hx-target") == "board":
+            boards.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/sessions/**", hold_boards)
+    open_event(page, 2)
+    expect(page.locator("#board-title")).to_have_text("State now")
+    page.get_by_role("link", name="Fork from here").click()
+    page.wait_for_function("document.activeElement.getAttribute('aria-label') === 'Fork from here'")
+    for board in boards:
+        board.continue_()
+    expect(page.locator("#dialog[open] h1")).to_have_text("Fork at event 2")
 
 
 @pytest.mark.parametrize("path", ["/sessions/compare/?left={0}&right={0}", "/sessions/id/{0}/fork/?seq=2"])
