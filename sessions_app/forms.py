@@ -161,7 +161,7 @@ class ViewName(forms.Form):
     replace = forms.BooleanField(required=False)
 
 
-class Moment(forms.CharField):
+class MomentField(forms.CharField):
     """A time as the search of sessions takes it, such as `2h` or `2026-11-01`: the text, once it can be meant."""
 
     def clean(self, value: Any) -> str:
@@ -185,8 +185,8 @@ class RunQuery(Pager):
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     error = forms.CharField(required=False, max_length=200)
-    after = Moment(required=False, max_length=40)
-    until = Moment(required=False, max_length=40)
+    after = MomentField(required=False, max_length=40)
+    until = MomentField(required=False, max_length=40)
 
 
 class RunWatch(RunQuery, Watch):
@@ -355,10 +355,10 @@ class ForkForm(forms.Form):
         initial="live",
     )
 
-    def wanted(self) -> fork.Wanted:
+    def wanted(self) -> fork.NewFork:
         """Return what is wanted. Only of a form that is valid."""
         values = self.cleaned_data
-        return fork.Wanted(
+        return fork.NewFork(
             seq=values["seq"],
             app_name=values["app"],
             user_id=values["user"],

@@ -20,7 +20,7 @@ from sessions_app.api.branch_schemas import (
 )
 from sessions_app.api.schemas import Problem, SessionOut
 from sessions_app.branches import compare as comparing
-from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.found import find_event, find_session
 from sessions_app.models import AgentSession, Event
@@ -49,7 +49,7 @@ async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -
 @router.post("/sessions/{int:session}/fork", response={201: SessionOut, **CONFLICTS})
 async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> Status[SessionOut]:
     """Make a session that begins as this one did, up to an event; this one stays as it is."""
-    wanted = Wanted(
+    wanted = NewFork(
         event_id=body.event_id,
         seq=body.seq,
         app_name=body.app,

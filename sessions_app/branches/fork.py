@@ -48,7 +48,7 @@ SAYS_SOMETHING = '{"text":"'
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NewFork:
     """What a fork should be.
 
     Attributes:
@@ -68,7 +68,7 @@ class Wanted:
     own_realm: bool = False
 
 
-def fork(session_pk: int, wanted: Wanted) -> AgentSession:
+def fork(session_pk: int, wanted: NewFork) -> AgentSession:
     """Make a session that begins as another one did, up to an event. The other one stays as it is.
 
     Commits in short transactions of its own: a caller that has begun one makes everybody wait for all of it.
@@ -108,7 +108,7 @@ def short_name(source: AgentSession) -> str:
     return name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
 
 
-def _last_event(source: AgentSession, wanted: Wanted) -> Event:
+def _last_event(source: AgentSession, wanted: NewFork) -> Event:
     if source.last_seq == 0:
         raise BadInput(
             f"Session {source.session_id!r} has no events yet, so there is nothing to fork.",
@@ -118,7 +118,7 @@ def _last_event(source: AgentSession, wanted: Wanted) -> Event:
     return find_event(source, event_id=wanted.event_id, seq=newest)
 
 
-def _begin(session_pk: int, wanted: Wanted) -> tuple[AgentSession, Event, SessionKey, AgentSession]:
+def _begin(session_pk: int, wanted: NewFork) -> tuple[AgentSession, Event, SessionKey, AgentSession]:
     """Return the session, its last event to take over, the place of the fork, and the empty fork out of sight."""
     with transaction.atomic():
         source = find_session(session_pk)
@@ -135,7 +135,7 @@ def _begin(session_pk: int, wanted: Wanted) -> tuple[AgentSession, Event, Sessio
     return source, event, place, new
 
 
-def _place(source: AgentSession, wanted: Wanted) -> SessionKey:
+def _place(source: AgentSession, wanted: NewFork) -> SessionKey:
     app_name = source.app_name if wanted.app_name is None else wanted.app_name
     if not wanted.own_realm:
         keeping.refuse_new(app_name)

@@ -85,7 +85,7 @@ def before(said: Said, title: str) -> AgentSession:
     """
     if said.before:
         own = bool(said.session.realm)
-        return fork.fork(said.session.pk, fork.Wanted(seq=said.before, title=title, own_realm=own))
+        return fork.fork(said.session.pk, fork.NewFork(seq=said.before, title=title, own_realm=own))
     session = said.session
     if not session.realm:
         keeping.refuse_new(session.app_name)

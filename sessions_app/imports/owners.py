@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from sessions_app.ids import SessionKey
 from sessions_app.imports import rows
-from sessions_app.imports.rows import Arrival, Owner, Write
+from sessions_app.imports.rows import Arrival, StateOwner, Write
 from sessions_app.models import AgentSession, ImportSource, Scope
 
 _SHARED = (Scope.USER, Scope.APP)
 
 
-class Owners:
+class StateOwners:
     """The users and apps of a batch, locked in one order: users, then apps, each sorted."""
 
     def __init__(self, source: ImportSource, arrivals: Sequence[Arrival]) -> None:
         """Lock the owners; those that are written are made where they are missing."""
         self._source = source
-        self._owners: dict[tuple[Scope, SessionKey], Owner | None] = {}
+        self._owners: dict[tuple[Scope, SessionKey], StateOwner | None] = {}
         written = {
             (write.scope, _name(write.scope, arrival.session))
             for arrival in arrivals
@@ -33,7 +33,7 @@ class Owners:
     def writes(self, arrival: Arrival) -> Iterator[Write]:
         """Yield the writes of an event; each shared scope that it writes gets its next version."""
         session, record = arrival.session, arrival.record
-        owners: dict[Scope, Owner] = {Scope.SESSION: rows.own_session(session, arrival.seq)}
+        owners: dict[Scope, StateOwner] = {Scope.SESSION: rows.own_session(session, arrival.seq)}
         for scope in _SHARED:
             owner = self._owners[scope, _name(scope, session)]
             if owner and any(write.scope is scope for write in record.writes):
@@ -52,7 +52,7 @@ class Owners:
                 arrival,
             )
 
-    def seen(self, session: AgentSession) -> tuple[Owner | None, Owner | None]:
+    def seen(self, session: AgentSession) -> tuple[StateOwner | None, StateOwner | None]:
         """Return the app and the user at the versions they have now."""
         app = self._owners[Scope.APP, _name(Scope.APP, session)]
         return app, self._owners[Scope.USER, _name(Scope.USER, session)]

@@ -13,7 +13,7 @@ from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey, check_event_ids, check_ids
 from sessions_app.importers import Owner, Source, StoredEvent, StoredSession, Unread
 from sessions_app.imports import rows, settle
-from sessions_app.imports.owners import Owners
+from sessions_app.imports.owners import StateOwners
 from sessions_app.imports.report import Report
 from sessions_app.imports.rows import Arrival, Write
 from sessions_app.imports.seats import Seat, take_seat
@@ -247,7 +247,7 @@ def _count(report: Report, seat: Seat) -> None:
 
 
 def _append(source: ImportSource, arrivals: list[Arrival]) -> None:
-    owners = Owners(source, arrivals)
+    owners = StateOwners(source, arrivals)
     events: list[Event] = []
     writes: list[Write] = []
     for arrival in arrivals:

@@ -63,7 +63,7 @@ class Arrival:
 
 
 @dataclass(slots=True)
-class Owner:
+class StateOwner:
     """Who owns state, under its row's lock.
 
     Attributes:
@@ -88,12 +88,12 @@ class Owner:
             self.version += 1
 
 
-def own_session(session: AgentSession, position: int) -> Owner:
+def own_session(session: AgentSession, position: int) -> StateOwner:
     """Return a session as the owner of its own keys."""
-    return Owner(Scope.SESSION, session, position)
+    return StateOwner(Scope.SESSION, session, position)
 
 
-def own_shared(source: ImportSource, key: SessionKey, scope: Scope, *, make: bool) -> Owner | None:
+def own_shared(source: ImportSource, key: SessionKey, scope: Scope, *, make: bool) -> StateOwner | None:
     """Return the user or app of a key, locked; None when there is none and none is to be made."""
     names = {"realm": key.realm, "app_name": key.app_name}
     manager: Any = AppScope.objects
@@ -106,10 +106,10 @@ def own_shared(source: ImportSource, key: SessionKey, scope: Scope, *, make: boo
         return None
     mark = ImportedScope.objects.filter(source=source, scope=scope, owner_id=row.pk).first()
     version = mark.version if mark else 0
-    return Owner(scope, row, version, is_kept=row.version != version)
+    return StateOwner(scope, row, version, is_kept=row.version != version)
 
 
-def release(source: ImportSource, owner: Owner) -> None:
+def release(source: ImportSource, owner: StateOwner) -> None:
     """Write down how far an owner's versions got, and that this source alone has written it."""
     if owner.is_kept:
         return
@@ -120,7 +120,7 @@ def release(source: ImportSource, owner: Owner) -> None:
     )
 
 
-def event_row(arrival: Arrival, app: Owner | None, user: Owner | None) -> Event:
+def event_row(arrival: Arrival, app: StateOwner | None, user: StateOwner | None) -> Event:
     """Return the row of an event; `app` and `user` stand at the versions its commit would have seen."""
     record = arrival.record
     return Event(
@@ -171,7 +171,7 @@ class Write:
         is_past: it goes into the ledger alone: what was written since stands in the state.
     """
 
-    owner: Owner
+    owner: StateOwner
     position: int
     key: str
     value: state.Value

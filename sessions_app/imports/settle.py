@@ -14,11 +14,10 @@ from typing import Any
 
 from sessions_app import bell, state
 from sessions_app.ids import SessionKey, can_exist
-from sessions_app.importers import Owner as Name
-from sessions_app.importers import SharedState, Source, StoredState, Unread
+from sessions_app.importers import Owner, SharedState, Source, StoredState, Unread
 from sessions_app.imports import rows
 from sessions_app.imports.report import Report
-from sessions_app.imports.rows import Owner, Write
+from sessions_app.imports.rows import StateOwner, Write
 from sessions_app.imports.seats import Seat
 from sessions_app.models import AgentSession, ImportedSession, ImportSource, Scope, StateChange
 from sessions_app.slices import Slices
@@ -30,7 +29,7 @@ WENT_ON = "somebody wrote to it, or deleted it, before its state could be made t
 def settle(
     source_row: ImportSource,
     source: Source,
-    seats: Mapping[Name, Seat],
+    seats: Mapping[Owner, Seat],
     into_app: str | None,
     report: Report,
 ) -> None:
@@ -140,7 +139,7 @@ def _finish(slices: Slices, seats: Iterable[Seat]) -> None:
 
 
 def _missing(
-    owner: Owner,
+    owner: StateOwner,
     wanted: Mapping[str, Any],
     seeds: Mapping[str, Any],
     position: int,
@@ -167,7 +166,7 @@ def _missing(
 
 
 def _corrections(
-    owner: Owner, wanted: Mapping[str, Any], position: int, timestamp: float, for_key: SessionKey
+    owner: StateOwner, wanted: Mapping[str, Any], position: int, timestamp: float, for_key: SessionKey
 ) -> list[Write]:
     """Return writes for keys whose value in the source is another one than its events say, or that are gone."""
     model = rows.STATE_ROWS[owner.scope]
@@ -186,7 +185,7 @@ def _corrections(
     return changed + gone
 
 
-def _tell_kept(owner: Owner, shared: SharedState, report: Report) -> None:
+def _tell_kept(owner: StateOwner, shared: SharedState, report: Report) -> None:
     model = rows.STATE_ROWS[owner.scope]
     here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
     other = [

@@ -16,7 +16,7 @@ from sessions_app.models import AgentSession, Event, Run, Scope, StateChange, Un
 from sessions_app.moments import Counts, KeyAt, Moments
 from sessions_app.timeline.changes import TEMP
 from sessions_app.timeline.entries import Entry, entries_of, is_written_by, known_already
-from sessions_app.timeline.unstored import Untracked, ghosts, untracked
+from sessions_app.timeline.unstored import UntrackedEntry, ghosts, untracked
 
 WRITTEN_SHOWN = 200
 """Keys of a scope that an event wrote and that are shown beyond the limit."""
@@ -25,7 +25,7 @@ SCOPES = (Scope.SESSION, Scope.USER, Scope.APP)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenBoard:
     """What a reader has on screen: the board at an event, and the mark that came with it."""
 
     event: Event
@@ -76,7 +76,7 @@ class Board:
     columns: list[Column]
     mark: str
     changed_since: int = 0
-    untracked: list[Untracked] = field(default_factory=list)
+    untracked: list[UntrackedEntry] = field(default_factory=list)
     like: str = ""
 
     @property
@@ -108,7 +108,7 @@ def board(
     limit: int = 0,
     watched: Collection[str] = (),
     like: str = "",
-    seen: Seen | None = None,
+    seen: SeenBoard | None = None,
 ) -> Board:
     """Return the board at an event; without one, the board now. Keys of the (last) event count as changed.
 

@@ -36,7 +36,7 @@ NOT_COMPARED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComparedRow:
     """A field of both events. What one of them lacks is None.
 
     Attributes:
@@ -64,16 +64,16 @@ class Comparison:
 
     left: Event
     right: Event
-    rows: list[Row]
+    rows: list[ComparedRow]
     state: Differences
 
     @property
-    def different(self) -> list[Row]:
+    def different(self) -> list[ComparedRow]:
         """The fields that differ."""
         return [row for row in self.rows if row.differs]
 
     @property
-    def same(self) -> list[Row]:
+    def same(self) -> list[ComparedRow]:
         """The fields that do not."""
         return [row for row in self.rows if not row.differs]
 
@@ -182,20 +182,22 @@ _KINDS = {
 }
 
 
-def _row(name: str, left: Any, right: Any) -> Row:
+def _row(name: str, left: Any, right: Any) -> ComparedRow:
     if left == right and state.same_json(state.dumps(left), state.dumps(right)):
-        return Row(name, _shown(left), _shown(right), differs=False)
+        return ComparedRow(name, _shown(left), _shown(right), differs=False)
     if isinstance(left, str) and isinstance(right, str) and max(len(left), len(right)) > SHORT:
         return _texts(name, left, right)
     ours, theirs = _json(left), _json(right)
     if valuediff.is_brief(ours, theirs) or left is None or right is None:
-        return Row(name, _shown(left), _shown(right), differs=True, by=_by(left, right))
-    return Row(name, cut(ours, 200), cut(theirs, 200), differs=True, lines=valuediff.lines(ours, theirs))
+        return ComparedRow(name, _shown(left), _shown(right), differs=True, by=_by(left, right))
+    return ComparedRow(
+        name, cut(ours, 200), cut(theirs, 200), differs=True, lines=valuediff.lines(ours, theirs)
+    )
 
 
-def _texts(name: str, left: str, right: str) -> Row:
+def _texts(name: str, left: str, right: str) -> ComparedRow:
     ours, theirs = textdiff.compare(left[:TEXT_LIMIT], right[:TEXT_LIMIT])
-    return Row(name, left, right, differs=True, left_pieces=ours, right_pieces=theirs)
+    return ComparedRow(name, left, right, differs=True, left_pieces=ours, right_pieces=theirs)
 
 
 def _shown(value: Any) -> str | None:

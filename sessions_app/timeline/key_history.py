@@ -25,7 +25,7 @@ TREND_BOX = (200, 28)
 
 
 @dataclass(frozen=True, slots=True)
-class KeyWrite:
+class PastWrite:
     """One write of a key.
 
     Attributes:
@@ -59,7 +59,7 @@ class KeyHistory:
         count: how often the key was written in all, counted up to `history.WRITES_COUNTED`.
     """
 
-    writes: list[KeyWrite]
+    writes: list[PastWrite]
     older: int | None
     count: int
     trend: Trend | None
@@ -97,11 +97,11 @@ def history_of(change: StateChange, *, before: int | None = None, here: int | No
     )
 
 
-def _write(row: StateChange, earlier: StateChange | None, *, is_last: bool, is_whole: bool) -> KeyWrite:
+def _write(row: StateChange, earlier: StateChange | None, *, is_last: bool, is_whole: bool) -> PastWrite:
     text: str | None = None if row.removed else getattr(row, "text", None)
     fits = text is not None and len(text) <= WHOLE
     had_none = earlier.removed if earlier else is_last
-    return KeyWrite(
+    return PastWrite(
         change=row,
         text=text if fits else None,
         brief=cut(text, BRIEF),

@@ -24,7 +24,7 @@ class Rewind:
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
+class CompactedSpan:
     """The events of a time span are given to the model as the summary that event `seq` carries."""
 
     seq: int
@@ -37,7 +37,7 @@ class Marks:
     """The rewinds and compactions that touch a window of events."""
 
     rewinds: list[Rewind]
-    compactions: list[Compaction]
+    compactions: list[CompactedSpan]
 
     def rewound_by(self, event: Event) -> int:
         """Return the seq of the rewind that took an event back, 0 when none did."""
@@ -76,11 +76,11 @@ def marks_from(session: AgentSession, first_seq: int) -> Marks:
             rewinds.append((seq, target))
         if (span := actions.get("compaction")) and isinstance(span, dict):
             start, end = seconds(span.get("startTimestamp")), seconds(span.get("endTimestamp"))
-            compactions.append(Compaction(seq, start, end))
+            compactions.append(CompactedSpan(seq, start, end))
     return Marks(_effective(session, rewinds), compactions)
 
 
-def covered(session: AgentSession, mark: Compaction) -> tuple[int, int] | None:
+def covered(session: AgentSession, mark: CompactedSpan) -> tuple[int, int] | None:
     """Return the seqs of the first and the last event that a compaction sums up, None when there are none.
 
     Two queries that go back from it: it never reaches far beyond what it sums up.

@@ -13,7 +13,7 @@ from sessions_app.timeline import window as windows
 from sessions_app.timeline.changes import changes_of
 from sessions_app.timeline.groups import Group, groups
 from sessions_app.timeline.items import SHOWN_CHANGES, AskedCall, Notes, calls_of, items
-from sessions_app.timeline.marks import Compaction, covered, marks_from
+from sessions_app.timeline.marks import CompactedSpan, covered, marks_from
 from sessions_app.timeline.questions import open_questions
 from sessions_app.timeline.runs import RunMark, is_told, place_of, runs_in
 from sessions_app.timeline.window import Window
@@ -138,7 +138,7 @@ def _covers(session: AgentSession, events: Sequence[Event]) -> dict[int, tuple[i
     for event in events:
         span = json.loads(event.summary).get("compaction") if '"compaction"' in event.summary else None
         if isinstance(span, dict) and (
-            seqs := covered(session, Compaction(event.seq, span["start"], span["end"]))
+            seqs := covered(session, CompactedSpan(event.seq, span["start"], span["end"]))
         ):
             found[event.seq] = seqs
     return found

@@ -31,7 +31,7 @@ class Ghosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Untracked:
+class UntrackedEntry:
     """A key that the invocation had changed without an event when it ended: nothing stored it.
 
     Attributes:
@@ -88,7 +88,7 @@ def _ghost(row: Mapping[str, Any], writes: int, moment: int) -> Entry:
     )
 
 
-def untracked(session: AgentSession, event: Event | None) -> list[Untracked]:
+def untracked(session: AgentSession, event: Event | None) -> list[UntrackedEntry]:
     """Return what the event's invocation changed without an event; now, that of the invocation that ended last."""
     noticed = UntrackedKey.objects.filter(session=session)
     if event is None:
@@ -96,7 +96,7 @@ def untracked(session: AgentSession, event: Event | None) -> list[Untracked]:
     else:
         noticed = noticed.filter(invocation_id=event.invocation_id)
     return [
-        Untracked(
+        UntrackedEntry(
             row.scope,
             row.key,
             cut(row.value, GHOST_LIMIT),

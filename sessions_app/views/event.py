@@ -73,7 +73,7 @@ def json_answer(request: HttpRequest, data: str) -> HttpResponse:
     return HttpResponse(piece)
 
 
-class CompareQuery(QueryForm):
+class EventCompareQuery(QueryForm):
     """Which events are compared, by their seqs. Without `left` it is the one of its kind before the right one."""
 
     left = forms.IntegerField(required=False, min_value=1)
@@ -90,7 +90,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
         BadInput: they are one event.
     """
     session = find_session(pk)
-    query = CompareQuery(request.GET).read()
+    query = EventCompareQuery(request.GET).read()
     if query["left"] is None or query["right"] is None:
         return _compared(session, query["left"], query["right"])
     compared = comparison.compare(session, query["left"], query["right"])

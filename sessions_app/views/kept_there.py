@@ -22,7 +22,7 @@ ARTIFACTS = "devui/artifacts/there.html"
 MEMORY = "devui/memory/there.html"
 
 
-class SessionQuery(QueryForm):
+class ThereQuery(QueryForm):
     """Whose artifacts are meant."""
 
     app = forms.CharField(strip=False, max_length=ID_BYTES)
@@ -30,7 +30,7 @@ class SessionQuery(QueryForm):
     session = forms.CharField(strip=False, max_length=ID_BYTES)
 
 
-class ContentQuery(SessionQuery):
+class ContentThereQuery(ThereQuery):
     """Which version of which artifact is meant; `save=1`: it is saved instead of shown."""
 
     name = forms.CharField(strip=False)
@@ -38,7 +38,7 @@ class ContentQuery(SessionQuery):
     save = forms.BooleanField(required=False)
 
 
-class MemoryQuery(QueryForm):
+class MemoryThereQuery(QueryForm):
     """What is asked of whose memory."""
 
     app = forms.CharField(strip=False, max_length=ID_BYTES)
@@ -49,7 +49,7 @@ class MemoryQuery(QueryForm):
 @require_safe
 async def artifacts(request: HttpRequest) -> HttpResponse:
     """List the artifacts of a session where its app keeps them. That they cannot be listed is said on the page."""
-    query = SessionQuery(request.GET).read()
+    query = ThereQuery(request.GET).read()
     named = {name: query[name] for name in ("app", "user", "session")}
     context: dict[str, Any] = {"query": query, "elsewhere": keeping.artifacts_elsewhere(query["app"])}
     try:
@@ -69,7 +69,7 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
         BadInput: its service refuses.
         RuntimeUnavailable: what runs the app cannot be asked.
     """
-    query = ContentQuery(request.GET).read()
+    query = ContentThereQuery(request.GET).read()
     named = {name: query[name] for name in ("app", "user", "session", "name", "version")}
     found = await kept_there.content(**named)
     mime = filetype.sniff(found)
@@ -80,7 +80,7 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
 @require_safe
 async def memory(request: HttpRequest) -> HttpResponse:
     """Show what an agent would recall where its app keeps memory. That it cannot be asked is said on the page."""
-    query = MemoryQuery(request.GET).read()
+    query = MemoryThereQuery(request.GET).read()
     context: dict[str, Any] = {"query": query, "elsewhere": keeping.memory_elsewhere(query["app"])}
     try:
         context["recalled"] = await kept_there.recall(query["app"], query["user"], query["q"])

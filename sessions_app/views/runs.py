@@ -38,7 +38,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RunRow:
     """A run with what its columns make of it; `seconds` and `events` are None until it has ended."""
 
     run: Run
@@ -136,9 +136,9 @@ def _address(route: str, query: Mapping[str, Any], **more: str) -> str:
     return f"{reverse(route)}?{urlencode(filters | more)}".removesuffix("?")
 
 
-def _row(run: Run) -> Row:
+def _row(run: Run) -> RunRow:
     seconds = run.finished_at - run.started_at if run.finished_at and run.started_at else None
     events = run.last_seq - run.first_seq if run.last_seq is not None and run.first_seq is not None else None
     is_active = run.status in rows.ACTIVE
     can_repeat = not is_active and bool(run.is_repeatable)  # type: ignore[attr-defined]  # annotated by `_runs`
-    return Row(run, is_active, can_repeat, seconds, events)
+    return RunRow(run, is_active, can_repeat, seconds, events)

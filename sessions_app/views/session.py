@@ -22,7 +22,7 @@ from sessions_app.keeping import mirror_of
 from sessions_app.models import AgentSession, Event
 from sessions_app.realms import in_own_realm, is_kept, present
 from sessions_app.timeline import window as windows
-from sessions_app.timeline.board import Seen, board
+from sessions_app.timeline.board import SeenBoard, board
 from sessions_app.timeline.difference import differences
 from sessions_app.timeline.inspector import inspect
 from sessions_app.timeline.raw import raw_of
@@ -267,7 +267,7 @@ def _board(session: AgentSession, query: Context) -> Context:
     if query["diff"]:
         return {**shared, "differences": differences(session, query["diff"], selected, limit=limit)}
     known = _event(session, seq=query["known"]) if query["known"] else None
-    seen = Seen(known, query["mark"]) if known else None
+    seen = SeenBoard(known, query["mark"]) if known else None
     watched = query["watch"][:MOST_WATCHED]
     shown = board(session, selected, limit=limit, watched=watched, like=query["key"], seen=seen)
     return {**shared, "board": shown, "most_keys": KEYS_AT_MOST}

@@ -17,7 +17,7 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.query import MAX_LENGTH, Query, QueryProblem, complete, parse
 from sessions_app.timeline import within
 from sessions_app.timeline.window import Window
-from sessions_app.timeline.within import NOT_YET, Counted, Found, Part
+from sessions_app.timeline.within import NOT_YET, AskedPart, Counted, Found
 
 Context = dict[str, Any]
 
@@ -39,7 +39,7 @@ class WithinQuery(QueryForm):
     count = forms.IntegerField(required=False, min_value=0)
     down = forms.IntegerField(required=False, min_value=0)
     up = forms.IntegerField(required=False, min_value=0)
-    part = forms.ChoiceField(required=False, choices=[(part, part) for part in Part])
+    part = forms.ChoiceField(required=False, choices=[(part, part) for part in AskedPart])
 
 
 @require_safe
@@ -106,7 +106,7 @@ def found(session: AgentSession, asked: Context) -> Context:
         stretch=(asked["first"] or 0, asked["last"] or 0),
         counted=Counted(asked["counted"] or 0, asked["count"] or 0),
         looked=(asked["down"] or 0, asked["up"] or 0),
-        part=Part(asked["part"]) if asked["part"] else None,
+        part=AskedPart(asked["part"]) if asked["part"] else None,
     )
     further = _further(asked, what)
     return {

@@ -14,7 +14,7 @@ import pytest_asyncio
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Supervisor
 from sessions_app import db, deletion, edits, elsewhere, writes
-from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.ids import SessionKey
@@ -149,7 +149,7 @@ def test_what_would_change_the_copy_alone_is_refused_and_says_the_way_out(copy):
         lambda: edits.put_key(copy.pk, "n", 3),
         lambda: plan_rewind(copy, event_id=event.event_id),
         lambda: deletion.delete([copy.pk]),
-        lambda: fork(copy.pk, Wanted()),
+        lambda: fork(copy.pk, NewFork()),
     ]
     for refused in refusals:
         with pytest.raises(BadInput) as error:
@@ -160,7 +160,7 @@ def test_what_would_change_the_copy_alone_is_refused_and_says_the_way_out(copy):
 
 
 def test_a_fork_with_state_of_its_own_is_a_session_of_this_store(copy):
-    made = fork(copy.pk, Wanted(own_realm=True))
+    made = fork(copy.pk, NewFork(own_realm=True))
     edits.put_key(made.pk, "n", 3)
     made.refresh_from_db()
     assert made.last_seq == 2

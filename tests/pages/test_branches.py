@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from sessions_app import deletion, purge
-from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, UserState
 from sessions_app.runs import rows
 from tests.pages.getting import Get
@@ -171,7 +171,7 @@ def test_a_fork_with_state_of_its_own_says_so(story: Story, client: Client, get:
 def test_deleting_a_fork_with_state_of_its_own_deletes_its_private_world(client: Client, get: Get):
     story = Story(initial={"user:tier": "free"})
     story.asks("one")
-    new = fork(story.pk, Wanted(own_realm=True))
+    new = fork(story.pk, NewFork(own_realm=True))
     offer = link(get(f"/sessions/id/{new.pk}/"), "delete")
     assert "all of its private world with it" in get(offer.attrs["href"]).one("p", css="soft").text
     assert client.post(offer.attrs["href"]).status_code == 302
@@ -183,7 +183,7 @@ def test_deleting_a_fork_with_state_of_its_own_deletes_its_private_world(client:
 
 @pytest.mark.parametrize("gone", ["with a way back", "for good"])
 def test_a_fork_of_a_session_that_is_gone_says_where_it_was(story: Story, get: Get, gone: str):
-    new = fork(story.pk, Wanted(seq=2, session_id="try"))
+    new = fork(story.pk, NewFork(seq=2, session_id="try"))
     deletion.delete([story.pk])
     if gone == "for good":
         purge.remove_deleted(time.time() + 1)
@@ -210,7 +210,7 @@ def test_an_event_that_does_not_exist_cannot_be_forked_at(
 
 
 def test_two_branches_stand_side_by_side(story: Story, get: Get):
-    new = fork(story.pk, Wanted(seq=2, session_id="try"))
+    new = fork(story.pk, NewFork(seq=2, session_id="try"))
     other = Story("unused")
     other.key, other.pk, other.told, other.invocation = story.key._replace(session_id="try"), new.pk, 90, "f1"
     other.asks("And in Oslo?")
@@ -229,7 +229,7 @@ def test_two_branches_stand_side_by_side(story: Story, get: Get):
 
 
 def test_more_turns_come_as_a_piece(story: Story, get: Get):
-    new = fork(story.pk, Wanted(seq=2))
+    new = fork(story.pk, NewFork(seq=2))
     for number in range(80):
         story.invocation = f"n{number}"
         story.asks("x")
@@ -242,7 +242,7 @@ def test_more_turns_come_as_a_piece(story: Story, get: Get):
 
 def test_without_a_second_session_relatives_are_offered_first(story: Story, get: Get):
     Story("newer")
-    new = fork(story.pk, Wanted(seq=2, title="Try"))
+    new = fork(story.pk, NewFork(seq=2, title="Try"))
     page = get(f"/sessions/compare/?left={story.pk}")
     options = [option.attrs["value"] for option in page.one("select", name="right").all("option")]
     assert options[1] == str(new.pk)

@@ -13,7 +13,7 @@ import pytest_asyncio
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from sessions_app import db, deletion, edits, keeping
-from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.fork import NewFork, fork
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentCard, AgentSession, Event, Run, StateChange
 from tests.api.peer import adk_server
@@ -207,8 +207,8 @@ async def test_the_copy_is_not_to_be_changed_by_hand_and_can_be_forked_for_readi
     with pytest.raises(BadInput, match="what is here is a copy"):
         await db.write(deletion.delete, [session.pk])
     with pytest.raises(BadInput, match="would not find"):
-        await db.in_slices(fork, session.pk, Wanted(seq=2))
-    made = await db.in_slices(fork, session.pk, Wanted(seq=2, own_realm=True))
+        await db.in_slices(fork, session.pk, NewFork(seq=2))
+    made = await db.in_slices(fork, session.pk, NewFork(seq=2, own_realm=True))
     run = await ended(await started(web, made.pk, "Hello"))
     assert (run.status, run.error_type) == ("failed", "BadInput")
     assert "this fork has state of its own" in run.error

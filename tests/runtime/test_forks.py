@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessions_app import db, history
-from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, Run, UserState
 from tests.runtime.conftest import Stage
 
@@ -18,7 +18,7 @@ async def forked(stage: Stage, *, own_realm: bool) -> AgentSession:
     """Return a fork of a session in which `user:n` was 1."""
     session = await stage.session("talker")
     await stage.end_of(await stage.start(session, "say one", state_delta={"user:n": 1}))
-    return await db.write(fork, session.pk, Wanted(own_realm=own_realm))
+    return await db.write(fork, session.pk, NewFork(own_realm=own_realm))
 
 
 def texts(session: AgentSession) -> list[tuple[int, str]]:

@@ -12,7 +12,7 @@ from sessions_app import moments, state, writes
 from sessions_app.attribution import Writer
 from sessions_app.history import WRITES_COUNTED
 from sessions_app.models import Run
-from sessions_app.timeline.board import Board, Seen, board
+from sessions_app.timeline.board import Board, SeenBoard, board
 from sessions_app.timeline.changes import BRIEF, writer_text
 from sessions_app.timeline.entries import Entry
 from tests.timeline.story import Story
@@ -283,7 +283,7 @@ def test_the_board_of_any_moment_can_be_made_from_that_of_any_other(told, limit)
     events = [told.event(seq) for seq in range(1, session.last_seq + 1)]
     boards = {event.seq: board(session, event, limit=limit, watched=["count"]) for event in events}
     for known in events:
-        seen = Seen(known, boards[known.seq].mark)
+        seen = SeenBoard(known, boards[known.seq].mark)
         for event in events:
             news = board(session, event, limit=limit, watched=["count"], seen=seen)
             assert patched(boards[known.seq], news) == whole(boards[event.seq]), (known.seq, event.seq)
@@ -292,14 +292,14 @@ def test_the_board_of_any_moment_can_be_made_from_that_of_any_other(told, limit)
 
 
 def test_a_step_brings_what_differs_and_names_the_rest(told):
-    seen = Seen(told.event(2), board(told.session).mark)
+    seen = SeenBoard(told.event(2), board(told.session).mark)
     news = board(told.session, told.event(3), seen=seen)
     assert {entry.id for entry in news.entries if entry.same} == {"city", "app:motd"}
     assert {entry.name for entry in news.entries if not entry.same} == {"count", "user:unit", "temp:draft"}
 
 
 def test_a_reader_whose_board_is_out_of_date_gets_all_of_it(told):
-    seen = Seen(told.event(2), board(told.session).mark)
+    seen = SeenBoard(told.event(2), board(told.session).mark)
     Story("s2").says("x", delta={"app:motd": "yo"})
     news = board(told.session, told.event(3), seen=seen)
     assert not [entry for entry in news.entries if entry.same]

@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.errors import BadInput, EventMissing
-from sessions_app.timeline.comparison import Row, compare, like_before
+from sessions_app.timeline.comparison import ComparedRow, compare, like_before
 from tests.sessions.full_event import full_event
 from tests.timeline.story import Story
 from tests.unseen import EVIL, assert_shown
@@ -16,7 +16,7 @@ def page_of(story: Story, query: str = "") -> str:
     return reverse("event-compare", kwargs={"pk": story.pk}) + query
 
 
-def rows(story: Story, left: int, right: int) -> dict[str, Row]:
+def rows(story: Story, left: int, right: int) -> dict[str, ComparedRow]:
     return {row.name: row for row in compare(story.session, left, right).rows}
 
 

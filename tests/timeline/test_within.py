@@ -41,7 +41,7 @@ def page_of(story: Story, query: str = "") -> str:
 
 
 def seqs(story: Story, text: str) -> list[int]:
-    return within.Search(story.session, parse(text)).seqs_after(0, 100).rows
+    return within.SessionSearch(story.session, parse(text)).seqs_after(0, 100).rows
 
 
 def shown(tree: Element) -> list[int]:
@@ -248,7 +248,7 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
 def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
     monkeypatch.setattr(looking, "STRETCH", stretch)
     monkeypatch.setattr(looking, "_now", lambda: 0.0)
-    search = within.Search(told.session, parse("rome"))
+    search = within.SessionSearch(told.session, parse("rome"))
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
     assert search.seqs_before(9, 9).rows == [8, 6, 5]
@@ -343,10 +343,10 @@ def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, wa
 def test_what_is_known_already_is_not_looked_for_again(long, get):
     rome = parse("rome")
     count = within.found(
-        long.session, rome, selected=20, counted=within.Counted(6, 0), part=within.Part.COUNT
+        long.session, rome, selected=20, counted=within.Counted(6, 0), part=within.AskedPart.COUNT
     )
     assert (count.counted, count.earlier, count.later) == ((9, 1), within.Side(), within.Side())
-    later = within.found(long.session, rome, selected=29, part=within.Part.LATER)
+    later = within.found(long.session, rome, selected=29, part=within.AskedPart.LATER)
     assert (later.counted, later.earlier, later.later.seqs) == ((0, 0), within.Side(), [30])
     earlier = get(page_of(long, "?q=rome&seq=10&part=earlier"), target="found").one("p", css="found-line")
     assert (earlier.attrs["data-earlier"], earlier.attrs["data-later"]) == ("[9]", "[]")

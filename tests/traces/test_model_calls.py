@@ -19,7 +19,7 @@ from google.genai import types
 
 from sessions_app import db
 from sessions_app.adk import MirroredSessionService, Recorder, invocation_log
-from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece, Trace
 from sessions_app.traces import calls, rows
 from sessions_app.traces.outbox import outbox
@@ -286,7 +286,7 @@ async def test_a_fork_shows_the_calls_of_what_it_took_over(ask, ours):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
 
     def forked() -> ModelCall | None:
-        new = fork(AgentSession.objects.get().pk, Wanted(seq=2))
+        new = fork(AgentSession.objects.get().pk, NewFork(seq=2))
         return calls.call_of(Event.objects.get(session=new, seq=2), new)
 
     found = await db.in_slices(forked)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sessions_app import finding, state
 from sessions_app.models import AgentSession
 from sessions_app.query import Query
-from sessions_app.timeline.within.looking import LONG_LOOK_S, Looked, Search
+from sessions_app.timeline.within.looking import LONG_LOOK_S, Looked, SessionSearch
 
 MOST_COUNTED = 10_000
 """Hits that are counted."""
@@ -22,7 +22,7 @@ MOST_AMONG = 2_000
 """Events between which hits are listed for a page, where they have not all been found."""
 
 
-class Part(StrEnum):
+class AskedPart(StrEnum):
     """What alone is asked for, where the rest is known."""
 
     COUNT = "count"
@@ -121,7 +121,7 @@ def found(
     stretch: tuple[int, int] = (0, 0),
     counted: Counted = NOT_YET,
     looked: tuple[int, int] = (0, 0),
-    part: Part | None = None,
+    part: AskedPart | None = None,
 ) -> Found:
     """Return what a query finds in a session.
 
@@ -135,15 +135,17 @@ def found(
         looked: how far answers before looked for the hits before and after the open event (`Side.place`).
         part: what alone is looked for; default: all.
     """
-    search = Search(session, query, LONG_LOOK_S if part else None)
+    search = SessionSearch(session, query, LONG_LOOK_S if part else None)
     hits: Looked[int] = Looked([], counted.to, is_whole=False)
-    if part in (None, Part.COUNT):
+    if part in (None, AskedPart.COUNT):
         hits = search.seqs_after(counted.to, MOST_COUNTED + 1 - counted.hits)
     place, beyond = selected or at, selected or max(0, at - 1)
     if hits.is_whole and not counted.to:
         return _of_all(session, query, hits.rows, selected, (place, beyond), stretch)
-    earlier = _earlier(search, session.last_seq, place, looked[0]) if part in (None, Part.EARLIER) else Side()
-    later = _later(search, beyond, looked[1]) if part in (None, Part.LATER) else Side()
+    earlier = (
+        _earlier(search, session.last_seq, place, looked[0]) if part in (None, AskedPart.EARLIER) else Side()
+    )
+    later = _later(search, beyond, looked[1]) if part in (None, AskedPart.LATER) else Side()
     count = counted.hits + len(hits.rows)
     return Found(
         query=query,
@@ -183,7 +185,7 @@ def _of_all(
     )
 
 
-def _among(search: Search, stretch: tuple[int, int]) -> list[int]:
+def _among(search: SessionSearch, stretch: tuple[int, int]) -> list[int]:
     first, last = stretch
     return list(search.seqs_between(first, last)) if 0 <= last - first <= MOST_AMONG else []
 
@@ -196,7 +198,7 @@ def _beside(seqs: list[int], place: int, beyond: int) -> tuple[Side, Side]:
     return Side(earlier[:NEAR]), Side(later[:NEAR])
 
 
-def _earlier(search: Search, last: int, place: int, looked: int) -> Side:
+def _earlier(search: SessionSearch, last: int, place: int, looked: int) -> Side:
     """Return the hits before a place; `looked` is how far was looked already, behind the place when round the end."""
     if looked <= place:
         behind = search.seqs_before(looked or place, NEAR)
@@ -207,7 +209,7 @@ def _earlier(search: Search, last: int, place: int, looked: int) -> Side:
     return Side(round_the_end.rows, round_the_end.to if round_the_end.to > place else 0)
 
 
-def _later(search: Search, place: int, looked: int) -> Side:
+def _later(search: SessionSearch, place: int, looked: int) -> Side:
     """Return the hits behind a place; `looked` is how far was looked already, before the place when round the end."""
     if not 0 < looked < place:
         ahead = search.seqs_after(max(place, looked), NEAR)

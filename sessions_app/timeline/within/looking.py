@@ -34,7 +34,7 @@ class Looked(Generic[Row]):
     is_whole: bool
 
 
-class Search:
+class SessionSearch:
     """A query within a session, answered stretch by stretch from where it is looked at, each look for a short time.
 
     Where most events match few of them are looked at, and where an index answers the whole is soon looked at.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sessions_app.models import AgentSession
 from sessions_app.query import Query
 from sessions_app.timeline.window import WINDOW, Window
-from sessions_app.timeline.within.looking import Search
+from sessions_app.timeline.within.looking import SessionSearch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def newest(session: AgentSession, query: Query) -> Window:
 
 def before(session: AgentSession, query: Query, seq: int) -> Window:
     """Return the hits just before `seq`."""
-    looked = Search(session, query).before(seq, WINDOW + 1)
+    looked = SessionSearch(session, query).before(seq, WINDOW + 1)
     shown = looked.rows[:WINDOW][::-1]
     start = shown[0].seq if len(looked.rows) > WINDOW else looked.to
     return HitWindow(shown, session.last_seq, (start, max(0, min(seq - 1, session.last_seq))))
@@ -43,7 +43,7 @@ def before(session: AgentSession, query: Query, seq: int) -> Window:
 
 def after(session: AgentSession, query: Query, seq: int) -> Window:
     """Return the hits just after `seq`."""
-    looked = Search(session, query).after(seq, WINDOW + 1)
+    looked = SessionSearch(session, query).after(seq, WINDOW + 1)
     shown = looked.rows[:WINDOW]
     end = shown[-1].seq if len(looked.rows) > WINDOW else looked.to
     return HitWindow(shown, session.last_seq, (seq + 1, end))
@@ -51,7 +51,7 @@ def after(session: AgentSession, query: Query, seq: int) -> Window:
 
 def around(session: AgentSession, query: Query, seq: int) -> Window:
     """Return the hits before and after `seq`, and itself when it is one."""
-    search, half = Search(session, query), WINDOW // 2
+    search, half = SessionSearch(session, query), WINDOW // 2
     earlier, later = search.before(seq, half + 1), search.after(seq - 1, half + 1)
     start = earlier.rows[half - 1].seq if len(earlier.rows) > half else earlier.to
     end = later.rows[half - 1].seq if len(later.rows) > half else later.to
@@ -61,4 +61,4 @@ def around(session: AgentSession, query: Query, seq: int) -> Window:
 
 def marked(session: AgentSession, query: Query, seqs: Collection[int]) -> set[int]:
     """Return which of some events, which stand close together, a query finds."""
-    return set(Search(session, query).seqs_between(min(seqs), max(seqs)))
+    return set(SessionSearch(session, query).seqs_between(min(seqs), max(seqs)))

@@ -42,7 +42,7 @@ class ArtifactsWatch(ArtifactsQuery, Watch):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FileRow:
     """A file in the list: its newest version, its address, the session it was saved in."""
 
     artifact: Artifact
@@ -111,9 +111,9 @@ def _wanted(query: Mapping[str, Any]) -> artifact_list.Wanted:
     )
 
 
-def _row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> Row:
+def _row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> FileRow:
     key = FileKey(artifact.realm, artifact.app_name, artifact.user_id, artifact.session_id, artifact.filename)
-    return Row(artifact, key, file_url(key), sessions.get(artifact_list.session_key(artifact)))
+    return FileRow(artifact, key, file_url(key), sessions.get(artifact_list.session_key(artifact)))
 
 
 def _mark(artifact: Artifact) -> str:

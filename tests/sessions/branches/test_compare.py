@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app import writes
 from sessions_app.branches import compare as comparing
-from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event
 from tests.sessions.branches.test_rewind import three_invocations
 from tests.timeline.story import Story
@@ -25,7 +25,7 @@ class Branch(Story):
 
 
 def branch(story: Story, seq: int) -> Branch:
-    return Branch(fork(story.pk, Wanted(seq=seq)))
+    return Branch(fork(story.pk, NewFork(seq=seq)))
 
 
 def shown(page: comparing.Turns) -> list[tuple[list[int], list[int]]]:

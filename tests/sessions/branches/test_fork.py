@@ -14,7 +14,7 @@ from google.genai import types
 from sessions_app import db, history, lineage, wire, writes
 from sessions_app.adk import DjangoArtifactService, DjangoSessionService
 from sessions_app.artifacts import blobs
-from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.errors import AlreadyExists, BadInput, EventMissing, SessionMissing
 from sessions_app.models import (
@@ -59,7 +59,7 @@ def merged(session: AgentSession) -> dict[str, Any]:
 
 def test_a_fork_begins_with_the_events_as_they_are():
     story = three_invocations()
-    new = fork(story.pk, Wanted(seq=5))
+    new = fork(story.pk, NewFork(seq=5))
     assert events_of(new) == events_of(story.session)[:5]
     assert (new.last_seq, new.revision, new.origin) == (5, 5, "fork")
     assert (new.realm, new.app_name, new.user_id) == ("", "weather", "ann")
@@ -67,13 +67,13 @@ def test_a_fork_begins_with_the_events_as_they_are():
 
 def test_an_event_is_named_by_its_id_too_and_the_newest_is_meant_without_any():
     story = three_invocations()
-    assert fork(story.pk, Wanted(event_id="e5")).last_seq == 5
-    assert fork(story.pk, Wanted()).last_seq == 8
+    assert fork(story.pk, NewFork(event_id="e5")).last_seq == 5
+    assert fork(story.pk, NewFork()).last_seq == 8
 
 
 def test_the_session_state_is_that_of_the_event_seeds_included():
     story = three_invocations()
-    new = fork(story.pk, Wanted(seq=2))
+    new = fork(story.pk, NewFork(seq=2))
     stored = {row.key: json.loads(row.value) for row in SessionState.objects.filter(owner=new)}
     assert stored == {"seed": 1, "rewritten": 5, "b": 1}
 
@@ -82,7 +82,7 @@ def test_the_session_state_is_that_of_the_event_seeds_included():
 def test_the_session_keys_at_every_event_are_those_of_the_original(own_realm: bool):
     story = three_invocations()
     writes.edit_state(story.key, {"late": 1}, removed=["b"])
-    new = fork(story.pk, Wanted(own_realm=own_realm))
+    new = fork(story.pk, NewFork(own_realm=own_realm))
     for event in Event.objects.filter(session=new):
         here = history.state_at(new, event).values(Scope.SESSION)
         assert here == history.state_at(story.session, story.event(event.seq)).values(Scope.SESSION)
@@ -90,7 +90,7 @@ def test_the_session_keys_at_every_event_are_those_of_the_original(own_realm: bo
 
 def test_the_last_writer_of_a_key_is_known_in_the_fork_too():
     story = three_invocations()
-    new = fork(story.pk, Wanted(seq=5))
+    new = fork(story.pk, NewFork(seq=5))
     entries = {entry.name: entry for entry in board(new).entries}
     assert (entries["b"].seq, entries["b"].event_id, entries["b"].elsewhere) == (5, "e5", False)
     assert (entries["seed"].cause, entries["seed"].seq) == (Cause.SEED, 0)
@@ -102,14 +102,14 @@ def test_a_removed_key_stays_removed_and_its_values_are_still_told():
     story = Story(initial={"n": 1})
     story.asks("one")
     writes.edit_state(story.key, {}, removed=["n"])
-    new = fork(story.pk, Wanted())
+    new = fork(story.pk, NewFork())
     assert merged(new) == {}
     assert [row.removed for row in history.history_of_key(Scope.SESSION, new.pk, "n")] == [True, False]
 
 
 def test_a_fork_reads_the_live_state_of_user_and_app():
     story = three_invocations()
-    new = fork(story.pk, Wanted(seq=2))
+    new = fork(story.pk, NewFork(seq=2))
     assert merged(new)["user:tier"] == "gold"
     assert merged_at(new, 2)["user:tier"] == "free"
     assert "app:news" not in merged_at(new, 2)
@@ -117,7 +117,7 @@ def test_a_fork_reads_the_live_state_of_user_and_app():
 
 def test_in_a_realm_of_its_own_user_and_app_state_are_those_of_the_event():
     story = three_invocations()
-    new = fork(story.pk, Wanted(seq=2, own_realm=True))
+    new = fork(story.pk, NewFork(seq=2, own_realm=True))
     assert new.realm.startswith("fork/")
     assert merged(new) == {"seed": 1, "rewritten": 5, "b": 1, "user:tier": "free", "app:motto": "hi"}
     assert UserState.objects.get(owner__realm=new.realm).value == '"free"'
@@ -133,7 +133,7 @@ def test_in_a_realm_of_its_own_every_event_sees_the_shared_state_it_saw():
     other.says("y", delta={"user:n": 3, "user:m": 1})
     story.says("three", delta={"app:k": 5})
     other.says("z", delta={"user:n": 9, "user:late": 1})
-    new = fork(story.pk, Wanted(own_realm=True))
+    new = fork(story.pk, NewFork(own_realm=True))
     for seq in (1, 2, 3):
         assert merged_at(new, seq) == merged_at(story.session, seq)
     assert merged(new) == {"user:n": 3, "user:m": 1, "app:k": 5}
@@ -141,7 +141,7 @@ def test_in_a_realm_of_its_own_every_event_sees_the_shared_state_it_saw():
 
 def test_what_is_written_in_a_realm_of_its_own_does_not_reach_real_life():
     story = three_invocations()
-    new = fork(story.pk, Wanted(own_realm=True))
+    new = fork(story.pk, NewFork(own_realm=True))
     key = writes.SessionKey(new.realm, new.app_name, new.user_id, new.session_id)
     writes.edit_state(key, {"user:tier": "none"})
     new.refresh_from_db()
@@ -151,7 +151,7 @@ def test_what_is_written_in_a_realm_of_its_own_does_not_reach_real_life():
 
 def test_keys_that_a_realm_began_with_are_entries_of_the_fork_that_keep_their_writer():
     story = three_invocations()
-    new = fork(story.pk, Wanted(seq=2, own_realm=True))
+    new = fork(story.pk, NewFork(seq=2, own_realm=True))
     entries = {entry.name: entry for entry in board(new).entries}
     assert (entries["app:motto"].cause, entries["app:motto"].from_session) == (Cause.FORK, "s1")
 
@@ -161,7 +161,7 @@ def test_other_sessions_tell_of_their_own_writes_only():
     other = Story("other")
     other.says("x", delta={"user:tier": "other"})
     story.says("more", delta={"user:tier": "mine"})
-    fork(story.pk, Wanted(own_realm=True))
+    fork(story.pk, NewFork(own_realm=True))
     assert len(changes_of(other.session, [other.event(1)])[1]) == 1
     assert len(changes_of(story.session, [story.event(9)])[9]) == 1
 
@@ -169,9 +169,9 @@ def test_other_sessions_tell_of_their_own_writes_only():
 @pytest.mark.parametrize("own_realm", [False, True])
 def test_the_timeline_of_a_fork_shows_the_shared_keys_its_events_wrote(own_realm: bool):
     story = three_invocations()
-    new = fork(story.pk, Wanted(own_realm=own_realm))
+    new = fork(story.pk, NewFork(own_realm=own_realm))
     if not own_realm:
-        new = fork(new.pk, Wanted())
+        new = fork(new.pk, NewFork())
     event = Event.objects.get(session=new, seq=5)
     written = {change.name: (change.old, change.new) for change in changes_of(new, [event])[5]}
     assert written == {
@@ -185,7 +185,7 @@ def test_the_timeline_of_a_fork_shows_the_shared_keys_its_events_wrote(own_realm
 def test_a_fork_for_another_app_and_user_shares_theirs():
     story = three_invocations()
     theirs = Story("own", {"app:motto": "office", "user:tier": "bob's"}, app="office", user="bob")
-    new = fork(story.pk, Wanted(seq=2, app_name="office", user_id="bob"))
+    new = fork(story.pk, NewFork(seq=2, app_name="office", user_id="bob"))
     assert (new.app_name, new.user_id) == ("office", "bob")
     expected = {"seed": 1, "rewritten": 5, "b": 1, "app:motto": "office", "user:tier": "bob's"}
     assert merged(new) == merged_at(new, 2) == expected
@@ -195,25 +195,25 @@ def test_a_fork_for_another_app_and_user_shares_theirs():
 
 def test_an_app_that_nobody_knows_is_allowed_as_for_any_new_session():
     story = three_invocations()
-    assert fork(story.pk, Wanted(app_name="nobody/knows")).app_name == "nobody/knows"
+    assert fork(story.pk, NewFork(app_name="nobody/knows")).app_name == "nobody/knows"
 
 
 def test_a_realm_for_another_app_begins_with_the_shared_state_of_the_session():
     story = three_invocations()
-    new = fork(story.pk, Wanted(seq=2, app_name="office", own_realm=True))
+    new = fork(story.pk, NewFork(seq=2, app_name="office", own_realm=True))
     assert merged(new)["app:motto"] == "hi"
 
 
 def test_a_session_of_a_realm_can_be_forked_into_real_life():
     story = Story(initial={"user:n": 1, "k": 1}, realm="eval/1")
     story.asks("one")
-    new = fork(story.pk, Wanted())
+    new = fork(story.pk, NewFork())
     assert (new.realm, merged(new)) == ("", {"k": 1})
 
 
 def test_the_fork_and_the_original_go_on_apart():
     story = three_invocations()
-    new = fork(story.pk, Wanted(seq=2))
+    new = fork(story.pk, NewFork(seq=2))
     before = events_of(story.session)
     key = writes.SessionKey("", "weather", "ann", new.session_id)
     writes.edit_state(key, {"b": "fork"})
@@ -225,7 +225,7 @@ def test_the_fork_and_the_original_go_on_apart():
 
 async def test_adk_reads_a_fork_as_any_session():
     story = await db.write(three_invocations)
-    new = await db.write(fork, story.pk, Wanted(seq=5))
+    new = await db.write(fork, story.pk, NewFork(seq=5))
     ours = DjangoSessionService()
     copy = await ours.get_session(app_name="weather", user_id="ann", session_id=new.session_id)
     original = await ours.get_session(
@@ -243,14 +243,14 @@ def test_what_lists_show_is_that_of_the_events_taken_over():
     story.says("first answer", usageMetadata={"totalTokenCount": 5})
     story.says("oops", errorCode="X", errorMessage="x")
     story.says("late", usageMetadata={"totalTokenCount": 7})
-    new = fork(story.pk, Wanted(seq=2))
+    new = fork(story.pk, NewFork(seq=2))
     assert (new.first_text, new.last_text) == ("first question", "first answer")
     assert (new.error_count, new.total_tokens) == (0, 5)
-    whole = fork(story.pk, Wanted(seq=3))
+    whole = fork(story.pk, NewFork(seq=3))
     assert (whole.last_text, whole.error_count) == ("oops", 1)
     story.says("x")
     for seq in range(1, 6):
-        derived = fork(story.pk, Wanted(seq=seq))
+        derived = fork(story.pk, NewFork(seq=seq))
         again = Story(f"again-{seq}")
         for event in Event.objects.filter(session_id=story.pk, seq__lte=seq).order_by("seq"):
             writes.append_event(again.key, wire.record(json.loads(event.data)))
@@ -260,7 +260,7 @@ def test_what_lists_show_is_that_of_the_events_taken_over():
 
 def test_the_lineage_is_kept_and_outlives_the_original():
     story = three_invocations()
-    new = fork(story.pk, Wanted(seq=5, session_id="mine", title="Try"))
+    new = fork(story.pk, NewFork(seq=5, session_id="mine", title="Try"))
     assert (new.session_id, new.title, new.forked_from_id, new.forked_seq) == ("mine", "Try", story.pk, 5)
     writes.delete_session(story.key)
     new.refresh_from_db()
@@ -272,21 +272,21 @@ def test_the_lineage_is_kept_and_outlives_the_original():
 
 def test_without_a_title_it_says_what_it_is_a_fork_of():
     story = three_invocations()
-    assert fork(story.pk, Wanted(seq=5)).title == "one · fork at 5"
-    assert fork(story.pk, Wanted(seq=5, title="")).title == ""
+    assert fork(story.pk, NewFork(seq=5)).title == "one · fork at 5"
+    assert fork(story.pk, NewFork(seq=5, title="")).title == ""
 
 
 def test_ghosts_are_taken_over():
     story = Story()
     story.add(delta={"temp:x": 1}, keep_temp=True)
-    new = fork(story.pk, Wanted())
+    new = fork(story.pk, NewFork())
     assert [ghost.key for ghost in TempWrite.objects.filter(session=new)] == ["x"]
 
 
 def test_credentials_and_internals_are_taken_over_where_they_are():
     story = Story(initial={"cred": {"authType": "apiKey", "apiKey": "s3cret"}})
     story.says("hi", customMetadata={"__adk_internal_x": 1})
-    new = fork(story.pk, Wanted())
+    new = fork(story.pk, NewFork())
     event = Event.objects.get(session=new)
     assert "__adk_internal_x" not in event.data
     assert "__adk_internal_x" in (event.private or "")
@@ -298,7 +298,7 @@ def test_credentials_and_internals_are_taken_over_where_they_are():
 
 def test_a_rewind_in_a_fork_knows_the_seeds():
     story = three_invocations()
-    new = fork(story.pk, Wanted())
+    new = fork(story.pk, NewFork())
     differences = [each.key for each in plan_rewind(new, invocation_id="i2").differences]
     assert differences == [each.key for each in plan_rewind(story.session, invocation_id="i2").differences]
     rewind(new.pk, invocation_id="i2")
@@ -311,23 +311,23 @@ def test_refusals_leave_nothing_behind():
     empty = Story("empty")
     count = AgentSession.objects.count()
     with pytest.raises(SessionMissing):
-        fork(story.pk + 999, Wanted())
-    for wanted in (Wanted(seq=9), Wanted(seq=0), Wanted(event_id="nobody")):
+        fork(story.pk + 999, NewFork())
+    for wanted in (NewFork(seq=9), NewFork(seq=0), NewFork(event_id="nobody")):
         with pytest.raises(EventMissing, match="has no event"):
             fork(story.pk, wanted)
     with pytest.raises(BadInput, match="has no events yet"):
-        fork(empty.pk, Wanted())
+        fork(empty.pk, NewFork())
     with pytest.raises(AlreadyExists, match="empty"):
-        fork(story.pk, Wanted(session_id="empty"))
+        fork(story.pk, NewFork(session_id="empty"))
     with pytest.raises(BadInput, match="longer than"):
-        fork(story.pk, Wanted(session_id="x" * 600))
+        fork(story.pk, NewFork(session_id="x" * 600))
     assert AgentSession.objects.count() == count
     assert not StateChange.objects.exclude(session_id__in=[story.pk, empty.pk]).exists()
 
 
 def test_an_id_is_free_in_a_realm_of_its_own():
     story = three_invocations()
-    assert fork(story.pk, Wanted(session_id="s1", own_realm=True)).session_id == "s1"
+    assert fork(story.pk, NewFork(session_id="s1", own_realm=True)).session_id == "s1"
 
 
 async def save(name: str, text: str | bytes, session: str = "s1") -> int:
@@ -364,7 +364,7 @@ def artifacts_of(new: AgentSession) -> list[tuple[str, int]]:
 )
 async def test_the_artifacts_are_those_of_the_event(seq: int, expected: list[tuple[str, int]]):
     story = await with_files()
-    new = await db.write(fork, story.pk, Wanted(seq=seq))
+    new = await db.write(fork, story.pk, NewFork(seq=seq))
     assert await db.read(artifacts_of, new) == expected
 
 
@@ -373,7 +373,7 @@ async def test_an_artifact_that_no_event_names_is_taken_over_by_its_time():
     await save("early.txt", "E")
     await db.write(lambda: Artifact.objects.filter(filename="early.txt").update(created_at=2.0))
     await save("late.txt", "L")
-    new = await db.write(fork, story.pk, Wanted())
+    new = await db.write(fork, story.pk, NewFork())
     names = [name for name, _ in await db.read(artifacts_of, new)]
     assert "early.txt" in names
     assert "late.txt" not in names
@@ -381,7 +381,7 @@ async def test_an_artifact_that_no_event_names_is_taken_over_by_its_time():
 
 async def test_the_content_of_a_large_artifact_is_one_file_and_outlives_the_original():
     story = await with_files()
-    new = await db.write(fork, story.pk, Wanted())
+    new = await db.write(fork, story.pk, NewFork())
     assert len(list(await db.read(lambda: list(blobs.names())))) == 1
     service = DjangoArtifactService()
     await service.delete_artifact(app_name="weather", user_id="ann", session_id="s1", filename="b.bin")
@@ -396,7 +396,7 @@ async def test_the_content_of_a_large_artifact_is_one_file_and_outlives_the_orig
 async def test_a_realm_of_its_own_has_the_users_files_as_well():
     story = await with_files()
     await save("user:later.txt", "L")
-    new = await db.write(fork, story.pk, Wanted(own_realm=True))
+    new = await db.write(fork, story.pk, NewFork(own_realm=True))
     service = DjangoArtifactService(realm=new.realm)
     names = await service.list_artifact_keys(app_name="weather", user_id="ann", session_id=new.session_id)
     assert names == ["a.txt", "b.bin", "user:u.txt"]
@@ -406,7 +406,7 @@ async def test_an_id_whose_artifacts_are_still_there_is_refused():
     story = await with_files()
     await save("old.txt", "x", session="gone")
     with pytest.raises(AlreadyExists, match="left artifacts"):
-        await db.write(fork, story.pk, Wanted(session_id="gone"))
+        await db.write(fork, story.pk, NewFork(session_id="gone"))
     assert not await db.read(AgentSession.objects.filter(session_id="gone").exists)
 
 
@@ -414,7 +414,7 @@ async def test_an_id_whose_artifacts_are_still_there_is_refused():
 def test_the_number_of_statements_is_that_of_the_slices_and_not_of_the_events(own_realm: bool):
     def statements(story: Story) -> int:
         with CaptureQueriesContext(connection) as captured:
-            fork(story.pk, Wanted(own_realm=own_realm))
+            fork(story.pk, NewFork(own_realm=own_realm))
         return len(captured)
 
     first, short, long = Story("first"), Story("short"), Story("long")
@@ -427,6 +427,6 @@ def test_the_number_of_statements_is_that_of_the_slices_and_not_of_the_events(ow
 def test_a_title_that_no_list_can_show_is_refused_and_nothing_is_forked():
     story = three_invocations()
     with pytest.raises(BadInput, match="longer than 500"):
-        fork(story.pk, Wanted(title="t" * 501))
+        fork(story.pk, NewFork(title="t" * 501))
     assert AgentSession.objects.count() == 1
-    assert fork(story.pk, Wanted(title="t" * 500)).title == "t" * 500
+    assert fork(story.pk, NewFork(title="t" * 500)).title == "t" * 500

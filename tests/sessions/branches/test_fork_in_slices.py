@@ -15,7 +15,7 @@ from sessions_app import deletion, history, indexing, listing, purge, realms, sl
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.branches import copying
 from sessions_app.branches import fork as forking
-from sessions_app.branches.fork import Wanted, fork
+from sessions_app.branches.fork import NewFork, fork
 from sessions_app.errors import AlreadyExists, SessionMissing, StaleSession
 from sessions_app.found import find_session
 from sessions_app.models import (
@@ -122,7 +122,7 @@ def test_others_append_between_the_slices_of_a_fork_that_nobody_sees_until_it_is
             find_session(AgentSession.objects.latest("pk").pk)
 
     times = between(monkeypatch, go_on)
-    new = fork(story.pk, Wanted(seq=LENGTH, own_realm=own_realm))
+    new = fork(story.pk, NewFork(seq=LENGTH, own_realm=own_realm))
     assert len(times) > LENGTH / 3
     assert seen == {"s1", "other"}
     assert events_of(new) == events_of(story.session)[:LENGTH]
@@ -158,7 +158,7 @@ def test_a_copy_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch
     for last in range(0, whole, 4):
         times = between(monkeypatch, fail)
         with pytest.raises(OSError, match="the disk sleeps"):
-            fork(story.pk, Wanted(own_realm=own_realm))
+            fork(story.pk, NewFork(own_realm=own_realm))
         assert len(times) == last + 1
         assert counts() == before
 
@@ -166,7 +166,7 @@ def test_a_copy_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch
 def _slices_of(story: Story, monkeypatch: pytest.MonkeyPatch, own_realm: bool) -> int:
     """Return how many slices a fork takes, and remove it."""
     times = between(monkeypatch, lambda number: None)
-    new = fork(story.pk, Wanted(own_realm=own_realm))
+    new = fork(story.pk, NewFork(own_realm=own_realm))
     if own_realm:
         purge.delete_realm(new.realm)
     else:
@@ -189,7 +189,7 @@ def test_what_a_killed_process_has_copied_is_removed_once_it_has_stood_still(
     between(monkeypatch, kill)
     monkeypatch.setattr(forking.purge, "remove_unfinished", lambda session: None)
     with pytest.raises(Killed):
-        fork(story.pk, Wanted(own_realm=own_realm))
+        fork(story.pk, NewFork(own_realm=own_realm))
     monkeypatch.undo()
     assert counts() != before
     housekeeping.clean_up()
@@ -211,7 +211,7 @@ def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pyt
 
     between(monkeypatch, give_up)
     with pytest.raises(StaleSession, match="stood still"):
-        fork(story.pk, Wanted())
+        fork(story.pk, NewFork())
     assert counts() == before
 
 
@@ -224,7 +224,7 @@ def test_an_id_that_is_taken_while_the_fork_is_copied_is_refused(monkeypatch: py
 
     between(monkeypatch, take)
     with pytest.raises(AlreadyExists, match="mine"):
-        fork(story.pk, Wanted(session_id="mine"))
+        fork(story.pk, NewFork(session_id="mine"))
     assert AgentSession.objects.count() == 2
     assert not Event.objects.exclude(session_id=story.pk).exists()
 
@@ -244,16 +244,16 @@ def test_a_session_that_is_deleted_for_good_while_it_is_forked_has_no_fork(
     between(monkeypatch, delete)
     if for_good:
         with pytest.raises(SessionMissing):
-            fork(story.pk, Wanted())
+            fork(story.pk, NewFork())
         assert not Event.objects.exists()
     else:
-        assert fork(story.pk, Wanted()).last_seq == LENGTH
+        assert fork(story.pk, NewFork()).last_seq == LENGTH
 
 
 def test_the_index_that_looked_at_half_a_fork_finds_all_of_it(monkeypatch: pytest.MonkeyPatch):
     story = told()
     between(monkeypatch, lambda number: indexing.index_all())
-    new = fork(story.pk, Wanted())
+    new = fork(story.pk, NewFork())
     indexing.index_all()
 
     def values(pk: int) -> set[tuple[str, str]]:
@@ -286,6 +286,6 @@ def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch)
     keys = copying._keys
     monkeypatch.setattr(copying, "_keys", lambda rows: asked.append(1) or keys(rows))
     between(monkeypatch, lambda number: None)
-    fork(story.pk, Wanted(own_realm=True))
+    fork(story.pk, NewFork(own_realm=True))
     assert len(asked) == 5
     assert history.state_at(story.session).merged()
