@@ -22,6 +22,7 @@ class Remote:
         apps: the names of its apps there, sorted; those that were known last, when it cannot be reached.
         language: of the ADK that it runs, in lower case: python, go, java, js, rust; empty: not known.
         version: of that ADK; empty: not told.
+        is_spoken_with: its ADK has live runs.
         problem: why it cannot be used now, with the way out; empty: it can.
         asked_at: epoch seconds of the last look; 0: none has come to an end yet.
     """
@@ -31,6 +32,7 @@ class Remote:
     apps: tuple[str, ...] = ()
     language: str = ""
     version: str = ""
+    is_spoken_with: bool = False
     problem: str = ""
     asked_at: float = 0.0
 

@@ -71,16 +71,18 @@ class RemoteClient:
         """
         return self._open(method, path, headers, content)
 
-    def open_socket(self, path: str) -> AbstractAsyncContextManager[RuntimeSocket]:
-        """Refuse a live run.
+    @asynccontextmanager
+    async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
+        """Open a live run; `path` is that of ADK's socket, with its query. It opens when its turn has come.
 
         Raises:
-            BadInput: always.
+            BadInput: the server refuses it, or its ADK has no live runs.
+            SessionMissing: the server has no such session.
+            NotReached: it does not answer.
         """
-        raise BadInput(
-            f"Live runs of agents at {self._server.line.url} are not passed on.",
-            hint="Connect to /run_live of that server itself; its session is brought here when it is read next.",
-        )
+        call, run = await self._server.paths.call(self._app_name, path.partition("?")[2])
+        async with call.opened(run) as socket:
+            yield socket
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Answer what of the `/devui/…` endpoints a remote server can be asked for.

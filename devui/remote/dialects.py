@@ -35,6 +35,7 @@ class Dialect:
         takes_events: a session may be created with events.
         has_tags: the parts of its contents say what they are; else they are told by their fields.
         fails_by_event: an agent that raises is told by an event, and no error follows.
+        is_spoken_with: it has a socket `/run_live`.
     """
 
     named_in_body: bool = False
@@ -43,6 +44,7 @@ class Dialect:
     takes_events: bool = False
     has_tags: bool = True
     fails_by_event: bool = False
+    is_spoken_with: bool = True
 
 
 PYTHON = Dialect(
@@ -52,8 +54,8 @@ PYTHON = Dialect(
     takes_events=True,
 )
 OTHERS = Dialect()
-JAVASCRIPT = Dialect(fails_by_event=True)
-RUST = Dialect(has_tags=False)
+JAVASCRIPT = Dialect(fails_by_event=True, is_spoken_with=False)
+RUST = Dialect(has_tags=False, is_spoken_with=False)
 
 DIALECTS = {"python": PYTHON, "js": JAVASCRIPT, "rust": RUST}
 """Go refuses fields that it does not know; Java and JavaScript ignore them. So all get what all understand."""

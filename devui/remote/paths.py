@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 import httpx
 
@@ -20,6 +20,7 @@ from devui.remote import dialects
 from devui.remote.copies import Copies, says_missing
 from devui.remote.dialects import Told
 from devui.remote.line import Answer, Line
+from devui.remote.live import Call
 from devui.remote.runs import RemoteRuns
 from devui.runtime.turns import LiveRun
 from sessions_app import db, redact, state, wire
@@ -67,6 +68,26 @@ class Paths:
         except (SessionMissing, AlreadyExists, BadInput) as error:
             return _answer({"detail": error.message, "hint": error.hint, "code": error.code}, error.status)
         return await self._passed_on(app_name, method, path, headers, content)
+
+    async def call(self, app_name: str, query: str) -> tuple[Call, Run]:
+        """Return a live run that waits for its turn, and its row.
+
+        Raises:
+            BadInput: the query names no session, or the server's ADK has no live runs.
+            SessionMissing: the server has no such session.
+        """
+        if not self.copies.dialect.is_spoken_with:
+            raise BadInput(
+                f"{self.line.url} has no live runs: the ADK of its language has none.", hint="Send messages."
+            )
+        named = dict(parse_qsl(query))
+        if "user_id" not in named or "session_id" not in named:
+            raise BadInput("A live run needs user_id and session_id.", hint="Name both in the query.")
+        key = SessionKey("", app_name, named["user_id"], named["session_id"].strip())
+        session = await self._brought(key)
+        run = await db.write(rows.create_run, session.pk, {"live": True}, rows.ADK, self.runs.runtime_id)
+        run.session = session
+        return Call(self.line, self.copies, self.runs, key, query), run
 
     async def create(
         self, key: SessionKey, seeds: Mapping[str, Any], events: list[Any] | None = None

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -44,6 +44,7 @@ ABSENT = frozenset({404, 405, 501})
 log = logging.getLogger(__name__)
 
 Tell = Callable[[Told], None]
+Work = Callable[[LiveRun], Awaitable[None]]
 
 
 class RemoteFailure(Exception):
@@ -64,8 +65,13 @@ class RemoteRuns(Turns):
 
     def start(self, run: Run, tell: Tell = lambda told: None) -> LiveRun:
         """Carry out a queued run, whoever listens. `tell` gets each event as it comes, pieces too."""
+        request = json.loads(run.request)
+        return self.carry_out(run, lambda live: self._run(live, request, tell))
+
+    def carry_out(self, run: Run, work: Work) -> LiveRun:
+        """Do the work of a queued run when its turn has come, and write how it ended."""
         live = self.enter(run, author=name_there(run.session.app_name))
-        live.task = self._spawn(self._carry_out(live, json.loads(run.request), tell))
+        live.task = self._spawn(self._carry_out(live, work))
         return live
 
     @override
@@ -89,12 +95,12 @@ class RemoteRuns(Turns):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _carry_out(self, live: LiveRun, request: Mapping[str, Any], tell: Tell) -> None:
+    async def _carry_out(self, live: LiveRun, work: Work) -> None:
         try:
             if not await self.take_turn(live):
                 await self.leave_unclaimed(live)
                 return
-            await self._run(live, request, tell)
+            await work(live)
             await self.finish(live, await self.good_end(live))
         except asyncio.CancelledError:
             await asyncio.shield(self._spawn(self._end_cancelled(live)))
@@ -129,7 +135,7 @@ class RemoteRuns(Turns):
             await self._stream(recorder, body)
         finally:
             if not live.abort.is_set():
-                await self._catch_up(key, recorder.came, CATCH_UP_S)
+                await self.catch_up(key, recorder.came, CATCH_UP_S)
         if recorder.failure is not None:
             raise RemoteFailure(recorder.failure)
 
@@ -149,11 +155,7 @@ class RemoteRuns(Turns):
         if not kind.startswith("text/event-stream"):
             raise self._copies.strange(ValueError(f"a run that streams {kind or 'nothing known'}"))
         async for name, data in _frames(self._line.lines(response)):
-            try:
-                told = await _read(self._copies.dialect, name, data)
-            except ValueError as error:
-                raise self._copies.strange(ValueError(f"a frame that cannot be read: {error}")) from error
-            await recorder.take(told)
+            await recorder.take(await read_frame(self._copies, name, data))
 
     async def _at_once(self, recorder: _Recorder, body: dict[str, Any]) -> None:
         """Run an agent on a server that does not stream: its events come together, when it is done."""
@@ -181,7 +183,7 @@ class RemoteRuns(Turns):
         said = dialects.error_text(answer.body) or "without a word"
         return RemoteFailure(Failure("RemoteError", f"{self._line.url} answers {answer.status}: {said}"))
 
-    async def _catch_up(self, key: SessionKey, came: Mapping[str, float], seconds: float) -> None:
+    async def catch_up(self, key: SessionKey, came: Mapping[str, float], seconds: float) -> None:
         """Bring the copy up to date. That this fails must not hide how the run ended; the copy says so."""
         try:
             async with asyncio.timeout(seconds):
@@ -197,14 +199,14 @@ class RemoteRuns(Turns):
         key = SessionKey("", session.app_name, session.user_id, session.session_id)
         live.abort.set()
         if not session.realm and self._running.get(session.pk) is live:
-            await self._catch_up(key, {}, CANCEL_S)
+            await self.catch_up(key, {}, CANCEL_S)
         await self.finish(live, Status.CANCELLED)
         if not session.realm:
             self._spawn(self._look_later(key))
 
     async def _look_later(self, key: SessionKey) -> None:
         await asyncio.sleep(LATER_S)
-        await self._catch_up(key, {}, CATCH_UP_S)
+        await self.catch_up(key, {}, CATCH_UP_S)
 
     async def _fail(self, live: LiveRun, kind: str, message: str) -> None:
         if live.abort.is_set():
@@ -236,25 +238,12 @@ class _Recorder:
             self.failure = told
         elif isinstance(told, Told):
             if told.is_partial:
-                self._publish(told.wire)
+                publish_chunks(self._live, told.wire)
             else:
                 await self._store(told)
                 if self._copies.dialect.fails_by_event:
                     self.failure = _failure_in(told)
             self._tell(told)
-
-    def _publish(self, event: Mapping[str, Any]) -> None:
-        for part in wire.parts_of(event):
-            if isinstance(text := part.get("text"), str) and text:
-                self._live.frames.publish(
-                    "chunk",
-                    author=event.get("author") or "",
-                    branch=event.get("branch") or "",
-                    invocation_id=event.get("invocationId") or "",
-                    event_id=event["id"],
-                    text=text,
-                    thought=bool(part.get("thought")),
-                )
 
     async def _store(self, told: Told) -> None:
         if not self.came:  # the message itself never comes by the stream, and stands before what answers it
@@ -273,6 +262,21 @@ class _Recorder:
             branch=told.wire.get("branch") or "",
             invocation_id=told.wire.get("invocationId") or "",
         )
+
+
+def publish_chunks(live: LiveRun, event: Mapping[str, Any]) -> None:
+    """Tell who listens to a run the texts of a piece of an event."""
+    for part in wire.parts_of(event):
+        if isinstance(text := part.get("text"), str) and text:
+            live.frames.publish(
+                "chunk",
+                author=event.get("author") or "",
+                branch=event.get("branch") or "",
+                invocation_id=event.get("invocationId") or "",
+                event_id=event["id"],
+                text=text,
+                thought=bool(part.get("thought")),
+            )
 
 
 def _failure_in(told: Told) -> Failure | None:
@@ -303,10 +307,18 @@ LARGE = 100_000
 """Characters of a frame that is read beside the event loop."""
 
 
-async def _read(dialect: dialects.Dialect, name: str, data: str) -> Told | Failure | None:
-    if len(data) < LARGE:
-        return dialects.in_frame(dialect, name, data)
-    return await asyncio.to_thread(dialects.in_frame, dialect, name, data)
+async def read_frame(copies: Copies, name: str, data: str) -> Told | Failure | None:
+    """Return what a frame tells; None: nothing.
+
+    Raises:
+        BadInput: no ADK server sends that.
+    """
+    try:
+        if len(data) < LARGE:
+            return dialects.in_frame(copies.dialect, name, data)
+        return await asyncio.to_thread(dialects.in_frame, copies.dialect, name, data)
+    except ValueError as error:
+        raise copies.strange(ValueError(f"a frame that cannot be read: {error}")) from error
 
 
 async def _start(response: httpx.Response) -> bytes:

@@ -88,7 +88,13 @@ class RemoteServer:
             try:
                 apps, language, version = await self._asked()
                 self.told = replace(
-                    was, apps=apps, language=language, version=version, problem="", asked_at=time.time()
+                    was,
+                    apps=apps,
+                    language=language,
+                    version=version,
+                    is_spoken_with=self.copies.dialect.is_spoken_with,
+                    problem="",
+                    asked_at=time.time(),
                 )
             except DevUIError as error:
                 problem = f"{error.message} {error.hint}".strip()

@@ -12,8 +12,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs
 
-from sessions_app.errors import BadInput, DevUIError, NotFound
+from sessions_app.errors import BadInput, DevUIError, NotFound, SessionMissing
 from sessions_app.runs.client import RuntimeSocket, provider
+
+PROTOCOL_ERROR = 1002
+"""How ADK's server closes when there is no such session."""
 
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
@@ -40,6 +43,9 @@ async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
             await _connect(upstream, receive, send)
     except BadInput as error:
         await _close(send, POLICY_VIOLATION, error.message)
+    except SessionMissing:
+        await send({"type": "websocket.accept"})
+        await _close(send, PROTOCOL_ERROR, "Session not found")
     except DevUIError as error:
         await send({"type": "websocket.accept"})
         code = POLICY_VIOLATION if isinstance(error, NotFound) else INTERNAL_ERROR

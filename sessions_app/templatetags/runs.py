@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from django import template
 
+from sessions_app import remotes
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.runs import compose, diagnosis, repeating, rows
 
@@ -35,6 +36,13 @@ def diagnosis_of(run: Run) -> str:
 def can_repeat(run: Run) -> bool:
     """`{% if run|can_repeat %}`: it ended badly, and its message can be sent once more. It needs its request."""
     return run.status in rows.ENDED_BADLY and repeating.can_repeat(run.request)
+
+
+@register.filter
+def can_be_spoken_with(session: AgentSession) -> bool:
+    """`{% if session|can_be_spoken_with %}`: what runs its app has live runs, as far as is known without asking."""
+    remote = remotes.of_app(session.app_name)
+    return remote is None or remote.is_spoken_with
 
 
 @register.filter

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from sessions_app import db
+from sessions_app import db, remotes
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.found import find_session
 from sessions_app.models import AgentCard, AgentSession
@@ -23,7 +23,8 @@ PAGE = "devui/sessions/live.html"
 async def live(request: HttpRequest, pk: int) -> HttpResponse:
     """Show where one speaks with an agent: the page opens ADK's own socket, `/run_live`.
 
-    An agent that was never loaded is: only its process knows whether its model can be spoken with.
+    An agent that was never loaded is: only its process knows whether its model can be spoken with. A remote server
+    tells of none of its models; where its ADK has live runs the agent itself says whether it takes part.
 
     Raises:
         SessionMissing: no such session.
@@ -32,24 +33,36 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
     session = await db.read(find_session, pk)
     refuse_kept(session)
     _refuse_private(session)
+    remote = remotes.of_app(session.app_name)
     problem: DevUIError | None = None
-    can_speak = await db.read(_can_speak, session.app_name)
-    if can_speak is None:
-        try:
-            await cards.load(session.app_name)
-        except DevUIError as error:
-            problem = error
-        can_speak = await db.read(_can_speak, session.app_name)
+    if remote is not None:
+        can_speak: bool | None = remote.is_spoken_with
+    else:
+        can_speak, problem = await _asked(session.app_name)
     named = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}
     context = {
         "session": session,
         "name": _name(session),
         "back": session_url(session),
         "problem": problem,
+        "remote": remote,
         "can_speak": bool(can_speak),
         "socket": f"{reverse('home')}run_live?{urlencode(named)}",
     }
     return await db.read(render, request, PAGE, context)
+
+
+async def _asked(app_name: str) -> tuple[bool | None, DevUIError | None]:
+    """Return whether an agent can be spoken with, loaded if need be, and why that cannot be told."""
+    problem: DevUIError | None = None
+    can_speak = await db.read(_can_speak, app_name)
+    if can_speak is None:
+        try:
+            await cards.load(app_name)
+        except DevUIError as error:
+            problem = error
+        can_speak = await db.read(_can_speak, app_name)
+    return can_speak, problem
 
 
 def _can_speak(app_name: str) -> bool | None:

@@ -18,11 +18,15 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect
 
 from sessions_app import db
 from sessions_app.models import AgentCard, Event
+from tests.api.test_run_live import AGENTS as LIVE_AGENTS
+from tests.api.test_run_live import closed, ended_run, heard, saying
 from tests.remote.conftest import EXAMPLES, PATIENCE_S, connected, ended, free_port, started, the_session
 from tests.runtime.test_web import command, refused
+from tests.web import serve
 
 pytestmark = pytest.mark.soak
 
@@ -56,13 +60,13 @@ def wait_for(url: str) -> None:
 
 
 @contextmanager
-def python_server() -> Iterator[str]:
-    """Run `adk api_server` on the example agents, with its sessions in memory."""
+def python_server(agents: Path = EXAMPLES) -> Iterator[str]:
+    """Run `adk api_server` on a folder of agents, with its sessions in memory."""
     port = free_port()
     adk = [sys.executable, "-c", "from google.adk.cli import main; main()", "api_server", "--port", str(port)]
     # By itself it leaves files beside the agents.
     memory = ["--session_service_uri", "memory://", "--artifact_service_uri", "memory://"]
-    with process([*adk, *memory, str(EXAMPLES)]):
+    with process([*adk, *memory, str(agents)]):
         wait_for(f"http://127.0.0.1:{port}")
         yield f"http://127.0.0.1:{port}"
 
@@ -165,6 +169,27 @@ async def test_the_real_api_server_of_python_is_recorded_and_its_end_survived(we
             lost = await ended(await started(web, key, asked))
             assert (lost.status, lost.error_type) == ("failed", "NotReached")
             assert (await web.get("/")).status_code == 200
+
+
+async def test_the_real_api_server_of_python_is_spoken_with(web):
+    from devui.asgi import application
+
+    with python_server(LIVE_AGENTS) as url:
+        async with connected(f"py={url}"), serve(application) as here:
+            await web.post("/apps/parrot@py/users/ann/sessions", json={"sessionId": "s1"})
+            query = "app_name=parrot@py&user_id=ann&session_id=s1&modalities=TEXT"
+            async with connect(f"ws://{here}/run_live?{query}", proxy=None) as socket:
+                await socket.send(saying("hello"))
+                assert await heard(socket) == "heard hello"
+                await socket.send(saying("die"))
+                code, reason = await closed(socket)
+            assert (code, "broke the live connection off" in reason) == (1011, True)
+            run = await ended_run()
+            assert (run.status, run.error_type) == ("failed", "NotReached")
+            stored = await db.read(
+                lambda: list(Event.objects.order_by("seq").values_list("author", flat=True))
+            )
+            assert stored[:2] == ["user", "parrot"]
 
 
 class Web:
