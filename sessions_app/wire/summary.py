@@ -28,13 +28,14 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
     parts = parts_of(wire)
     text = spoken(wire)
     waiting = set(wire.get("longRunningToolIds") or [])
+    unconfirmed = set(actions.get("requestedToolConfirmations") or {})
     artifacts = actions.get("artifactDelta") or {}
     summary: dict[str, Any] = {
         "text": text[:TEXT_LIMIT],
         "cut": len(text) > TEXT_LIMIT,
         "thought": spoken(wire, thoughts=True)[:TEXT_LIMIT],
         "calls": [_call(call, waiting) for call in function_calls(wire)[:LIST_LIMIT]],
-        "results": [_result(result) for result in function_responses(wire)[:LIST_LIMIT]],
+        "results": [_result(result, unconfirmed) for result in function_responses(wire)[:LIST_LIMIT]],
         "media": list(islice(_all_media(parts), LIST_LIMIT)),
         "code": [code for part in parts[:LIST_LIMIT] if (code := _code(part))],
         "output": short(wire["output"]) if wire.get("output") is not None else None,
@@ -71,14 +72,16 @@ def _call(call: Mapping[str, Any], waiting: set[str]) -> dict[str, Any]:
     }
 
 
-def _result(response: Mapping[str, Any]) -> dict[str, Any]:
+def _result(response: Mapping[str, Any], unconfirmed: set[str]) -> dict[str, Any]:
+    """Return what a call was answered. That it is to be confirmed first ADK words as an error, and is none."""
     body = response.get("response")
     failed = isinstance(body, dict) and bool(body.get("error") or body.get("status") == "error")
+    call_id = short(response.get("id") or "")
     return {
-        "id": short(response.get("id") or ""),
+        "id": call_id,
         "name": short(response.get("name") or ""),
         "result": short(body),
-        "failed": failed,
+        "failed": failed and call_id not in unconfirmed,
     }
 
 

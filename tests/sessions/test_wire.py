@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
 from sessions_app import wire
@@ -80,6 +81,18 @@ def test_the_summary_holds_what_a_row_shows():
 def test_a_result_that_reports_an_error_has_failed():
     response = types.FunctionResponse(id="c1", name="look", response={"error": "no such place"})
     assert summary(said(types.Part(function_response=response)))["results"][0]["failed"]
+
+
+def test_a_call_that_waits_for_a_confirmation_has_not_failed_and_one_beside_it_may_have():
+    answers = [
+        types.FunctionResponse(
+            id=name, name="pay", response={"error": "This tool call requires confirmation"}
+        )
+        for name in ("asks", "fails")
+    ]
+    made = said(*[types.Part(function_response=answer) for answer in answers])
+    made.actions.requested_tool_confirmations = {"asks": ToolConfirmation(hint="Sure?")}
+    assert [result["failed"] for result in summary(made)["results"]] == [False, True]
 
 
 def test_media_that_a_tool_answers_with_have_a_place_of_their_own():
