@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import BooleanField, ExpressionWrapper, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -16,7 +17,7 @@ from django.views.decorators.http import require_safe
 from devui.http import render_partial
 from sessions_app import keyset, overview, watching
 from sessions_app.forms import RunQuery, RunWatch
-from sessions_app.models import Run
+from sessions_app.models import Event, Run
 from sessions_app.query.times import moment
 from sessions_app.runs import repeating, rows
 
@@ -39,9 +40,14 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run with what its columns make of it; `seconds` and `events` are None until it has ended."""
+    """A run with what its columns make of it; `seconds` and `events` are None until it has ended.
+
+    Attributes:
+        asked: the beginning of its message, once that is an event of its session.
+    """
 
     run: Run
+    asked: str
     is_active: bool
     can_repeat: bool
     seconds: float | None
@@ -90,9 +96,12 @@ def changes(request: HttpRequest) -> HttpResponse:
 
 
 def _runs() -> QuerySet[Run]:
-    """Return the runs without their requests, which hold whole messages."""
+    """Return the runs without their requests, which hold whole messages; `said` sums up the event of each message."""
+    messages = Event.objects.filter(session=OuterRef("session"), seq=OuterRef("first_seq") + 1, author="user")
     is_repeatable = ExpressionWrapper(repeating.REPEATABLE, output_field=BooleanField())
-    runs = Run.objects.select_related("session").annotate(is_repeatable=is_repeatable)
+    runs = Run.objects.select_related("session").annotate(
+        is_repeatable=is_repeatable, said=Subquery(messages.values("summary")[:1])
+    )
     return runs.defer("request")
 
 
@@ -141,4 +150,5 @@ def _row(run: Run) -> RunRow:
     events = run.last_seq - run.first_seq if run.last_seq is not None and run.first_seq is not None else None
     is_active = run.status in rows.ACTIVE
     can_repeat = not is_active and bool(run.is_repeatable)  # type: ignore[attr-defined]  # annotated by `_runs`
-    return RunRow(run, is_active, can_repeat, seconds, events)
+    said = json.loads(run.said or "{}")  # type: ignore[attr-defined]  # annotated by `_runs`
+    return RunRow(run, said.get("text", ""), is_active, can_repeat, seconds, events)

@@ -35,6 +35,18 @@ def test_a_run_shows_how_it_ended_and_how_long_it_took(get: Get):
     )
 
 
+def test_runs_of_one_session_are_told_apart_by_what_was_asked(get: Get):
+    story = Story()
+    story.asks("Weather?")
+    story.says("Sunny.")
+    story.asks("And <b>now</b>?")
+    run(story, at=1.0, first_seq=0)
+    run(story, at=2.0, first_seq=2)
+    run(story, at=3.0)
+    asked = [cell.all("bdi", css="run-asked") for cell in get("/runs/").all("td", css="session-cell")]
+    assert [[one.text for one in each] for each in asked] == [[], ["And <b>now</b>?"], []]
+
+
 def test_a_failed_run_shows_its_error_and_traceback_as_text(get: Get):
     run(Story(), status="failed", error_type="ValueError", error="<b>no</b>", traceback="File x, line 1")
     failed = get("/runs/").one("details", css="run-error")
