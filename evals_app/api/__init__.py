@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 
 from devui.http import json_text
 from evals_app import choices, configs, deletion, dispatch, exports, launch, library, report
+from evals_app.api.cases import router as cases
 from evals_app.api.control import RunId
 from evals_app.api.control import router as control
 from evals_app.api.replays import router as replays
@@ -25,6 +26,7 @@ from sessions_app.ids import Name
 router = Router(tags=["evals"])
 """Mounted by the composing room at /api/v1/evals."""
 
+router.add_router("", cases)
 router.add_router("", control)
 router.add_router("", replays)
 router.add_router("", results)

@@ -256,7 +256,7 @@ def _check(sheet: Sheet, place: int, case_id: str) -> None:
 
 def _adding(case: Json) -> Callable[[Sheet], None]:
     def edit(sheet: Sheet) -> None:
-        _refuse_taken(sheet, case, None)
+        refuse_taken(sheet, case, None)
         sheet.cases.append(case)
 
     return edit
@@ -264,7 +264,7 @@ def _adding(case: Json) -> Callable[[Sheet], None]:
 
 def _putting(place: int | None, case: Json) -> Callable[[Sheet], None]:
     def edit(sheet: Sheet) -> None:
-        _refuse_taken(sheet, case, place)
+        refuse_taken(sheet, case, place)
         if place is None:
             sheet.cases.append(case)
         else:
@@ -273,8 +273,12 @@ def _putting(place: int | None, case: Json) -> Callable[[Sheet], None]:
     return edit
 
 
-def _refuse_taken(sheet: Sheet, case: Json, place: int | None) -> None:
-    """Refuse an id that another case has, unless the case had it before, too."""
+def refuse_taken(sheet: Sheet, case: Json, place: int | None) -> None:
+    """Refuse an id that another case has, unless the case had it before, too. `place` None: the case is new.
+
+    Raises:
+        IdTaken: there is another one.
+    """
     same_id = [at for at, one in enumerate(sheet.cases) if one.get("eval_id") == case["eval_id"]]
     if same_id and place not in same_id:
         raise IdTaken(

@@ -146,8 +146,8 @@ def save(change: Change, origin: str = "page") -> EvalSet:
     return library.look_again(agents_folder(), change.evalset, origin, change.will_be)
 
 
-def change(evalset: EvalSet, edit: changing.Edit, origin: str = "page") -> EvalSet:
-    """Make a change at once, whatever the file says at that moment.
+def change(evalset: EvalSet, edit: changing.Edit, origin: str = "page") -> Change:
+    """Make a change at once, whatever the file says at that moment; return the one that was written.
 
     Raises:
         FileChanged: others keep on changing it.
@@ -155,10 +155,15 @@ def change(evalset: EvalSet, edit: changing.Edit, origin: str = "page") -> EvalS
     """
     for _ in range(TRIES - 1):
         try:
-            return save(worked_out(evalset, edit), origin)
+            return _saved(worked_out(evalset, edit), origin)
         except FileChanged:
             continue
-    return save(worked_out(evalset, edit), origin)
+    return _saved(worked_out(evalset, edit), origin)
+
+
+def _saved(change: Change, origin: str) -> Change:
+    save(change, origin)
+    return change
 
 
 def create(

@@ -1,0 +1,133 @@
+"""REST of an evalset's cases: read, added, changed, copied and removed, each in its file's own words.
+
+A case that was read has an `ETag`. Sent back as `If-Match`, a change is refused when the case says something else by
+then, with what it says.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+from django.http import HttpRequest, HttpResponse
+from ninja import BodyEx, HeaderEx, P, QueryEx, Router, Schema
+from ninja.responses import Status
+from pydantic import ConfigDict, Field
+
+from evals_app import editing
+from evals_app.cases import programs
+from evals_app.cases.programs import Tagged
+from sessions_app import db
+from sessions_app.api.schemas import REFUSALS
+from sessions_app.ids import Name
+
+router = Router(tags=["evals"])
+"""Mounted by the package."""
+
+App = QueryEx[Name, P(description="The agent that the evalset stands beside.")]
+Evalset = QueryEx[Name, P(description="The evalset's id.")]
+CaseId = QueryEx[Name, P(description="The case's `eval_id`; of several of one id the first is meant.")]
+IfMatch = HeaderEx[
+    str | None,
+    P(alias="If-Match", description="`ETag` of the case: refuse with 409 when it was changed since."),
+]
+Sent = BodyEx[dict[str, Any], P(description="ADK's EvalCase, in either of its spellings.")]
+
+
+class CaseOut(Schema):
+    """A case as its file says it, in ADK's present form and snake case, whatever form the file has."""
+
+    id: str
+    etag: str = Field(description="Of what the case says: a condition for changes, as `If-Match`.")
+    case: dict[str, Any]
+
+    @classmethod
+    def of(cls, found: Tagged) -> Self:
+        """Return what is told of a case."""
+        return cls(id=found.case["eval_id"], etag=found.etag, case=found.case)
+
+
+class Copy(Schema):
+    """Under which id a copy is added."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Name = Field(default="", description="Empty: the id of the case, with a number that is free.")
+
+
+@router.get("/cases", response={200: list[CaseOut], **REFUSALS})
+async def list_cases(request: HttpRequest, app: App, evalset: Evalset) -> list[CaseOut]:
+    """List an evalset's cases in full, in the order of its file."""
+    found = await db.write(lambda: programs.listed(editing.evalset_of(app, evalset)))
+    return [CaseOut.of(one) for one in found]
+
+
+@router.post("/cases", response={201: CaseOut, **REFUSALS})
+async def add_case(
+    request: HttpRequest,
+    response: HttpResponse,
+    app: App,
+    evalset: Evalset,
+    case: Sent,
+) -> Status[CaseOut]:
+    """Add a case at the end of an evalset's file. 409 when another one has its id."""
+    wanted = programs.read(_text(request))
+    return _told(
+        response, 201, await db.write(lambda: programs.add(editing.evalset_of(app, evalset), wanted))
+    )
+
+
+@router.get("/case", response={200: CaseOut, **REFUSALS})
+async def get_case(
+    request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId
+) -> Status[CaseOut]:
+    """Return a case. `ETag` stands for what it says."""
+    found = await db.write(lambda: programs.get(editing.evalset_of(app, evalset), id))
+    return _told(response, 200, found)
+
+
+@router.put("/case", response={200: CaseOut, **REFUSALS})
+async def put_case(
+    request: HttpRequest,
+    response: HttpResponse,
+    app: App,
+    evalset: Evalset,
+    id: CaseId,
+    case: Sent,
+    if_match: IfMatch = None,
+) -> Status[CaseOut]:
+    """Put a case in the place of the one of this id, which it may give another id. What is left out goes.
+
+    409 when another case has its id, or when `If-Match` is not the case's `ETag`: `detail` has the case as it is.
+    """
+    wanted = programs.read(_text(request))
+    made = await db.write(lambda: programs.put(editing.evalset_of(app, evalset), id, wanted, if_match))
+    return _told(response, 200, made)
+
+
+@router.delete("/case", response={204: None, **REFUSALS})
+async def delete_case(
+    request: HttpRequest, app: App, evalset: Evalset, id: CaseId, if_match: IfMatch = None
+) -> Status[None]:
+    """Remove a case from its file. Runs of it stay. 409 as for a change."""
+    await db.write(lambda: programs.remove(editing.evalset_of(app, evalset), id, if_match))
+    return Status(204, None)
+
+
+@router.post("/case/copy", response={201: CaseOut, **REFUSALS})
+async def copy_case(
+    request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId, wanted: Copy
+) -> Status[CaseOut]:
+    """Add a copy of a case at the end of its file. 409 when another one has the copy's id."""
+    made = await db.write(lambda: programs.duplicate(editing.evalset_of(app, evalset), id, wanted.id))
+    return _told(response, 201, made)
+
+
+def _text(request: HttpRequest) -> str:
+    """Return a body of JSON as it was sent: faults are told by line and column in it."""
+    return request.body.decode(json.detect_encoding(request.body))
+
+
+def _told(response: HttpResponse, status: int, found: Tagged) -> Status[CaseOut]:
+    response["ETag"] = found.etag
+    return Status(status, CaseOut.of(found))

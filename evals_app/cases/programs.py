@@ -1,0 +1,173 @@
+"""Cases as programs change them: each at once, and only over what the program has seen, when it says what that was."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, ClassVar
+
+from evals_app import editing
+from evals_app.cases.saving import free_id, refuse_taken
+from evals_app.editing import Change
+from evals_app.evalsets import BadFile
+from evals_app.evalsets.changing import Sheet, case_json
+from evals_app.evalsets.reading import only_case
+from evals_app.models import EvalSet
+from sessions_app.errors import DevUIError
+
+Json = dict[str, Any]
+
+ORIGIN = "api"
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A case of a file, and what tells it from what it said before: its `ETag`."""
+
+    case: Json
+    etag: str
+
+    @classmethod
+    def of(cls, case: Json) -> Tagged:
+        """Return a case with its tag, which hangs on what it says and not on how its file spells it."""
+        said = json.dumps(case, sort_keys=True)
+        return cls(case, f'"{sha256(said.encode()).hexdigest()[:32]}"')
+
+
+class CaseChanged(DevUIError):
+    """A case is not the one that a program has seen; nothing was written. `errors` tells both."""
+
+    status: ClassVar[int] = 409
+    code: ClassVar[str] = "case_changed"
+
+    def __init__(self, evalset: EvalSet, seen: str, now: Tagged) -> None:
+        name = now.case["eval_id"]
+        super().__init__(
+            f"Case {name!r} of {evalset.path} was changed since it had the ETag {seen}; nothing was written.",
+            hint="Lay your change over `case`, and send it with If-Match `etag`.",
+        )
+        self.errors = {"message": self.message, "if_match": seen, "etag": now.etag, "case": now.case}
+
+
+class BadCase(BadFile):
+    """What was sent makes no case. `errors` lists file (`case`), case, field, line and column of each fault."""
+
+    def __init__(self, refused: BadFile) -> None:
+        super().__init__(
+            refused.problems, hint="Send ADK's EvalCase; line and column count in the body as it was sent."
+        )
+        self.errors = self.as_json()
+
+
+def read(text: str) -> Json:
+    """Return the case that a JSON text says, in either spelling of ADK's.
+
+    Raises:
+        BadCase: it says none.
+    """
+    try:
+        return case_json(only_case(text))
+    except BadFile as error:
+        raise BadCase(error) from error
+
+
+def listed(evalset: EvalSet) -> list[Tagged]:
+    """Return the cases of an evalset's file, in their order.
+
+    Raises:
+        BadFile: the file cannot be used.
+    """
+    return [Tagged.of(case_json(case)) for case in editing.cases(evalset)]
+
+
+def get(evalset: EvalSet, case_id: str) -> Tagged:
+    """Return a case; of several of one id the first.
+
+    Raises:
+        NotFound: the evalset has no such case.
+        BadFile: the file cannot be used.
+    """
+    return Tagged.of(case_json(editing.case(evalset, case_id)))
+
+
+def add(evalset: EvalSet, case: Json) -> Tagged:
+    """Add a case at the end of an evalset's file.
+
+    Raises:
+        IdTaken: another case has its id.
+        BadInput: the file cannot be changed.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        refuse_taken(sheet, case, None)
+        sheet.cases.append(case)
+
+    return _at(editing.change(evalset, edit, ORIGIN), -1)
+
+
+def put(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> Tagged:
+    """Put a case in the place of another, whose id it may change. `seen` None: whatever that says.
+
+    Raises:
+        NotFound: the evalset has no such case.
+        CaseChanged: that does not say what was seen.
+        IdTaken: another case has the new id.
+        BadInput: the file cannot be changed.
+    """
+    place = 0
+
+    def edit(sheet: Sheet) -> None:
+        nonlocal place
+        place = _place(sheet, evalset, case_id, seen)
+        refuse_taken(sheet, case, place)
+        sheet.cases[place] = case
+
+    return _at(editing.change(evalset, edit, ORIGIN), place)
+
+
+def remove(evalset: EvalSet, case_id: str, seen: str | None) -> None:
+    """Remove a case. `seen` None: whatever it says.
+
+    Raises:
+        NotFound: the evalset has no such case.
+        CaseChanged: it does not say what was seen.
+        BadInput: the file cannot be changed.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        del sheet.cases[_place(sheet, evalset, case_id, seen)]
+
+    editing.change(evalset, edit, ORIGIN)
+
+
+def duplicate(evalset: EvalSet, case_id: str, new_id: str) -> Tagged:
+    """Add a copy of a case at the end, under an id, or (empty) under one that is free.
+
+    Raises:
+        NotFound: the evalset has no such case.
+        IdTaken: another case has the id.
+        BadInput: the file cannot be changed.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        source = sheet.cases[editing.place_of(sheet, evalset, case_id)]
+        taken = {str(one["eval_id"]) for one in sheet.cases}
+        copy = {**source, "eval_id": new_id or free_id(case_id, taken)}
+        refuse_taken(sheet, copy, None)
+        sheet.cases.append(copy)
+
+    return _at(editing.change(evalset, edit, ORIGIN), -1)
+
+
+def _place(sheet: Sheet, evalset: EvalSet, case_id: str, seen: str | None) -> int:
+    place = editing.place_of(sheet, evalset, case_id)
+    now = Tagged.of(sheet.cases[place])
+    if seen is not None and seen != now.etag:
+        raise CaseChanged(evalset, seen, now)
+    return place
+
+
+def _at(change: Change, place: int) -> Tagged:
+    """Return a case as a change has written it."""
+    return Tagged.of(case_json(change.will_be.content.cases[place]))
