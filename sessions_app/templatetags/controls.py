@@ -78,6 +78,32 @@ def dialog_head(content: str, back: str, icon: str = "", scope: str = "") -> Saf
 
 
 @register.simple_block_tag
+def dialog_acts(
+    content: str,
+    back: str,
+    icon: str,
+    *,
+    leave: str = "Cancel",
+    is_danger: bool = False,
+    is_off: object = False,
+) -> SafeString:
+    """`{% dialog_acts back "fork" %}Fork{% enddialog_acts %}`: a dialog's button, and the link that leaves it.
+
+    `is_danger` when it takes something away, `is_off` when it cannot be pressed now.
+    """
+    return format_html(
+        '<p class="wide actions"><button class="button {}"{}>{}{}</button>'
+        '<a class="button button-quiet" href="{}" data-close-dialog>{}</a></p>',
+        "button-danger" if is_danger else "button-primary",
+        SafeString(" disabled" if is_off else ""),
+        devui.icon(icon),
+        SafeString(content.strip()),
+        back,
+        leave,
+    )
+
+
+@register.simple_block_tag
 def filters(
     content: str, label: str, route: str, *, button: str = "Filter", as_typed: bool = False
 ) -> SafeString:

@@ -80,6 +80,24 @@ def test_the_head_of_a_dialog_has_a_title_a_mark_and_a_way_out():
     assert head.one("a", data_close_dialog="").attrs["href"] == "/back/?a=1"
 
 
+@pytest.mark.parametrize(
+    ("how", "css", "is_off"), [("", "primary", False), ("is_danger=True is_off=run", "danger", True)]
+)
+def test_the_end_of_a_dialog_has_what_it_does_and_what_leaves_it(how: str, css: str, is_off: bool):
+    acts = rendered(
+        f'{{% dialog_acts back "delete" leave="Keep it" {how} %}}Go{{% enddialog_acts %}}',
+        back="/<b>",
+        run="r1",
+    )
+    button, leave = acts.one("button"), acts.one("a", data_close_dialog="")
+    assert (button.text, f"button-{css}" in button.attrs["class"], "disabled" in button.attrs) == (
+        "Go",
+        True,
+        is_off,
+    )
+    assert (leave.text, leave.attrs["href"]) == ("Keep it", "/<b>")
+
+
 def test_the_storage_of_the_browser_is_touched_in_one_place_and_before_the_first_paint():
     touching = {
         path.name for path in STATIC.glob("*.js") if re.search(r"(local|session)Storage", path.read_text())
