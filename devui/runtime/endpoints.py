@@ -61,6 +61,16 @@ class WhichSession(BaseModel):
 def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     """Add the `/devui/…` paths to ADK's application."""
     router = APIRouter(prefix="/devui")
+    _add_process(router, host)
+    _add_runs(router, host)
+    _add_evals(router, host)
+    _add_questions(router, host)
+    app.include_router(router)
+    _answer_errors(app)
+
+
+def _add_process(router: APIRouter, host: RuntimeHost) -> None:
+    """What the process is, and that it shall end."""
 
     @router.get("/health")
     async def health() -> dict[str, Any]:
@@ -74,6 +84,15 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
                 hint="The agent's page shows where it failed.",
             )
         return host.description
+
+    @router.post("/drain", status_code=202)
+    async def drain() -> dict[str, Any]:
+        host.drain()
+        return host.health()
+
+
+def _add_runs(router: APIRouter, host: RuntimeHost) -> None:
+    """Runs: checked, started, followed, cancelled."""
 
     @router.post("/run-config")
     async def check_run_config(body: CheckedRun) -> dict[str, dict[str, str]]:
@@ -96,6 +115,10 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
         ended = await host.runs.cancel(run_id)
         return {"ended": ended, "status": await db.read(rows.status_of, run_id)}
 
+
+def _add_evals(router: APIRouter, host: RuntimeHost) -> None:
+    """Eval runs, and what is recorded for their cases."""
+
     @router.post("/evals", status_code=202)
     async def start_eval_run(body: StartEvalRun) -> dict[str, str]:
         await host.evals.start(body.eval_run_id)
@@ -105,6 +128,10 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     async def conversation(body: WhichSession) -> Any:
         return await host.evals.conversation(host.runs.service_of(body.realm), body.user_id, body.session_id)
 
+
+def _add_questions(router: APIRouter, host: RuntimeHost) -> None:
+    """What a model would see, and what an agent would recall."""
+
     @router.post("/seen")
     async def what_the_model_sees(body: Moment) -> dict[str, Any]:
         return await seen(await host.ready_runner(body.realm), body)
@@ -113,13 +140,8 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     async def search_memory(body: AskedMemory) -> dict[str, Any]:
         return {"memories": await host.recall(body.user_id, body.query)}
 
-    @router.post("/drain", status_code=202)
-    async def drain() -> dict[str, Any]:
-        host.drain()
-        return host.health()
 
-    app.include_router(router)
-
+def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(DevUIError)
     async def answer_error(request: Request, error: DevUIError) -> JSONResponse:
         body = {"detail": error.message, "code": error.code, "hint": error.hint}
