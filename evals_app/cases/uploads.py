@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -32,11 +33,20 @@ class Scenarios(Strict):
 
 
 @dataclass(frozen=True)
+class Start:
+    """A file of ADK's `SessionInput`, with which the sessions of scenarios start that are uploaded along with it."""
+
+    file_name: str
+    session: SessionInput
+
+
+@dataclass(frozen=True)
 class Uploaded:
-    """What was made of a file. `evalset` None: it was a configuration."""
+    """What was made of a file. `evalset` None: it was a configuration. `start`: the file its sessions start with."""
 
     file_name: str
     evalset: EvalSet | None
+    start: str = ""
 
 
 def text_of(name: str, content: bytes) -> str:
@@ -55,10 +65,48 @@ def text_of(name: str, content: bytes) -> str:
         raise BadFile([Problem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]) from error
 
 
-def put(app_name: str, name: str, content: bytes) -> Uploaded:
+def apart(files: Sequence[tuple[str, bytes]]) -> tuple[Start | None, list[tuple[str, bytes]]]:
+    """Return how the sessions of uploaded scenarios start, if one of the files says it, and the other files.
+
+    Raises:
+        BadFile: a file is meant to say it and cannot be used.
+        BadInput: several files say it.
+    """
+    found = [_start_of(name, content) for name, content in files]
+    starts = [start for start in found if start]
+    if len(starts) > 1:
+        raise BadInput(
+            f"{' and '.join(start.file_name for start in starts)} both say how sessions start.",
+            hint="Upload scenarios with one such file at a time.",
+        )
+    rest = [file for file, start in zip(files, found, strict=True) if start is None]
+    return next(iter(starts), None), rest
+
+
+def _start_of(name: str, content: bytes) -> Start | None:
+    """Return what a file says of how sessions start; None when it is none that does, which ADK reads as JSON only."""
+    if name.lower().endswith(YAML_SUFFIXES):
+        return None
+    try:
+        base = base_name(name)
+        loaded = load_document(text_of(base, content), base, base)
+    except BadInput:
+        return None  # whoever puts it beside the agent says why
+    document = loaded.document
+    is_one = isinstance(document, dict) and not {"scenarios", "eval_cases", "criteria"} & document.keys()
+    if not is_one or not {"app_name", "appName"} & document.keys():
+        return None
+    try:
+        return Start(base, SessionInput.model_validate_json(loaded.as_json))
+    except ValidationError as error:
+        raise BadFile(loaded.problems(error)) from error
+
+
+def put(app_name: str, name: str, content: bytes, start: Start | None = None) -> Uploaded:
     """Put an uploaded file beside an agent, as what it is.
 
-    Evalsets are kept as they are; scenarios become an evalset; `test_config.json` is put there when none is.
+    Evalsets are kept as they are; scenarios become an evalset, whose sessions begin with `start`; `test_config.json` is
+    put there when none is.
 
     Raises:
         NotFound: no such app.
@@ -71,9 +119,9 @@ def put(app_name: str, name: str, content: bytes) -> Uploaded:
         _put_config(app_name, text)
         return Uploaded(base, None)
     loaded = load_document(text, base, base)
-    if (scenarios := scenarios_of(loaded)) is not None:
-        evalset_id = _stem(base)
-        return Uploaded(base, editing.create(app_name, evalset_id, scenarios))
+    if (scenarios := scenarios_of(loaded, start.session if start else None)) is not None:
+        made = editing.create(app_name, _stem(base), scenarios)
+        return Uploaded(base, made, start.file_name if start else "")
     return Uploaded(base, editing.put(app_name, read_whole(loaded, _file_name(base))))
 
 

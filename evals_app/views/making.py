@@ -32,6 +32,11 @@ MOST_SESSIONS = 50
 """Sessions that become cases at once."""
 
 Json = dict[str, Any]
+File = tuple[str, bytes]
+"""The name and the content of what is uploaded."""
+
+Refused = list[tuple[str, DevUIError]]
+"""Names of files and why each is refused; "": all of them."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -64,13 +69,7 @@ async def upload(request: HttpRequest) -> HttpResponse:
         return await db.read(_upload, request, request.GET, [], [])
     app_name = request.POST.get("app", "")
     files = [(file.name or "", file.read(uploads.MOST_BYTES + 1)) for file in request.FILES.getlist("file")]
-    done: list[uploads.Uploaded] = []
-    refused: list[tuple[str, DevUIError]] = []
-    for name, content in files[:MOST_FILES]:
-        try:
-            done.append(await db.write(uploads.put, app_name, name, content))
-        except DevUIError as error:
-            refused.append((name, error))
+    done, refused = await _put(app_name, files[:MOST_FILES])
     if not files or len(files) > MOST_FILES:
         what = f"{len(files)} files at once are too many." if files else "No file was chosen."
         refused.append(("", BadInput(what, hint=f"Choose up to {MOST_FILES} files.")))
@@ -79,11 +78,33 @@ async def upload(request: HttpRequest) -> HttpResponse:
     return await db.read(_upload, request, request.POST, done, refused)
 
 
+async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.Uploaded], Refused]:
+    """Put files beside an agent; return what became of them, and why others were refused."""
+    done: list[uploads.Uploaded] = []
+    refused: Refused = []
+    try:
+        start, rest = await db.read(uploads.apart, files)
+    except DevUIError as error:
+        return [], [("", error)]
+    for name, content in rest:
+        try:
+            done.append(await db.write(uploads.put, app_name, name, content, start))
+        except DevUIError as error:
+            refused.append((name, error))
+    if start and not refused and not any(one.start for one in done):
+        alone = BadInput(
+            "The file says how sessions start, and no scenarios came with it.",
+            hint="Choose both files: the scenarios, and the session they start with.",
+        )
+        refused.append((start.file_name, alone))
+    return done, refused
+
+
 def _upload(
     request: HttpRequest,
     given: QueryDict,
     done: list[uploads.Uploaded],
-    refused: list[tuple[str, DevUIError]],
+    refused: Refused,
 ) -> HttpResponse:
     faults = [(name, error, error.problems if isinstance(error, BadFile) else []) for name, error in refused]
     context = {

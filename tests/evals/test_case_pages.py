@@ -278,9 +278,39 @@ async def test_files_of_every_form_are_uploaded_as_they_are(web, folder):
     assert (folder.given / "test_config.json").read_text() == config
 
 
+SCENARIOS = json.dumps({"scenarios": [{"starting_prompt": "hi", "conversation_plan": "leave"}]}).encode()
+START = b'{"app_name": "counter", "user_id": "ann", "state": {"n": 1}}'
+
+
+async def test_scenarios_are_uploaded_with_the_session_that_they_start_with(web, folder):
+    response = await upload(web, ("start.json", START), ("people.json", SCENARIOS))
+    assert response.status_code == 302
+    made = json.loads((folder.given / "people.evalset.json").read_text())["eval_cases"]
+    assert [one["session_input"] for one in made] == [json.loads(START)]
+    assert not (folder.given / "start.evalset.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ([("start.json", START)], "no scenarios came with it"),
+        ([("a.json", START), ("b.json", START), ("p.json", SCENARIOS)], "a.json and b.json both say"),
+        ([("a.json", b'{"app_name": "x",\n "user_id": 3}'), ("p.json", SCENARIOS)], "a.json:2:2"),
+    ],
+)
+async def test_a_start_that_cannot_be_meant_is_refused_and_leaves_nothing(web, folder, files, said):
+    before = sorted(folder.given.iterdir())
+    response = await upload(web, *files)
+    assert response.status_code == 400
+    assert said in response.content.decode()
+    assert sorted(folder.given.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
+        ("deep.yaml", b"eval_set_id: s\neval_cases: []\nx: " + b"[" * 90_000, "nested too deeply"),
+        ("nul.json", json.dumps(evalset(case("a\0", turn("hi")))).encode(), "holds a NUL"),
         ("set.evalset.json", b'{"eval_set_id": "set", "eval_cases": []}', "already exists"),
         ("broken.json", b'{\n "eval_set_id": 3, "eval_cases": []}', ":2:2"),
         ("broken.yaml", b"eval_set_id: [", "is no YAML"),

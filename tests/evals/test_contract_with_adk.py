@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from google.adk.cli.cli_tools_click import main as command_line
 from google.adk.evaluation import request_intercepter_plugin
 from google.adk.evaluation.conversation_scenarios import ConversationScenario
 from google.adk.evaluation.eval_case import EvalCase
@@ -15,11 +18,35 @@ from google.adk.evaluation.evaluator import Evaluator
 from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulatorConfig
 from google.adk.evaluation.simulation.user_simulator_provider import UserSimulatorProvider
 
-from evals_app import metrics
+from evals_app import evalsets, metrics
 from evals_app.engine import _adk
 from evals_app.engine.metrics import evaluator_class, evaluator_of, metrics_of, missing_for
 from evals_app.states import OF_THE_EVALUATION
 from tests.evals import agents  # noqa: F401 - registers the judges
+
+
+def test_an_evalset_that_adks_command_line_made_is_read(tmp_path):
+    (tmp_path / "weather").mkdir()
+    scenarios = {
+        "scenarios": [{"starting_prompt": "hi", "conversation_plan": "leave", "user_persona": "NOVICE"}]
+    }
+    start = {"app_name": "weather", "user_id": "ann", "state": {"n": 1}}
+    for name, document in (("scenarios.json", scenarios), ("start.json", start)):
+        (tmp_path / name).write_text(json.dumps(document))
+    files = [
+        "--scenarios_file",
+        f"{tmp_path}/scenarios.json",
+        "--session_input_file",
+        f"{tmp_path}/start.json",
+    ]
+    for command in (["create"], ["add_eval_case", *files]):
+        asked = ["eval_set", command[0], f"{tmp_path}/weather", "trips", *command[1:]]
+        assert CliRunner().invoke(command_line, asked).exit_code == 0
+    content = evalsets.read_file(tmp_path / "weather/trips.evalset.json")
+    assert not content.warnings
+    assert content.cases[0].session_input.state == {"n": 1}
+    assert content.cases[0].conversation_scenario.user_persona.id == "NOVICE"
+
 
 GIVEN = {
     "root_agent",
