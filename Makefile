@@ -37,6 +37,17 @@ test: $(VENV)/.dev ## run the tests: everything on SQLite, then the store's on P
 soak: $(VENV)/.dev ## run the tests that take long: kills, limits, every page in a browser
 	sh tests/run $(BIN)/python soak
 
+ADK_JS := .adk-js
+
+.PHONY: adk-js
+adk-js: $(ADK_JS)/.installed ## install ADK's server for JavaScript, which two tests run (needs Node 20)
+
+$(ADK_JS)/.installed: tests/remote/javascript/package.json
+	mkdir -p $(ADK_JS)
+	cp tests/remote/javascript/package.json $(ADK_JS)/
+	cd $(ADK_JS) && npm install --ignore-scripts --no-package-lock --no-audit --no-fund --loglevel=error
+	touch $@
+
 .PHONY: lint
 lint: $(VENV)/.dev ## check style, formatting and types
 	$(BIN)/ruff check .
@@ -61,5 +72,5 @@ screenshots: $(VENV)/.dev ## take the README's pictures from the server of `make
 	$(BIN)/python docs/take_screenshots.py http://$(HOST):$(PORT)
 
 .PHONY: clean
-clean: ## remove the virtual environment and the store in .devui/
-	rm -rf $(VENV) .devui
+clean: ## remove the virtual environment, ADK for JavaScript and the store in .devui/
+	rm -rf $(VENV) $(ADK_JS) .devui

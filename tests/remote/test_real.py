@@ -24,14 +24,16 @@ from sessions_app import db
 from sessions_app.models import AgentCard, Event
 from tests.api.test_run_live import AGENTS as LIVE_AGENTS
 from tests.api.test_run_live import closed, ended_run, heard, saying
+from tests.missing import missing
 from tests.remote.conftest import EXAMPLES, PATIENCE_S, connected, ended, free_port, started, the_session
 from tests.runtime.test_web import command, refused
 from tests.web import serve
 
 pytestmark = pytest.mark.soak
 
-JAVASCRIPT = os.environ.get("DEVUI_TEST_ADK_JS", "")
-"""A folder in which `npm install @google/adk @google/adk-devtools` was run."""
+ROOT = Path(__file__).resolve().parents[2]
+JAVASCRIPT = Path(os.environ.get("DEVUI_TEST_ADK_JS") or ROOT / ".adk-js").resolve()
+"""Where the packages of `javascript/package.json` are installed: `make adk-js` does it."""
 
 AGENT = Path(__file__).parent / "javascript" / "clerk.mjs"
 SESSIONS = "/apps/clerk@js/users/ann/sessions"
@@ -74,17 +76,18 @@ def python_server(agents: Path = EXAMPLES) -> Iterator[str]:
 @pytest.fixture
 def javascript(tmp_path: Path) -> Iterator[str]:
     """The server of `@google/adk-devtools` with an agent that needs no model."""
-    node = shutil.which("node")
-    package = Path(JAVASCRIPT) / "node_modules" / "@google" / "adk-devtools"
-    if not node or not JAVASCRIPT or not package.is_dir():
-        pytest.skip("ADK for JavaScript is not here: npm install it into the folder DEVUI_TEST_ADK_JS")
+    node, modules = shutil.which("node"), JAVASCRIPT / "node_modules"
+    if not node:
+        missing("there is no Node on the path, which ADK for JavaScript needs")
+    if not (modules / "@google" / "adk-devtools").is_dir():
+        missing(f"ADK for JavaScript is not in {JAVASCRIPT} (make adk-js, or DEVUI_TEST_ADK_JS)")
     agent = tmp_path / "agents" / "clerk"
     agent.mkdir(parents=True)
     shutil.copy(AGENT, agent / "agent.js")
-    (tmp_path / "node_modules").symlink_to(Path(JAVASCRIPT) / "node_modules")
+    (tmp_path / "node_modules").symlink_to(modules)
     (tmp_path / "package.json").write_text('{"type": "module"}')
     port = free_port()
-    adk = str(Path(JAVASCRIPT) / "node_modules" / ".bin" / "adk")
+    adk = str(modules / ".bin" / "adk")
     with process([node, adk, "api_server", "-h", "127.0.0.1", "-p", str(port), "agents"], cwd=tmp_path):
         wait_for(f"http://127.0.0.1:{port}")
         yield f"http://127.0.0.1:{port}"
