@@ -329,7 +329,8 @@ def json_entries(text: str) -> SafeString:
 def squeeze(content: str) -> SafeString:
     """`{% squeeze %}…{% endsqueeze %}`: without the line breaks between tags, which a page of rows has thousands of.
 
-    Unlike `spaceless` it keeps plain blanks: they part words that are copied or read aloud.
+    Unlike `spaceless` it keeps plain blanks: they part words that are copied or read aloud. After an `include`, whose
+    file ends with a line break, a blank is written as `&#32;`.
     """
     return SafeString(_BREAKS.sub("><", content))
 

@@ -226,6 +226,15 @@ def test_a_call_and_an_answer_of_a_hundred_thousand_keys_are_a_row_like_any_othe
     assert len(list(row)) < 100
 
 
+def test_what_is_said_after_the_arguments_of_a_call_stands_apart_from_them(story, get):
+    seq = story.calls("ask", "c1", waiting=True, to="Acme", **{f"k{number}": number for number in range(9)})
+    story.invocation = "i2"
+    answer = story.answers("ask", "c1", author="user")
+    page = get(page_of(story))
+    assert "k6=6 2 more arguments long-running" in event(page, seq).text
+    assert f" asked in {seq}" in event(page, answer).text
+
+
 def test_a_delta_of_very_many_keys_reads_only_what_is_shown(story, get, django_assert_max_num_queries):
     seq = story.add(delta={f"k{number}": number for number in range(3_000)})
     session = story.session
