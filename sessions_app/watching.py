@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from zlib import crc32
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
 from sessions_app.errors import BadInput
 from sessions_app.keyset import PAGE_SIZE
+
+MOST_ARRIVED = 99
+"""Rows counted as new; there may be more."""
 
 M = TypeVar("M", bound=Model)
 K = TypeVar("K", int, str)
@@ -48,6 +51,26 @@ class Seen(Generic[K]):
 def seen(rows: Iterable[M], mark: Callable[[M], str]) -> Seen[Any]:
     """Return what a page shows that shows these rows."""
     return Seen({row.pk: mark(row) for row in rows})
+
+
+def arrived(rows: QuerySet[M], since: float | None, seen: Seen[K]) -> int:
+    """Return how many rows were created after the newest that a page shows, at most `MOST_ARRIVED`.
+
+    Args:
+        rows: those that belong on the list.
+        since: when the newest shown was created, in epoch seconds; None: the page does not hear of new ones.
+        seen: what the page shows.
+    """
+    if since is None:
+        return 0
+    newer = rows.filter(created_at__gt=since).exclude(pk__in=seen.marks)
+    return newer.order_by("-created_at")[:MOST_ARRIVED].count()
+
+
+def next_question(seen: Seen[K], since: float | None, told: int = 0) -> dict[str, str]:
+    """Return the parameters by which a page asks next how its list has changed; `told`: how many it knows came."""
+    counting = {} if since is None else {"since": repr(since), "told": str(told)}
+    return {"shown": str(seen), **counting}
 
 
 def parse(text: str, key: Callable[[str], K]) -> Seen[K]:

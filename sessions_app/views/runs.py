@@ -22,8 +22,6 @@ from sessions_app.query.times import moment
 from sessions_app.runs import repeating, rows
 
 LIST = "devui/sessions/runs.html"
-MOST_ARRIVED = 99
-"""Runs counted as new; there may be more."""
 
 MOST_KINDS = 50
 """Kinds of errors that can be chosen from."""
@@ -60,10 +58,11 @@ def index(request: HttpRequest) -> HttpResponse:
     query = RunQuery(request.GET).read()
     page = keyset.page(_wanted(query), "created_at", query["before"], key=str)
     newest = page.rows[0].created_at if page.rows else 0.0
+    asked = watching.next_question(watching.seen(page.rows, _mark), newest if page.is_first else None)
     context = {
         "page": page,
         "rows": [_row(run) for run in page.rows],
-        "watch": _watch(query, watching.seen(page.rows, _mark), newest if page.is_first else None),
+        "watch": _address("run-changes", query, asked),
         "query": query,
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
         "statuses": Run.Status.choices,
@@ -80,16 +79,17 @@ def changes(request: HttpRequest) -> HttpResponse:
     seen = watching.parse(query["shown"], str)
     found = list(_runs().filter(pk__in=seen.marks))
     changed, gone = seen.changed(found, _mark), seen.gone(found)
-    arrived = _arrived(query, seen)
+    arrived = watching.arrived(_wanted(query), query["since"], seen)
     if not changed and not gone and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
+    asked = watching.next_question(seen.after(changed, gone, _mark), query["since"], arrived)
     context = {
         "changed": [_row(run) for run in changed],
         "gone": gone,
         "arrived": arrived,
-        "many": MOST_ARRIVED,
+        "many": watching.MOST_ARRIVED,
         "is_first_row": bool(arrived and not seen.marks),
-        "watch": _watch(query, seen.after(changed, gone, _mark), query["since"], arrived),
+        "watch": _address("run-changes", query, asked),
         "list": _address("runs", query),
     }
     return render(request, LIST + "#watch", context)
@@ -121,28 +121,14 @@ def _kinds_of_errors(chosen: str) -> list[str]:
     return sorted({*known, *filter(None, [chosen])})
 
 
-def _arrived(query: Mapping[str, Any], seen: watching.Seen[str]) -> int:
-    """Return how many runs wanted came after the newest that is shown, at most `MOST_ARRIVED`."""
-    if query["since"] is None:
-        return 0
-    newer = _wanted(query).filter(created_at__gt=query["since"]).exclude(pk__in=seen.marks)
-    return newer.order_by("-created_at")[:MOST_ARRIVED].count()
-
-
 def _mark(run: Run) -> str:
     return watching.mark_of(run.status, bool(run.cancel_requested_at), run.error)
 
 
-def _watch(query: Mapping[str, Any], seen: watching.Seen[str], since: float | None, told: int = 0) -> str:
-    """Return where a list asks how it has changed. Without `since` it does not hear of new runs."""
-    counting = {} if since is None else {"since": repr(since), "told": str(told)}
-    return _address("run-changes", query, shown=str(seen), **counting)
-
-
-def _address(route: str, query: Mapping[str, Any], **more: str) -> str:
-    """Return the address of a route with the filters of a query."""
+def _address(route: str, query: Mapping[str, Any], more: Mapping[str, str] | None = None) -> str:
+    """Return the address of a route with the filters of a query, and more beside them."""
     filters = {name: query[name] for name in RunQuery.FILTERS if query[name]}
-    return f"{reverse(route)}?{urlencode(filters | more)}".removesuffix("?")
+    return f"{reverse(route)}?{urlencode({**filters, **(more or {})})}".removesuffix("?")
 
 
 def _row(run: Run) -> RunRow:

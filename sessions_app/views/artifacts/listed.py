@@ -23,9 +23,6 @@ from sessions_app.views.artifacts.addresses import FILTERS, file_url, list_addre
 
 LIST = "devui/artifacts/list.html"
 
-MOST_ARRIVED = 99
-"""Files counted as new; there may be more."""
-
 
 class ArtifactsQuery(Pager):
     """Filters of the list of artifacts: `scope=user` leaves out those of sessions."""
@@ -63,10 +60,11 @@ def index(request: HttpRequest) -> HttpResponse:
     page = keyset.page(artifact_list.newest(_wanted(query)), "created_at", query["before"])
     sessions = artifact_list.sessions_of(page.rows)
     latest = page.rows[0].created_at if page.rows else 0.0
+    asked = watching.next_question(watching.seen(page.rows, _mark), latest if page.is_first else None)
     context = {
         "page": page,
         "rows": [_row(artifact, sessions) for artifact in page.rows],
-        "watch": _watch(query, watching.seen(page.rows, _mark), latest if page.is_first else None),
+        "watch": list_address("artifact-changes", query, asked),
         "query": query,
         "is_filtered": any(query[name] for name in FILTERS),
         "upload": list_address("artifact-upload", query, only=("app", "user", "session", "realm")),
@@ -84,16 +82,17 @@ def changes(request: HttpRequest) -> HttpResponse:
     seen = watching.parse(query["shown"], int)
     found = artifact_list.newest(_wanted(query))
     gone = seen.gone(found.filter(pk__in=seen.marks).only("pk"))
-    arrived = _arrived(query, seen)
+    arrived = watching.arrived(found, query["since"], seen)
     if not gone and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
+    asked = watching.next_question(seen.after([], gone, _mark), query["since"], arrived)
     context = {
         "changed": [],
         "gone": gone,
         "arrived": arrived,
-        "many": MOST_ARRIVED,
+        "many": watching.MOST_ARRIVED,
         "is_first_row": bool(arrived and not seen.marks),
-        "watch": _watch(query, seen.after([], gone, _mark), query["since"], arrived),
+        "watch": list_address("artifact-changes", query, asked),
         "list": list_address("artifacts", query),
     }
     return render(request, LIST + "#watch", context)
@@ -119,17 +118,3 @@ def _row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> FileRow:
 def _mark(artifact: Artifact) -> str:
     """Return a mark that never changes: a version is never written again."""
     return watching.mark_of(artifact.pk)
-
-
-def _arrived(query: Mapping[str, Any], seen: watching.Seen[int]) -> int:
-    """Return how many files wanted were saved after the newest that is shown, at most `MOST_ARRIVED`."""
-    if query["since"] is None:
-        return 0
-    newer = artifact_list.newest(_wanted(query)).filter(created_at__gt=query["since"])
-    return newer.exclude(pk__in=seen.marks).order_by("-created_at")[:MOST_ARRIVED].count()
-
-
-def _watch(query: Mapping[str, Any], seen: watching.Seen[int], since: float | None, told: int = 0) -> str:
-    """Return where a list asks how it has changed. Without `since` it does not hear of new files."""
-    counting = {} if since is None else {"since": repr(since), "told": str(told)}
-    return list_address("artifact-changes", query, {"shown": str(seen), **counting})
