@@ -32,6 +32,11 @@ MIDDLEWARE = [
 ]
 DEVUI_LOGIN_REQUIRED = False  # answer nobody without a login: set by a server that the network reaches
 APPEND_SLASH = False
+SILENCED_SYSTEM_CHECKS = [  # what they miss is done otherwise, in `devui.middleware`
+    "security.W001",  # ContentSecurity sends the headers
+    "security.W002",  # its policy has `frame-ancestors 'none'`
+    "security.W003",  # SameOriginWrites refuses what other sites send
+]
 
 ROOT_URLCONF = "devui.urls"
 ASGI_APPLICATION = "devui.asgi.application"

@@ -18,6 +18,11 @@ def test_devuis_own_settings_pass():
     assert "devui.W003" not in found()
 
 
+def test_nothing_is_left_to_say_before_a_deployment():
+    found = run_checks(tags=["security"], include_deployment_checks=True)
+    assert not [message for message in found if not message.is_silenced()]
+
+
 def test_sqlite_that_locks_late_is_warned_of(settings, monkeypatch):
     database = {"ENGINE": "django.db.backends.sqlite3", "NAME": "x"}
     monkeypatch.setitem(settings.DATABASES, "default", database)

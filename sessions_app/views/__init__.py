@@ -1,1 +1,1 @@
-"""Pages of the sessions room, one module a page."""
+"""Pages of the sessions room, a module or a package for each."""
