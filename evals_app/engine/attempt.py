@@ -127,8 +127,7 @@ async def _outcome(
     failure: Failure | None = None,
 ) -> Outcome:
     await outbox().settled(SETTLED_S)
-    session_pk, tokens = await db.read(_session_of, attempt.realm)
-    used = await db.read(reached.usage_of, session_pk) if session_pk else reached.Usage()
+    session_pk, tokens, used = await db.read(_came_to, attempt.realm)
     answers_again = trial.replay is not None and trial.replay.answers
     return Outcome(
         status,
@@ -276,6 +275,12 @@ def _session_of(realm: str) -> tuple[int | None, int]:
     """Return key and tokens of the session that an attempt ran in."""
     row = AgentSession.objects.filter(realm=realm).order_by("pk").values_list("pk", "total_tokens").first()
     return row or (None, 0)
+
+
+def _came_to(realm: str) -> tuple[int | None, int, reached.Usage]:
+    """Return key and tokens of the session that an attempt ran in, and what its models took."""
+    session_pk, tokens = _session_of(realm)
+    return session_pk, tokens, reached.usage_of(session_pk) if session_pk else reached.Usage()
 
 
 def _as_json(actual: Sequence[Invocation]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db import connection
 from django.db.models import QuerySet
 from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
@@ -175,13 +176,30 @@ def _chosen(row: store.AgentSession, made: Prefix, config: GetSessionConfig | No
     return rows
 
 
+_STATE = """
+    SELECT 0 AS scope, s.id, s.key, s.value, s.private FROM sessions_app_sessionstate s WHERE s.owner_id = %s
+    UNION ALL
+    SELECT 1, u.id, u.key, u.value, u.private FROM sessions_app_userstate u
+    JOIN sessions_app_userscope o ON o.id = u.owner_id
+    WHERE o.realm = %s AND o.app_name = %s AND o.user_id = %s
+    UNION ALL
+    SELECT 2, a.id, a.key, a.value, a.private FROM sessions_app_appstate a
+    JOIN sessions_app_appscope o ON o.id = a.owner_id
+    WHERE o.realm = %s AND o.app_name = %s
+    ORDER BY 1, 2
+"""
+
+
 def _merged_state(row: store.AgentSession) -> dict[str, Any]:
-    shared = {"owner__realm": row.realm, "owner__app_name": row.app_name}
-    return state.merged(
-        values(store.SessionState.objects.filter(owner_id=row.pk)),
-        values(store.UserState.objects.filter(**shared, owner__user_id=row.user_id)),
-        values(store.AppState.objects.filter(**shared)),
-    )
+    """Return a session's state in all scopes, by one plain statement: every turn begins with it."""
+    of_app = (row.realm, row.app_name)
+    scopes: tuple[list[StoredKey], ...] = ([], [], [])
+    with connection.cursor() as cursor:
+        cursor.execute(_STATE, (row.pk, *of_app, row.user_id, *of_app))
+        for scope, _, *stored in cursor.fetchall():
+            scopes[scope].append((stored[0], stored[1], stored[2]))
+    of_session, of_user, of_all = map(_parsed, scopes)
+    return state.merged(of_session, of_user, of_all)
 
 
 StoredKey = tuple[str, str, str | None]

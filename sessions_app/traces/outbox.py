@@ -105,14 +105,18 @@ class Outbox:
 
     def _serve(self) -> None:
         try:
-            while not (self._closing and not self._waiting and not self._asked):
-                self._wake.wait()
-                self._hurry.wait(PAUSE_S)
-                self._wake.clear()
-                self._hurry.clear()
-                self._write_all()
+            with asyncio.Runner() as self._runner:
+                self._serve_until_closed()
         finally:
             connections.close_all()
+
+    def _serve_until_closed(self) -> None:
+        while not (self._closing and not self._waiting and not self._asked):
+            self._wake.wait()
+            self._hurry.wait(PAUSE_S)
+            self._wake.clear()
+            self._hurry.clear()
+            self._write_all()
 
     def _write_all(self) -> None:
         with self._lock:
@@ -137,7 +141,7 @@ class Outbox:
         """Write, again while the store is busy. Return what is not done yet; None: the store refused it."""
         for attempt in range(1, TRIES + 1):
             try:
-                return _commit(units)
+                return self._commit(units)
             except Exception as error:
                 if attempt < TRIES and not self._closing and _is_passing(error):
                     time.sleep(RETRY_S * attempt)
@@ -146,6 +150,16 @@ class Outbox:
                     log.exception("A record of a run could not be written; it is dropped, the run goes on.")
                 return None
         return None
+
+    def _commit(self, units: list[Unit]) -> list[Unit]:
+        """Write in one transaction; on SQLite in the thread that writes, which nothing else then has to wait for."""
+        if connection.vendor == "sqlite":
+            return self._runner.run(db.write(_run, units))
+        try:
+            return _run(units)
+        except (OperationalError, InterfaceError):
+            connections.close_all()
+            raise
 
 
 def _is_passing(error: Exception) -> bool:
@@ -161,18 +175,6 @@ def _made(make: Make) -> Unit | None:
     except Exception:
         log.exception("A record of a run could not be made; it is dropped, the run goes on.")
         return None
-
-
-def _commit(units: list[Unit]) -> list[Unit]:
-    """Write in one transaction; on SQLite in the thread that writes, which nothing else then has to wait for."""
-    if connection.vendor == "sqlite":
-        with asyncio.Runner() as runner:
-            return runner.run(db.write(_run, units))
-    try:
-        return _run(units)
-    except (OperationalError, InterfaceError):
-        connections.close_all()
-        raise
 
 
 def _run(units: list[Unit]) -> list[Unit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -132,19 +133,27 @@ def save_stages(
     session_pk = _session_pk(key)
     if session_pk is None or not stages:
         return True
-    trace = Trace.objects.filter(session=session_pk, invocation_id=invocation_id).first()
-    if trace is None:
-        trace = Trace(
+    told = [[stage.name, stage.at, state.clean_text(stage.of)] for stage in stages]
+    finished_at = stages[-1].at if ended else None
+    known = _rows(
+        "SELECT id, trace_id, stages FROM sessions_app_trace WHERE session_id = %s AND invocation_id = %s",
+        (session_pk, invocation_id),
+    )
+    for pk, known_id, before in known:
+        _execute(
+            "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s WHERE id = %s",
+            (state.dumps((json.loads(before) + told)[:STAGES_MOST]), trace_id or known_id, finished_at, pk),
+        )
+    if not known:
+        Trace.objects.create(
             session_id=session_pk,
             invocation_id=invocation_id,
-            started_at=stages[0].at,
+            trace_id=trace_id,
             root_agent=state.clean_text(root_agent),
+            started_at=stages[0].at,
+            finished_at=finished_at,
+            stages=state.dumps(told[:STAGES_MOST]),
         )
-    told = [[stage.name, stage.at, state.clean_text(stage.of)] for stage in stages]
-    trace.stages = state.dumps((trace.stages_told + told)[:STAGES_MOST])
-    trace.trace_id = trace_id or trace.trace_id
-    trace.finished_at = stages[-1].at if ended else None
-    trace.save()
     bell.ring_after_commit()
     return True
 
@@ -199,6 +208,11 @@ def _rows(statement: str, given: Sequence[Any]) -> list[Any]:
     with connection.cursor() as cursor:
         cursor.execute(statement, given)
         return list(cursor.fetchall())
+
+
+def _execute(statement: str, given: Sequence[Any]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, given)
 
 
 def _save_pieces(session_pk: int, pieces: Iterable[Piece]) -> bool:
