@@ -25,9 +25,10 @@ NUMBER = SafeString("<span data-number></span>")
 
 @register.simple_tag(takes_context=True)
 def app_of_page(context: template.Context) -> str:
-    """`{% app_of_page as about %}`: the app that the address names, or the session shown is of; empty: all apps."""
+    """`{% app_of_page as about %}`: the app of the address, or of the session or run shown; empty: all apps."""
     named = getattr(context.get("shell"), "app", "")
-    return str(named or getattr(context.get("session"), "app_name", ""))
+    shown = (getattr(context.get(name), "app_name", "") for name in ("session", "run"))
+    return str(named or next(filter(None, shown), ""))
 
 
 @register.simple_tag

@@ -13,6 +13,13 @@ const pane = document.getElementById("attempt");
 const narrow = matchMedia("(max-width: 1099px)");
 const attemptOf = (url) => new URL(url, location.href).searchParams.get("attempt") ?? "";
 
+/** Tell those who hear the page what is new in it, in one line. */
+function say(text) {
+  const line = text.replace(/\s+/g, " ").trim();
+  const announcer = document.getElementById("run-announcer");
+  if (announcer.textContent !== line) announcer.textContent = line;
+}
+
 /** Return this page's address with another attempt open, or none. */
 function addressOf(attempt) {
   const query = new URLSearchParams(location.search);
@@ -34,6 +41,7 @@ async function show(attempt, { push = true } = {}) {
   const open = new Set([...pane.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
   const first = !pane.childElementCount;
   pane.innerHTML = html;
+  if (push) say(`Opened: ${pane.querySelector("h2").textContent}`);
   if (first && push && narrow.matches) pane.scrollIntoView();
   for (const summary of pane.querySelectorAll("summary")) {
     if (open.has(summary.textContent)) summary.parentElement.open = true;
@@ -91,6 +99,9 @@ const countCases = atMostEvery(1000, async () => {
   if (html !== null) document.getElementById("filters").innerHTML = html;
 });
 
+/** Tell how far the run is, and not with every attempt. */
+const announce = atMostEvery(5000, () => say(summary.querySelector(".outcome-count").textContent));
+
 /** Renew the summary, unless one of its buttons is being pressed just now; a button that has the focus keeps it. */
 function summarise(html) {
   if (summary.querySelector("button:active")) return;
@@ -102,7 +113,10 @@ function summarise(html) {
 function take(message) {
   if (message.type === "beat") return;
   summary.dataset.cursor = message.cursor;
-  if (message.summary) summarise(message.summary);
+  if (message.summary) {
+    summarise(message.summary);
+    announce();
+  }
   for (const { id, html } of message.rows) {
     const template = document.createElement("template");
     template.innerHTML = html;

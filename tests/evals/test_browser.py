@@ -88,6 +88,7 @@ def test_cases_finish_one_by_one_without_a_reload(page: Page, process: Process):
     expect(page.locator("#case-1")).to_have_attribute("data-status", "failed")
     expect(page.locator(".outcome-count")).to_contain_text("2 of 3 passed")
     expect(page.locator("#filters")).to_contain_text("failed 1")
+    expect(page.locator("#run-announcer")).to_contain_text("2 of 3 passed")
     expect(page.locator("summary", has_text="Export")).to_be_visible()
     assert page.evaluate("window.sameDocument")
 

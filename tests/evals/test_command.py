@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from pathlib import Path
@@ -92,11 +93,11 @@ def test_the_configuration_beside_the_file_is_used_and_config_overrides_it(store
     assert EvalRun.objects.latest("created_at").config_source == str(config)
 
 
-def test_results_are_written_as_json_junit_and_html(store, tmp_path):
+def test_results_are_written_as_json_junit_csv_and_html(store, tmp_path):
     write(
         tmp_path, "own.evalset.json", evalset(case("<b>&", turn("What is the weather in Paris?", "<script>")))
     )
-    files = {name: tmp_path / "out" / f"r.{name}" for name in ("json", "junit", "html")}
+    files = {name: tmp_path / "out" / f"r.{name}" for name in ("json", "junit", "csv", "html")}
     code, _ = run_evals(
         AGENTS / "weather",
         tmp_path / "own.evalset.json",
@@ -115,6 +116,12 @@ def test_results_are_written_as_json_junit_and_html(store, tmp_path):
     assert [(suite.get("tests"), suite.get("failures")) for suite in suites] == [("1", "1"), ("1", "0")]
     assert suites[0][0].get("name") == "<b>&"
     assert "response_match_score" in suites[0][0][0].get("message", "")
+
+    lines = list(csv.DictReader(files["csv"].read_text().splitlines()))
+    assert [(line["evalset"], line["case"], line["status"]) for line in lines] == [
+        ("own", "<b>&", "failed"),
+        ("lookups", "one_city", "passed"),
+    ]
 
     html = files["html"].read_text()
     assert "<script>" not in html

@@ -65,6 +65,21 @@ def test_a_run_shows_rates_causes_and_groups(web, two):
     assert "No case is like that" in nothing.one("section", css="matrix").text
 
 
+def test_a_page_of_a_run_is_about_its_app(web, two):
+    for address in ("", "compare/?with=previous"):
+        page = get(web, f"/evals/runs/{two[1].pk}/{address}")
+        assert page.one("details", css="app-switcher").one("summary").text == "counter"
+        places = {link.text: link.attrs["href"] for link in page.one("nav", css="places").all("a")}
+        assert places["Sessions"] == "/sessions/?app=counter"
+
+
+def test_only_one_short_line_of_a_run_is_read_aloud_by_itself(web, two):
+    attempt = EvalAttempt.objects.filter(run=two[1]).first()
+    page = get(web, f"/evals/runs/{two[1].pk}/?attempt={attempt.pk}").one("main")
+    live = [one for one in page if one.attrs.get("aria-live") or one.attrs.get("role") == "status"]
+    assert [one.attrs["id"] for one in live] == ["run-announcer"]
+
+
 def test_an_attempt_shows_its_arguments_its_repetitions_and_what_it_took(web, two):
     attempt = EvalAttempt.objects.get(run=two[1], case_id="falls", repetition=2)
     attempt.by_model = json.dumps({"m": {"prompt": 3, "output": 4, "cached": 0, "calls": 1}})

@@ -33,7 +33,7 @@ NOT_ALL_PASSED, COULD_NOT_RUN, INTERRUPTED = 1, 2, 130
 SIGNALLED = 128
 """A shell's exit code for a process that a signal ended, without the signal's number."""
 
-FILES = ("junit", "json", "html")
+FILES = ("junit", "json", "csv", "html")
 PLAIN = Gate()
 
 
@@ -134,7 +134,12 @@ class Command(BaseCommand):
     def _write_files(self, runs: Sequence[EvalRun], options: dict[str, Any]) -> None:
         from evals_app import exports
 
-        render = {"junit": exports.as_junit, "json": exports.as_json, "html": exports.as_html}
+        render = {
+            "junit": exports.as_junit,
+            "json": exports.as_json,
+            "csv": exports.as_csv,
+            "html": exports.as_html,
+        }
         for name in FILES:
             if path := options[name]:
                 _write(path, render[name](runs))
