@@ -189,15 +189,15 @@ function finish(live) {
 
 /* --- What is asked of a moment whose board is on its way is asked of it, and not of the one before --- */
 
-const nameOf = (link) => link.getAttribute("aria-label") ?? link.textContent.trim();
+const nameOf = (link) => link.getAttribute("aria-label");
 
 function holdBack(event) {
-  const link = event.target.closest("#board .board-head a");
+  const link = event.target.closest("#board .board-head .actions > a");
   if (!link || !isLoading || !isPlainClick(event)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  const name = nameOf(link);
-  loaded.then(() => [...place.querySelectorAll(".board-head a")].find((other) => nameOf(other) === name)?.click());
+  const isSame = (other) => nameOf(other) === nameOf(link) || other.pathname === link.pathname;
+  loaded.then(() => [...place.querySelectorAll(".board-head .actions > a")].find(isSame)?.click());
 }
 
 document.addEventListener("click", holdBack, { capture: true });

@@ -68,6 +68,7 @@ function hearPart(part, event) {
 
 function showState(words, isOpen) {
   state.textContent = words;
+  state.dataset.open = String(isOpen);
   text.disabled = send.disabled = !isOpen;
   modality.disabled = socket !== null;
   text.placeholder = isOpen ? "Message" : "Connect, then write";
