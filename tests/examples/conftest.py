@@ -23,7 +23,6 @@ AGENTS = EXAMPLES / "agents"
 NAMES = ["office", "team", "weather", "writer"]
 DEMO: list[dict[str, Any]] = json.loads((EXAMPLES / "demo.json").read_text(encoding="utf-8"))
 
-DEPRECATED_BY_ADK = "ignore:(Sequential|Parallel|Loop)Agent is deprecated:DeprecationWarning"
 """ADK itself copies these agents for every run and warns each time."""
 
 Loader = Callable[[str], App]

@@ -13,9 +13,7 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 from google.adk.events.event import Event
 
 from tests import warm
-from tests.examples.conftest import AGENTS, DEMO, DEPRECATED_BY_ADK, NAMES, Chat, Chats, texts
-
-pytestmark = pytest.mark.filterwarnings(DEPRECATED_BY_ADK)
+from tests.examples.conftest import AGENTS, DEMO, NAMES, Chat, Chats, texts
 
 LOAD_ALL = """
 import logging, sys, warnings

@@ -16,9 +16,7 @@ from google.adk.evaluation.final_response_match_v1 import RougeEvaluator
 from google.adk.evaluation.local_eval_sets_manager import load_eval_set_from_file
 from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
 
-from tests.examples.conftest import AGENTS, DEPRECATED_BY_ADK, NAMES, Chat, Chats
-
-pytestmark = pytest.mark.filterwarnings(DEPRECATED_BY_ADK)
+from tests.examples.conftest import AGENTS, NAMES, Chat, Chats
 
 EVALUATORS = {"tool_trajectory_avg_score": TrajectoryEvaluator, "response_match_score": RougeEvaluator}
 FAILS, RAISES = "fails_on_purpose", "tool_raises_on_purpose"

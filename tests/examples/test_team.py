@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.examples.conftest import DEPRECATED_BY_ADK, Chats, calls, texts
-
-pytestmark = pytest.mark.filterwarnings(DEPRECATED_BY_ADK)
+from tests.examples.conftest import Chats, calls, texts
 
 DONE = ["planner", "research", "review", "publisher"]
 

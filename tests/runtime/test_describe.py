@@ -26,10 +26,7 @@ from devui.runtime.places import Places
 from devui.runtime.reading import in_time
 from sessions_app.agent_page.tree import HOOKS
 
-pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*EXPERIMENTAL:UserWarning"),
-]
+pytestmark = pytest.mark.soak
 
 
 def look_up(city: str, days: int = 1) -> str:

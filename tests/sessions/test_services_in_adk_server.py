@@ -19,8 +19,6 @@ from google.genai import types
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
 from tests.sessions.memory.said import event, recalled
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
-
 FILES = "/apps/office/users/ann/sessions/s1/artifacts"
 
 
