@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from asgiref.sync import async_to_sync
 
 from sessions_app import keeping
-from sessions_app.errors import AlreadyExists, BadInput
+from sessions_app.errors import AlreadyExists, BadInput, UpstreamFailed
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
 from sessions_app.paths import upstream_path
@@ -25,12 +26,16 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
     Raises:
         AlreadyExists: there is one of this id.
         BadInput: the server there refuses it, or its paths cannot hold the ids.
-        RuntimeUnavailable: the app's process cannot be started.
+        RuntimeUnavailable: the app's process cannot be started, or the server there fails.
     """
     status, answer = async_to_sync(_post)(key, state)
     if status == AlreadyExists.status:
         raise AlreadyExists(_detail(answer), hint="Leave the id out to have one made.")
-    if status >= 400:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise UpstreamFailed(
+            _detail(answer), hint="The log of the server that keeps this app's sessions says why."
+        )
+    if status >= HTTPStatus.BAD_REQUEST:
         raise BadInput(_detail(answer), hint="ADK's own server refused this.")
     made = key._replace(session_id=str(json.loads(answer).get("id") or key.session_id))
     copy = AgentSession.objects.filter(**made._asdict()).first()

@@ -117,6 +117,13 @@ class RuntimeUnavailable(DevUIError):
     code = "runtime_unavailable"
 
 
+class UpstreamFailed(RuntimeUnavailable):
+    """A remote server answered, but with a failure of its own, or with nothing that an ADK server says."""
+
+    status = 502
+    code = "upstream_failed"
+
+
 class ServerStopping(RuntimeUnavailable):
     """The server comes to its end. What it has queued waits for the next one."""
 

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -14,7 +15,7 @@ from devui.remote import dialects
 from devui.remote.dialects import Dialect, SessionTold, Told
 from devui.remote.line import MOST_SESSION, Answer, Line, NotReached
 from sessions_app import copying, db, mirrors, state, wire
-from sessions_app.errors import BadInput, NotFound, SessionMissing
+from sessions_app.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.mirrors import Arrival, Copy, Truth
 from sessions_app.models import Cause
@@ -47,7 +48,8 @@ class Copies:
         Raises:
             SessionMissing: the server has no such session; a copy says so.
             NotReached: the server does not answer.
-            BadInput: its answer is no session.
+            BadInput: it refuses.
+            UpstreamFailed: it fails, or its answer is no session.
         """
         async with self.turn(key):
             here = await db.read(mirrors.look, key)
@@ -66,7 +68,7 @@ class Copies:
         Return its key, with the id that the server gave it.
 
         Raises:
-            BadInput: it is no session.
+            UpstreamFailed: it is no session.
         """
         told = self._session(answer)
         key = key._replace(session_id=told.id)
@@ -120,7 +122,8 @@ class Copies:
 
         Raises:
             NotReached: it does not answer.
-            BadInput: it refuses, or answers something else.
+            BadInput: it refuses.
+            UpstreamFailed: it fails, or answers something else.
         """
         answer = await self._line.ask("GET", upstream_path(name_there(app_name), user_id), most=MOST_SESSION)
         if not answer.is_success:
@@ -131,17 +134,21 @@ class Copies:
         except ValueError as error:
             raise self.strange(error) from error
 
-    def refusal(self, answer: Answer) -> BadInput:
-        """Return what a server says that refuses."""
+    def refusal(self, answer: Answer) -> BadInput | UpstreamFailed:
+        """Return what a server says that refuses, or that fails (5xx)."""
         said = dialects.error_text(answer.body) or "without a word"
-        return BadInput(
-            f"{self.place} answers {answer.status}: {said}", hint="The remote server's log may say more."
-        )
+        told = f"Remote server {self._line.address.name!r} ({self.place}) answers {answer.status}: {said}"
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return UpstreamFailed(
+                told, hint="Its own log says why. When it is mended, ask again; DevUI itself is well."
+            )
+        return BadInput(told, hint="It refuses this. Its own log may say more.")
 
-    def strange(self, error: ValueError) -> BadInput:
+    def strange(self, error: ValueError) -> UpstreamFailed:
         """Return that an answer is none of an ADK server."""
-        return BadInput(
-            f"{self.place} answers what no ADK server does: {error}.", hint="Is it the server that was meant?"
+        return UpstreamFailed(
+            f"Remote server {self._line.address.name!r} ({self.place}) answers what no ADK server does: {error}.",
+            hint="Is the address that `--runtime` names the one that was meant?",
         )
 
     async def _read(self, key: SessionKey) -> SessionTold:

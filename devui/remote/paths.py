@@ -11,6 +11,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -19,13 +20,13 @@ import httpx
 from devui.remote import dialects
 from devui.remote.copies import Copies, says_missing
 from devui.remote.dialects import Told
-from devui.remote.line import Answer, Line
+from devui.remote.line import Answer, Line, NotReached
 from devui.remote.live import Call
 from devui.remote.runs import RemoteRuns
 from devui.runtime.turns import LiveRun
 from sessions_app import db, redact, state, wire
 from sessions_app.api import snapshots
-from sessions_app.errors import AlreadyExists, BadInput, SessionMissing
+from sessions_app.errors import AlreadyExists, BadInput, DevUIError, SessionMissing, UpstreamFailed
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import upstream_path
@@ -34,6 +35,9 @@ from sessions_app.runs import rows
 
 SESSION_PARTS = 6
 """Parts of `/apps/{app}/users/{user}/sessions/{session}`."""
+
+KEPT_FROM_RUNNING = (UpstreamFailed, NotReached, SessionMissing, BadInput)
+"""Errors of DevUI's that a run ends with when no agent raised anything; their texts hold the way out."""
 
 PASSED_ON = frozenset({"content-type", "accept"})
 
@@ -65,9 +69,9 @@ class Paths:
             if parts[0] == "apps" and len(parts) == SESSION_PARTS and parts[4] == "sessions":
                 key = SessionKey("", app_name, parts[3], parts[5])
                 return await self._session(key, method, content)
-        except (SessionMissing, AlreadyExists, BadInput) as error:
-            return _answer({"detail": error.message, "hint": error.hint, "code": error.code}, error.status)
-        return await self._passed_on(app_name, method, path, headers, content)
+            return await self._passed_on(app_name, method, path, headers, content)
+        except (SessionMissing, AlreadyExists, BadInput, UpstreamFailed) as error:
+            return _refusal(error)
 
     async def call(self, app_name: str, query: str) -> tuple[Call, Run]:
         """Return a live run that waits for its turn, and its row.
@@ -97,6 +101,7 @@ class Paths:
         Raises:
             AlreadyExists: there is one of this id.
             BadInput: the server refuses it, or cannot take events.
+            UpstreamFailed: it fails.
         """
         check_ids(key)
         dialect = self.copies.dialect
@@ -217,7 +222,7 @@ class Paths:
             await stream.aclose()
         ended = await db.read(_ended, run.pk)
         if ended.status == Run.Status.FAILED:
-            return _answer({"detail": f"{ended.error_type}: {ended.error}"}, 500)
+            return _failed(ended)
         return _answer(events)
 
     async def _brought(self, key: SessionKey) -> AgentSession:
@@ -240,6 +245,8 @@ class Paths:
         there = path.replace(quote(app_name, safe=""), quote(name_there(app_name), safe=""), 1)
         kept = {name: value for name, value in headers.items() if name.lower() in PASSED_ON}
         answer = await self.line.ask(method, there, content=content, headers=kept)
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self.copies.refusal(answer)
         return httpx.Response(
             200 if answer.status == 204 else answer.status,
             headers={"Content-Type": answer.headers.get("content-type", "application/json")},
@@ -288,6 +295,18 @@ async def _stored(key: SessionKey, temp: dict[str, Any] | None = None) -> httpx.
 def _answer(body: Any, status: int = 200) -> httpx.Response:
     headers = {"Content-Type": "application/json"}
     return httpx.Response(status, headers=headers, content=state.dumps(body).encode())
+
+
+def _refusal(error: DevUIError) -> httpx.Response:
+    return _answer({"detail": error.message, "hint": error.hint, "code": error.code}, error.status)
+
+
+def _failed(run: Run) -> httpx.Response:
+    """Answer a run that failed: as Python's server does when the agent raised, else by what kept it from running."""
+    kind = next((each for each in KEPT_FROM_RUNNING if each.__name__ == run.error_type), None)
+    if kind is not None:
+        return _refusal(kind(run.error))
+    return _answer({"detail": f"{run.error_type}: {run.error}"}, 500)
 
 
 def _told(answer: Answer) -> bytes:

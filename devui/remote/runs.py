@@ -116,8 +116,8 @@ class RemoteRuns(Turns):
         """Ask for the run, store what comes, and read the session when it is over.
 
         Raises:
-            RemoteFailure: the agent failed, or the server refuses.
-            DevUIError: the server cannot be asked, or breaks off.
+            RemoteFailure: the agent failed.
+            DevUIError: the server cannot be asked, refuses, fails or breaks off.
         """
         session = live.session
         refuse_kept(session)
@@ -148,7 +148,7 @@ class RemoteRuns(Turns):
         if refusal.status in ABSENT and await self._has_session(recorder.key):
             await self._at_once(recorder, body)
             return
-        raise self._refused(refusal)
+        raise self._copies.refusal(refusal)
 
     async def _take(self, recorder: _Recorder, response: httpx.Response) -> None:
         kind = response.headers.get("content-type", "")
@@ -162,7 +162,7 @@ class RemoteRuns(Turns):
         asked = {name: value for name, value in body.items() if name != "streaming"}
         answer = await self._line.ask("POST", "/run", asked, most=MOST_SESSION, seconds=24 * 3600.0)
         if not answer.is_success:
-            raise self._refused(answer)
+            raise self._copies.refusal(answer)
         try:
             events = json.loads(answer.body) or []
             for raw in events:
@@ -178,10 +178,6 @@ class RemoteRuns(Turns):
         """
         await self._copies.catch_up(key)
         return True
-
-    def _refused(self, answer: Answer) -> RemoteFailure:
-        said = dialects.error_text(answer.body) or "without a word"
-        return RemoteFailure(Failure("RemoteError", f"{self._line.url} answers {answer.status}: {said}"))
 
     async def catch_up(self, key: SessionKey, came: Mapping[str, float], seconds: float) -> None:
         """Bring the copy up to date. That this fails must not hide how the run ended; the copy says so."""
@@ -311,7 +307,7 @@ async def read_frame(copies: Copies, name: str, data: str) -> Told | Failure | N
     """Return what a frame tells; None: nothing.
 
     Raises:
-        BadInput: no ADK server sends that.
+        UpstreamFailed: no ADK server sends that.
     """
     try:
         if len(data) < LARGE:

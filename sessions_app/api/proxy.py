@@ -34,6 +34,7 @@ CODES = {
     409: "already_exists",
     422: "invalid",
     500: "agent_failed",
+    502: "upstream_failed",
 }
 HINTS = {
     400: "ADK's own server refused this; `detail` says what.",
@@ -42,6 +43,7 @@ HINTS = {
     409: "Leave the id out to have one made, or delete the session first.",
     422: "Send what `detail` asks for; `loc` says where.",
     500: "The agent failed: its page and its session show where.",
+    502: "The remote server's own log says why.",
 }
 
 UNKNOWN_HINT = "The server's log has the output of the agent's process."

@@ -104,7 +104,15 @@ async def list_runs(
 
 @router.post(
     "/runs",
-    response={202: RunOut, 400: Problem, 404: Problem, 409: Problem, 422: Problem, 503: Problem},
+    response={
+        202: RunOut,
+        400: Problem,
+        404: Problem,
+        409: Problem,
+        422: Problem,
+        502: Problem,
+        503: Problem,
+    },
     tags=["runs"],
 )
 async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
@@ -129,7 +137,9 @@ async def get_run(request: HttpRequest, run_id: str) -> RunOut:
     return await db.read(_run, run_id)
 
 
-@router.post("/runs/{run_id}/cancel", response={200: RunOut, 404: Problem, 503: Problem}, tags=["runs"])
+@router.post(
+    "/runs/{run_id}/cancel", response={200: RunOut, 404: Problem, 502: Problem, 503: Problem}, tags=["runs"]
+)
 async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     """Cancel a run and return how it ended. One that has ended is left as it is."""
     run = await db.read(_run, run_id)

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from devui.http import go_to, render_partial, wants_partial
 from sessions_app import active, elsewhere, keeping, overview, writes
-from sessions_app.errors import AlreadyExists, BadInput
+from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.forms import NewSession
 from sessions_app.ids import can_exist
 from sessions_app.models import AgentSession
@@ -34,7 +34,7 @@ def new(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         try:
             return go_to(request, session_url(_wanted(form.cleaned_data)))
-        except (AlreadyExists, BadInput) as error:
+        except (AlreadyExists, BadInput, RuntimeUnavailable) as error:
             form.add_error(None, f"{error.message} {error.hint}")
     facts = _facts(form["app"].value() or "", form["user"].value() or "")
     context = {"form": form, "apps": overview.app_names(), **facts}

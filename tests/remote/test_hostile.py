@@ -234,7 +234,7 @@ async def test_what_is_no_session_is_refused_and_nothing_is_kept(store, web, ans
     remote = answering(("/list-apps", ["clerk"]), ("/apps/clerk/users/ann/sessions/s1", answer))
     async with served(remote):
         asked = await web.get(f"{SESSIONS}/s1")
-        assert asked.status_code == 400
+        assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
         assert "answers what no ADK server does" in asked.json()["detail"]
 
 
@@ -276,7 +276,7 @@ async def test_a_frame_that_cannot_be_read_fails_the_run_and_keeps_what_came_bef
     async with served(remote):
         await web.get(f"{SESSIONS}/s1")
         run = await ended(await started(web, (await the_session()).pk, "hello"))
-        assert (run.status, run.error_type) == ("failed", "BadInput")
+        assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
         assert await db.read(Event.objects.count) == 1
 
 
@@ -304,3 +304,65 @@ async def test_a_server_that_chooses_the_ids_of_sessions_itself_is_taken_at_its_
         assert (await the_session()).session_id == "its-own"
         key = SessionKey("", "clerk@far", "ann", "another")
         assert (await sync_to_async(elsewhere.create_session)(key, {})).session_id == "its-own"
+
+
+EMPTY = {"id": "s1", "appName": "clerk", "userId": "ann", "state": {}, "events": [], "lastUpdateTime": 2}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", f"{SESSIONS}/s1", None),
+        ("GET", SESSIONS, None),
+        ("POST", SESSIONS, {"sessionId": "s2"}),
+        ("GET", f"{SESSIONS}/s1/artifacts", None),
+    ],
+)
+async def test_a_failure_of_the_server_is_told_as_its_own(store, web, method, path, body):
+    broken = Response('{"detail": "the disk is full"}', 500, media_type="application/json")
+    remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: broken))
+    async with served(remote) as runtimes:
+        asked = await web.request(method, path, json=body)
+        url = runtimes.servers["far"].line.url
+    assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
+    assert asked.json()["detail"] == f"Remote server 'far' ({url}) answers 500: the disk is full"
+    assert "Its own log says why." in asked.json()["hint"]
+
+
+async def test_a_run_that_its_server_fails_to_begin_is_told_as_the_failure_of_the_server(store, web):
+    broken = Response("out of memory", 503, media_type="text/plain")
+    remote = answering(
+        ("/list-apps", ["clerk"]),
+        ("/apps/clerk/users/ann/sessions/s1", EMPTY),
+        ("/run_sse", lambda request: broken),
+    )
+    body = {
+        "appName": "clerk@far",
+        "userId": "ann",
+        "sessionId": "s1",
+        "newMessage": {"parts": [{"text": "hi"}]},
+    }
+    async with served(remote):
+        await web.get(f"{SESSIONS}/s1")
+        asked = await web.post("/run", json=body)
+        run = await ended(await started(web, (await the_session()).pk, "hello"))
+    assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
+    assert "answers 503: out of memory" in asked.json()["detail"]
+    assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
+    assert "Remote server 'far'" in run.error
+
+
+async def test_a_run_whose_server_is_gone_is_told_as_that(store, web):
+    remote = answering(("/list-apps", ["clerk"]), ("/apps/clerk/users/ann/sessions/s1", EMPTY))
+    body = {
+        "appName": "clerk@far",
+        "userId": "ann",
+        "sessionId": "s1",
+        "newMessage": {"parts": [{"text": "hi"}]},
+    }
+    async with served(remote) as runtimes:
+        await web.get(f"{SESSIONS}/s1")
+        runtimes.servers["far"].line.base = "http://127.0.0.1:1"
+        asked = await web.post("/run", json=body)
+    assert (asked.status_code, asked.json()["code"]) == (503, "runtime_unavailable")
+    assert "the connection is refused" in asked.json()["detail"]
