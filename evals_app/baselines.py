@@ -15,7 +15,7 @@ from django.db.models import Count, Q, QuerySet
 from evals_app import case_content, comparison
 from evals_app.comparison import CaseChange, CaseKey, Comparison, Outcomes, Past, Sameness
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
-from evals_app.standing import GONE, JUDGED, LOST
+from evals_app.standing import HAS_OUTCOME, has_outcome
 from sessions_app.errors import BadInput, NotFound
 
 Status = EvalAttempt.Status
@@ -210,9 +210,9 @@ def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[C
 
 def _outcomes(same: Sameness, attempts: Sequence[_Row]) -> Outcomes:
     passed = [one for one in attempts if one.status == Status.PASSED]
-    failed = [one for one in attempts if one.status in LOST and one.error_type != GONE]
+    judged = [one for one in attempts if has_outcome(one.status, one.error_type)]
+    failed = [one for one in judged if one.status != Status.PASSED]
     shown = next(iter(failed or passed or attempts), None)
-    judged = passed + failed
     return Outcomes(
         same=same,
         passed=len(passed),
@@ -244,8 +244,7 @@ def history(
         return {}
     runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset).order_by("-created_at")
     known = {one.pk: one for one in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
-    judged = EvalAttempt.objects.filter(run__in=list(known), status__in=JUDGED)
-    judged = judged.exclude(error_type=GONE)  # that says nothing of the agent
+    judged = EvalAttempt.objects.filter(HAS_OUTCOME, run__in=list(known))
     if len(keys) <= MOST_IDS:
         judged = judged.filter(case_id__in={key.id for key in keys})
     counted: dict[CaseKey, dict[Sameness, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))

@@ -10,7 +10,7 @@ from evals_app.comparison import CaseChange, CaseKey, Past
 from evals_app.metrics import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.report import columns_of
-from evals_app.standing import GONE, JUDGED
+from evals_app.standing import has_outcome
 from evals_app.statistics import Rate, Spread
 
 Status = EvalAttempt.Status
@@ -85,7 +85,7 @@ def of_case(run: EvalRun, case_index: int) -> Repetitions:
     )
     attempts = list(run.attempts.filter(case_index=case_index).only(*fields).order_by("repetition"))
     passed = sum(one.status == Status.PASSED for one in attempts)
-    judged = sum(one.status in JUDGED and one.error_type != GONE for one in attempts)
+    judged = sum(has_outcome(one.status, one.error_type) for one in attempts)
     chances = [(k, statistics.pass_hat_k(passed, judged, k)) for k in range(1, judged + 1)]
     case = baselines.cases_of(run.version)[case_index]
     same = baselines.sameness_of(run, case.digest)

@@ -22,17 +22,19 @@ BLOCKED_IT = "ProcessBlocked"
 UNFINISHED = Q(status=Status.CANCELLED, cancel_requested_at=None) | Q(status=Status.ERROR, error_type=GONE)
 """Attempts that waited or were in flight when their run ended. Those that a person cancelled are none of them."""
 
-LOST = (Status.FAILED, Status.ERROR)
-"""How attempts end that count as not passed wherever outcomes are counted."""
-
-JUDGED = (Status.PASSED, *LOST)
-"""How attempts end that have an outcome at all: one that is incomplete or was cancelled has none."""
+JUDGED = (Status.PASSED, Status.FAILED, Status.ERROR)
+"""How attempts end that have an outcome, unless a dead process left them: incomplete and cancelled is none."""
 
 HAS_OUTCOME = Q(status__in=JUDGED) & ~Q(error_type=GONE)
 """Attempts that have an outcome: what a dead process left says nothing of the case."""
 
 NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q(error_type=GONE)
 """Attempts that came to an end and failed, erred or could not be judged."""
+
+
+def has_outcome(status: str, error_type: str) -> bool:
+    """Tell of one attempt what `HAS_OUTCOME` asks of its row."""
+    return status in JUDGED and error_type != GONE
 
 
 def must_be_alone(attempt: EvalAttempt) -> bool:

@@ -18,7 +18,7 @@ from evals_app import baselines, prices
 from evals_app.baselines import Difference
 from evals_app.comparison import CaseKey
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.standing import HAS_OUTCOME, LOST
+from evals_app.standing import HAS_OUTCOME
 from evals_app.statistics import Rate
 
 Status = EvalAttempt.Status
@@ -137,7 +137,7 @@ def _stops(runs: Sequence[EvalRun]) -> Stops:
     counted = attempts.values_list("run_id", "case_index").annotate(
         passed=Count("pk", filter=Q(status=Status.PASSED)),
         judged=Count("pk", filter=HAS_OUTCOME),
-        bad=Min("pk", filter=Q(status__in=LOST)),
+        bad=Min("pk", filter=HAS_OUTCOME & ~Q(status=Status.PASSED)),
         first=Min("pk"),
     )
     found: dict[str, dict[int, Stop]] = defaultdict(dict)

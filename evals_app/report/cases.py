@@ -14,7 +14,7 @@ from evals_app import statistics
 from evals_app.metrics import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.report.whole import Column, columns_of
-from evals_app.standing import HAS_OUTCOME, JUDGED
+from evals_app.standing import HAS_OUTCOME, has_outcome
 from evals_app.statistics import Rate
 
 Status = EvalAttempt.Status
@@ -128,9 +128,9 @@ class CaseRow:
 
     @cached_property
     def rate(self) -> Rate:
-        """How many of the repetitions that were judged have passed."""
-        statuses = [attempt.status for attempt in self.attempts]
-        return Rate(statuses.count(Status.PASSED), sum(status in JUDGED for status in statuses))
+        """How many of the repetitions that have an outcome have passed."""
+        ended = [one.status for one in self.attempts if has_outcome(one.status, one.error_type)]
+        return Rate(ended.count(Status.PASSED), len(ended))
 
     @property
     def mixed(self) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from evals_app import baselines, repetitions, report, standing, trends, writes
+from evals_app import baselines, exports, repetitions, report, standing, trends, writes
 from evals_app.comparison import Verdict
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.report import Filters
@@ -237,6 +237,29 @@ def test_what_a_dead_process_left_is_no_outcome():
     gone = kept.Outcome("error", failure=kept.Failure(standing.GONE, "The process has ended."))
     after = kept.run(of, {"a": [gone]}, code="v2")
     assert baselines.compare_runs(before, after).cases[0].because == "No repetition was judged after."
+
+
+def test_every_place_leaves_out_what_a_dead_process_left():
+    of = kept.version(cases("a"))
+    gone = kept.Outcome("error", failure=kept.Failure(standing.GONE, "The process has ended."))
+    run = kept.run(of, {"a": [passed(), gone, passed()]})
+    before = kept.run(of, {"a": [passed(), failed(), passed()]}, code="v0")
+    [row] = report.matrix(run).rows
+    assert (row.rate.passed, row.rate.total, row.mixed) == (2, 2, False)
+    assert report.matrix(run).mixed == 0
+    assert not report.matrix(run, Filters(mixed=True)).rows
+    tally = report.tally(run)
+    assert (tally.rate.value, tally.reliable, tally.mixed) == (1.0, [(1, 1.0), (2, 1.0)], 0)
+    of_case = repetitions.of_case(run, 0)
+    assert (of_case.rate.passed, of_case.rate.total, len(of_case.reliable)) == (2, 2, 2)
+    [change] = baselines.compare_runs(before, run).cases
+    assert (change.after.passed, change.after.failed, change.after.unjudged) == (2, 0, 1)
+    points = {point.run.pk: point.rate.value for point in trends.trend_of(of.evalset).points}
+    assert (points[run.pk], points[before.pk]) == (1.0, 2 / 3)
+    facts = exports.run_json(run)
+    assert (facts["rate"]["cases"], facts["rate"]["passed"]) == (1, 1.0)
+    exported = exports.comparison_facts(before, run, baselines.compare_runs(before, run))
+    assert exported["cases"][0]["after"]["passed"] == 2
 
 
 def test_cases_of_one_id_are_told_apart_by_their_order():
