@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -256,7 +258,7 @@ def test_every_place_leaves_out_what_a_dead_process_left():
     assert (change.after.passed, change.after.failed, change.after.unjudged) == (2, 0, 1)
     points = {point.run.pk: point.rate.value for point in trends.trend_of(of.evalset).points}
     assert (points[run.pk], points[before.pk]) == (1.0, 2 / 3)
-    facts = exports.run_json(run)
+    [facts] = json.loads(exports.as_json([run]))["runs"]
     assert (facts["rate"]["cases"], facts["rate"]["passed"]) == (1, 1.0)
     exported = exports.comparison_facts(before, run, baselines.compare_runs(before, run))
     assert exported["cases"][0]["after"]["passed"] == 2
