@@ -1,11 +1,14 @@
-"""Asking for what is not known of an agent yet: its process is started, loads it and writes its `AgentCard`."""
+"""What an agent's process wrote down of it, its `AgentCard`; asking for it: the process is started and loads it."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
 
+from django.db.models import Case, When
+
 from sessions_app.errors import RuntimeUnavailable
+from sessions_app.models import AgentCard
 from sessions_app.runs.client import RuntimeClient, provider
 
 POLL_S = 0.1
@@ -31,6 +34,13 @@ async def load(app_name: str) -> None:
                 f"Agent {app_name!r} has not finished loading within {LOAD_S:.0f} s.",
                 hint="What does its module do when it is imported? The server's log has its output.",
             ) from error
+
+
+def can_speak(app_name: str) -> bool | None:
+    """Tell whether a model of an app's agents opens live connections; None: nothing is known of the app."""
+    known = AgentCard.objects.filter(app_name=app_name, status=AgentCard.Status.READY)
+    speaks = Case(When(description__contains='"live": true', then=True), default=False)
+    return known.annotate(speaks=speaks).values_list("speaks", flat=True).first()
 
 
 async def _loaded(runtime: RuntimeClient) -> None:

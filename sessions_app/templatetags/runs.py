@@ -8,7 +8,7 @@ from django import template
 
 from sessions_app import remotes
 from sessions_app.models import AgentCard, AgentSession, Run
-from sessions_app.runs import compose, diagnosis, repeating, rows
+from sessions_app.runs import cards, compose, diagnosis, repeating, rows
 
 register = template.Library()
 
@@ -40,9 +40,16 @@ def can_repeat(run: Run) -> bool:
 
 @register.filter
 def can_be_spoken_with(session: AgentSession) -> bool:
-    """`{% if session|can_be_spoken_with %}`: what runs its app has live runs, as far as is known without asking."""
+    """`{% if session|can_be_spoken_with %}`: its agent is not known to refuse. At most one query.
+
+    ADK's live socket finds no private fork; of an agent that was never loaded nothing is known.
+    """
+    if session.realm:
+        return False
     remote = remotes.of_app(session.app_name)
-    return remote is None or remote.is_spoken_with
+    if remote is not None:
+        return remote.is_spoken_with
+    return cards.can_speak(session.app_name) is not False
 
 
 @register.filter

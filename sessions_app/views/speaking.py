@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from sessions_app import db, remotes
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.found import find_session
-from sessions_app.models import AgentCard, AgentSession
+from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
 from sessions_app.runs import cards
@@ -55,21 +55,14 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
 async def _asked(app_name: str) -> tuple[bool | None, DevUIError | None]:
     """Return whether an agent can be spoken with, loaded if need be, and why that cannot be told."""
     problem: DevUIError | None = None
-    can_speak = await db.read(_can_speak, app_name)
+    can_speak = await db.read(cards.can_speak, app_name)
     if can_speak is None:
         try:
             await cards.load(app_name)
         except DevUIError as error:
             problem = error
-        can_speak = await db.read(_can_speak, app_name)
+        can_speak = await db.read(cards.can_speak, app_name)
     return can_speak, problem
-
-
-def _can_speak(app_name: str) -> bool | None:
-    """Tell whether a model of an app's agents opens live connections; None: nothing is known of the app."""
-    card = AgentCard.objects.filter(app_name=app_name, status=AgentCard.Status.READY)
-    text = card.values_list("description", flat=True).first()
-    return None if text is None else '"live": true' in text
 
 
 def _refuse_private(session: AgentSession) -> None:

@@ -8,8 +8,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from sessions_app import deletion, found
+from sessions_app import agent_cards, deletion, found
 from sessions_app.models import Run
+from sessions_app.realms import FORK
 from sessions_app.runs import rows
 from sessions_app.timeline.questions import CONFIRMATION
 from sessions_app.timeline.window import WINDOW
@@ -428,6 +429,26 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
         page = get(page_of(story, query))
         assert not page.all("img")
         assert all(not script.text for script in page.all("script"))
+
+
+@pytest.mark.parametrize(
+    ("known", "is_offered"),
+    [
+        (None, True),
+        ({"model_type": "CascadeLive", "live": True}, True),
+        ({"sub_agents": [{"live": True}]}, True),
+        ({"live": False}, False),
+    ],
+)
+def test_speaking_live_is_offered_unless_the_agent_is_known_not_to(story, get, known, is_offered):
+    if known is not None:
+        agent_cards.write_ready("weather", "1", known)
+    assert bool(get(page_of(story)).all("a", aria_label="Speak live")) is is_offered
+
+
+def test_a_fork_with_state_of_its_own_is_not_offered_to_be_spoken_with(db, get):
+    fork = Story(realm=f"{FORK}x")
+    assert not get(page_of(fork)).all("a", aria_label="Speak live")
 
 
 def test_the_number_of_queries_does_not_depend_on_the_length(story, client, django_assert_num_queries):
