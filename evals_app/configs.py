@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 from pydantic.alias_generators import to_camel
 
+from evals_app.criteria import check as check_criterion
 from evals_app.evalsets.content import expected_states
 from evals_app.evalsets.problems import BadFile
 from evals_app.evalsets.reading import load_document, read_text
@@ -224,13 +225,16 @@ def check(config: Config) -> list[str]:
     """Return what can hardly be meant, in words, beside the configuration's own warnings.
 
     Raises:
-        BadInput: a metric is unknown, or its threshold is outside its range or given where it takes none.
+        BadInput: a metric is unknown, its threshold is outside its range or given where it takes none, or its
+            criterion says what it cannot.
     """
     custom = config.data.get("custom_metrics") or {}
     known = {*KNOWN, *custom}
     warnings = list(config.warnings)
     for name, criterion in config.criteria.items():
         check_name(name, known)
+        if name not in custom:
+            check_criterion(name, criterion, config.source)
         metric = KNOWN.get(name) if name not in custom else custom_metric(name, custom[name])
         if metric is not None:
             warnings.extend(_check_threshold(metric, threshold_of(criterion), config.source))

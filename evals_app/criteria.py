@@ -6,11 +6,13 @@ file wrote it: only what is changed is written, in snake case.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from evals_app.alignment import Rules
@@ -85,16 +87,80 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
 """Metric → its options. Metrics that are not here have a threshold alone."""
 
 
+LAX: dict[Widget, TypeAdapter[Any]] = {
+    Widget.FLAG: TypeAdapter(bool),
+    Widget.NUMBER: TypeAdapter(int),
+    Widget.TEXT: TypeAdapter(str),
+}
+"""How ADK reads what a file says of an option: it takes "true" and 1 for true."""
+
+MEANT = {
+    Widget.FLAG: "true or false",
+    Widget.NUMBER: "a whole number",
+    Widget.TEXT: "text",
+}
+
+
+def check(name: str, criterion: Criterion, source: str) -> None:
+    """Refuse what a criterion says of an option that ADK would refuse when the run has begun.
+
+    Args:
+        name: the metric.
+        source: where the criterion is from, for people.
+
+    Raises:
+        BadInput: naming the field and what it may be.
+    """
+    for option in OPTIONS.get(name, ()):
+        value = _said(criterion, option)
+        if value is None or _is_meant(option, value):
+            continue
+        if option.widget is Widget.CHOICE:
+            allowed = [choice for choice, _ in option.choices]
+            near = difflib.get_close_matches(_spelled(value), allowed, n=1, cutoff=0.4)
+            raise BadInput(
+                f"{source}: {option.name} of {name} is {value!r}, which is none of {', '.join(allowed)}.",
+                hint=f"Did you mean {near[0]}?" if near else "Write one of them.",
+            )
+        raise BadInput(
+            f"{source}: {option.name} of {name} is {value!r}, which is not {MEANT[option.widget]}.",
+            hint="Mend it, or leave it out.",
+        )
+
+
+def _is_meant(option: Option, value: Any) -> bool:
+    if option.widget is Widget.CHOICE:
+        places = range(len(option.choices))
+        return value in places if isinstance(value, int) else _spelled(value) in dict(option.choices)
+    try:
+        if option.widget in LAX:
+            LAX[option.widget].validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _spelled(value: Any) -> str:
+    """Return a choice as ADK spells it."""
+    return str(value).strip().upper().replace("-", "_").replace(" ", "_")
+
+
 def value_of(criterion: Criterion | None, option: Option) -> Any:
     """Return what a criterion says of an option, in either spelling, or its default."""
     if option is MATCH_TYPE:
         return Rules.of(criterion).match_type
+    found = _said(criterion, option)
+    return option.default if found is None else found
+
+
+def _said(criterion: Criterion | None, option: Option) -> Any:
+    """Return what a criterion says of an option as it stands there, in either spelling; None: nothing."""
     found: Any = criterion
     for name in option.name.split("."):
         if not isinstance(found, Mapping):
-            return option.default
+            return None
         found = found.get(name, found.get(to_camel(name)))
-    return option.default if found is None else found
+    return found
 
 
 def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:

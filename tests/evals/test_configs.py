@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from google.adk.evaluation import eval_config
-from google.adk.evaluation.eval_metrics import PrebuiltMetrics
+from google.adk.evaluation.eval_metrics import PrebuiltMetrics, ToolTrajectoryCriterion
 
 from evals_app import configs, metrics
 from evals_app.configs import Config
@@ -64,6 +64,34 @@ def test_a_threshold_that_cannot_be_meant_is_refused(threshold):
         configs.check(
             Config({"criteria": {"rubric_based_final_response_quality_v1": {"threshold": threshold}}}, "x")
         )
+
+
+JUDGED = "final_response_match_v2"
+TOOLS = "tool_trajectory_avg_score"
+
+
+@pytest.mark.parametrize(
+    ("metric", "said", "told", "way_out"),
+    [
+        (TOOLS, {"match_type": "EXCAT"}, "none of EXACT, IN_ORDER, ANY_ORDER", "Did you mean EXACT?"),
+        (TOOLS, {"matchType": "in_ordr"}, "'in_ordr'", "Did you mean IN_ORDER?"),
+        (TOOLS, {"match_type": 3}, "is 3, which is none of", "Write one of them."),
+        (TOOLS, {"ignore_args": "perhaps"}, "not true or false", "Mend it, or leave it out."),
+        (JUDGED, {"judge_model_options": {"num_samples": "many"}}, "not a whole number", "Mend it"),
+        (JUDGED, {"judgeModelOptions": {"judgeModel": 7}}, "judge_model of final_.* is 7", "Mend it"),
+    ],
+)
+def test_what_a_criterion_cannot_say_is_refused_when_the_run_is_ordered(metric, said, told, way_out):
+    with pytest.raises(BadInput, match=f"weather/test_config.json: .*{told}") as refused:
+        configs.check(Config({"criteria": {metric: {"threshold": 0.5, **said}}}, "weather/test_config.json"))
+    assert refused.value.hint.startswith(way_out)
+
+
+@pytest.mark.parametrize("said", [0, 2, "exact", "in-order", "Any order", "ANY_ORDER"])
+def test_ways_to_write_a_kind_of_match_that_adk_reads_are_allowed(said):
+    criterion = {"threshold": 1.0, "match_type": said, "ignore_args": "true"}
+    assert configs.check(Config({"criteria": {TOOLS: criterion}}, "x")) == []
+    assert ToolTrajectoryCriterion.model_validate(criterion).ignore_args is True
 
 
 def test_a_threshold_for_a_metric_that_is_only_reported_is_refused():
