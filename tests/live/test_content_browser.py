@@ -99,6 +99,20 @@ def test_links_lead_between_a_rewind_and_what_it_took_back(open_page, story):
     expect(event(page, 3)).to_have_attribute("aria-current", "true")
 
 
+def test_a_long_name_on_a_badge_ends_before_the_time_of_its_event(open_page, story):
+    long = "e-" + 20 * "0123456789"
+    story.says("said")
+    story.add(actions={"rewindBeforeInvocationId": long, "transferToAgent": long, "artifactDelta": {long: 0}})
+    page = open_page(story)
+    row = event(page, 2)
+    expect(row.locator(".badge", has_text="rewind to before")).to_be_visible()
+    edge = row.locator(".event-body").evaluate("body => body.getBoundingClientRect().right")
+    ends = row.locator(".event-body > .badge").evaluate_all(
+        "badges => badges.map(badge => badge.getBoundingClientRect().right)"
+    )
+    assert max(ends) <= edge
+
+
 def test_links_lead_between_a_summary_and_what_it_sums_up(open_page, story):
     story.says("one")
     story.says("two")
