@@ -117,6 +117,12 @@ class RuntimeUnavailable(DevUIError):
     code = "runtime_unavailable"
 
 
+class AgentNotLoaded(DevUIError):
+    """The agent's own code failed when it was imported; ADK's server answers 500 then, too."""
+
+    code = "agent_not_loaded"
+
+
 class UpstreamFailed(RuntimeUnavailable):
     """A remote server answered, but with a failure of its own, or with nothing that an ADK server says."""
 

@@ -23,6 +23,8 @@ from google.adk.workflow import BaseNode, FunctionNode
 from google.genai import types
 from typing_extensions import override
 
+from sessions_app.errors import AgentNotLoaded
+
 __all__ = [
     "TEMPLATE_KEY",
     "AgentLoadError",
@@ -63,6 +65,24 @@ class OneAppLoader(NestedAgentLoader):
 
     @override
     def load_agent(self, agent_name: str) -> BaseAgent | App:
+        """Return the app or its root agent, for a request to ADK's server.
+
+        Raises:
+            ValueError: the name is not that of this process's app.
+            AgentNotLoaded: the agent's code failed when it was imported, or ended there by `sys.exit`.
+        """
+        try:
+            return self.load_code(agent_name)
+        except (Exception, SystemExit) as error:
+            if self._failure is None:
+                raise
+            cause = error.__cause__ if isinstance(error, AgentLoadError) and error.__cause__ else error
+            raise AgentNotLoaded(
+                f"Agent {agent_name!r} could not be loaded: {type(cause).__name__}: {cause}",
+                hint="The agent's page shows where it failed. Mend it: the next request loads it anew.",
+            ) from error
+
+    def load_code(self, agent_name: str) -> BaseAgent | App:
         """Return the app or its root agent.
 
         Raises:

@@ -14,11 +14,15 @@ from pydantic import BaseModel
 
 from devui.runtime import run_config
 from devui.runtime.host import RuntimeHost
+from devui.runtime.runs import MAX_MESSAGE
 from devui.runtime.seen import Moment, seen
 from sessions_app import db
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
 from sessions_app.runs import rows
 from sessions_app.runs.frames import FrameLog
+
+UNKNOWN_CALL = "Function call not found for function response ids"
+"""How ADK begins what it says of an answer to a call that the session has not (`google/adk/runners.py`)."""
 
 KEEP_ALIVE_S = 15.0
 """Seconds of silence after which a stream says that it is still there."""
@@ -147,9 +151,23 @@ def _answer_errors(app: FastAPI) -> None:
         body = {"detail": error.message, "code": error.code, "hint": error.hint}
         return JSONResponse(body, status_code=error.status)
 
+    @app.exception_handler(Exception)
+    async def answer_failure(request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse(_failure(error), status_code=500)
+
     @app.exception_handler(InputValidationError)
     async def answer_refusal(request: Request, error: InputValidationError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, status_code=400)
+
+
+def _failure(error: Exception) -> dict[str, str]:
+    """Return what is said of an exception that ADK's server lets out: it answers 500, and says no more than that."""
+    message = str(error)[:MAX_MESSAGE]
+    detail = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    if message.startswith(UNKNOWN_CALL):
+        hint = "Answer a call of this session by its id: GET the session, and look for functionCall.id."
+        return {"detail": detail, "code": "unknown_call", "hint": hint}
+    return {"detail": detail, "code": "agent_failed", "hint": "The session and the page of runs show where."}
 
 
 async def _as_sse(frames: FrameLog, after: int) -> AsyncIterator[str]:

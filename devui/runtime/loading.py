@@ -39,8 +39,9 @@ class AgentSource:
 
         Raises:
             BaseException: whatever the agent's code raised, `SystemExit` included.
+            ValueError: its `App` has no root agent.
         """
-        loaded = self.loader.load_agent(self.app_name)
+        loaded = self.loader.load_code(self.app_name)
         if not isinstance(loaded, App):
             return loaded, None
         if loaded.root_agent is None:

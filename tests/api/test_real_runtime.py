@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
 from devui.supervisor import Supervisor
@@ -64,6 +65,16 @@ async def test_apps_sessions_and_runs_of_a_plain_adk_client(served, supervisor):
         ("slow", "slow", "python")
     ]
     assert detailed[0]["description"] == "Counts slowly."
+
+
+@pytest.mark.parametrize("path", ["/run", "/run_sse"])
+async def test_an_agent_that_cannot_be_imported_is_told_with_the_reason(served, supervisor, path):
+    session = (await served.post("/apps/broken/users/ann/sessions", json={})).json()
+    answer = await served.post(path, json=message(session["id"], "hello") | {"appName": "broken"})
+    told = answer.json()
+    assert (answer.status_code, told["code"]) == (500, "agent_not_loaded")
+    assert told["detail"].startswith("Agent 'broken' could not be loaded: ")
+    assert "The agent's page shows where it failed." in told["hint"]
 
 
 async def test_a_process_that_dies_is_told_in_the_stream_and_in_the_run(served, supervisor):

@@ -18,6 +18,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import FunctionNode, Workflow
 
 from devui.runtime import _adk
+from sessions_app.errors import AgentNotLoaded
 
 
 @pytest.fixture
@@ -96,6 +97,8 @@ def test_an_agent_that_failed_is_not_imported_again(folder):
     loader = _adk.OneAppLoader(str(folder), "bad")
     for _ in range(2):
         with pytest.raises(_AgentLoadError, match="no key"):
+            loader.load_code("bad")
+        with pytest.raises(AgentNotLoaded, match=r"Agent 'bad' could not be loaded: .*no key"):
             loader.load_agent("bad")
 
     import counted

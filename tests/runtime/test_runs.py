@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from devui.runtime import endpoints
 from sessions_app import db
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import AgentCard, Run
@@ -313,3 +314,22 @@ async def test_a_client_of_adk_that_goes_away_cancels_its_run(stage: Stage):
 
     run = await stage.end_of(await db.read(Run.objects.get, session=session))
     assert (run.status, run.source) == (Status.CANCELLED, "adk")
+
+
+async def test_an_answer_to_a_call_that_nobody_made_is_told_with_the_reason(stage: Stage):
+    session = await stage.session("talker")
+    answer = {"functionResponse": {"id": "c9", "name": "nothing", "response": {}}}
+    body = {
+        "appName": "talker",
+        "userId": "ann",
+        "sessionId": session.session_id,
+        "newMessage": {"role": "user", "parts": [answer]},
+    }
+    client = await stage.supervisor.client("talker")
+    headers, content = {"Content-Type": "application/json"}, json.dumps(body).encode()
+    async with client.open("POST", "/run", headers=headers, content=content) as refused:
+        told = json.loads(await refused.aread())
+    assert (refused.status_code, told["code"]) == (500, "unknown_call")
+    assert told["detail"].startswith(f"ValueError: {endpoints.UNKNOWN_CALL}")
+    assert "c9" in told["detail"]
+    assert "functionCall.id" in told["hint"]
