@@ -26,7 +26,8 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
     Raises:
         AlreadyExists: there is one of this id.
         BadInput: the server there refuses it, or its paths cannot hold the ids.
-        RuntimeUnavailable: the app's process cannot be started, or the server there fails.
+        RuntimeUnavailable: the app's process cannot be started.
+        UpstreamFailed: the server there fails.
     """
     status, answer = async_to_sync(_post)(key, state)
     if status == AlreadyExists.status:

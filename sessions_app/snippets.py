@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 Piece = tuple[str, bool]
 """A piece of a text, and whether it matches."""
 
-BEFORE = 60
-LENGTH = 200
+BEFORE, LENGTH = 60, 200
 """Characters shown before the first match, and in all."""
 
 _PIECES = re.compile(r"[^\W_]+")

@@ -132,7 +132,11 @@ def file() -> Path:
 
 
 def read_logged_out() -> dict[str, float]:
-    """Return the logins that were ended one by one, with the time in epoch seconds until which each is remembered."""
+    """Return the logins that were ended one by one, with the time in epoch seconds until which each is remembered.
+
+    Raises:
+        LoginUnreadable: the file that keeps them cannot be read.
+    """
     try:
         told = json.loads((_folder() / LOGGED_OUT_FILE).read_text(encoding="utf-8"))
         return {str(name): float(until) for name, until in told.items()}

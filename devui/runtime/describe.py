@@ -62,12 +62,15 @@ SETTINGS = (
 SECRET_CONFIG = frozenset({"http_options", "tools"})
 """Of a model's config: headers may hold keys; tools are told by the agent."""
 
-MAX_DEPTH = 20
-MAX_NODES = 300
-MAX_CHILDREN = 100
-MAX_EDGES = 500
-MAX_DESCRIPTION = 4_000
-MAX_TEXT = 30_000
+MAX_DEPTH, MAX_NODES = 20, 300
+"""Agents and nodes that are told: one inside the other, and in all."""
+
+MAX_CHILDREN, MAX_EDGES = 100, 500
+"""Members of a list, and edges of a workflow."""
+
+MAX_DESCRIPTION, MAX_TEXT = 4_000, 30_000
+"""Characters of a description, and of an instruction or a schema."""
+
 MAX_TEXTS = 500_000
 """Characters of instructions and schemas that one app is told with; behind it they are left out."""
 

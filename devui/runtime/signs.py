@@ -73,7 +73,11 @@ def end_group() -> None:
 
 
 def read_line(fd: int) -> bytes:
-    """Read one line from a pipe and not a byte more."""
+    """Read one line from a pipe and not a byte more.
+
+    Raises:
+        EOFError: the parent closed the pipe before the line ended.
+    """
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(fd, 1)

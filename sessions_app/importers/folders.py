@@ -29,6 +29,8 @@ from sessions_app.importers.records import (
 )
 
 HEAD = 4096
+"""Bytes of a file that tell what it is."""
+
 NOT_ENTERED = frozenset({"node_modules", "__pycache__"})
 VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 

@@ -122,7 +122,11 @@ class _Machine:
         self.put(self._stack[-1])
 
     def marked(self) -> list[Any]:
-        """Take what lies above the topmost mark, and the mark."""
+        """Take what lies above the topmost mark, and the mark.
+
+        Raises:
+            Refused: there is no mark.
+        """
         place = len(self._stack) - 1
         while self._stack[place] is not _MARK:
             place -= 1
@@ -191,7 +195,11 @@ class _Machine:
         self.new(None)
 
     def build(self, _: Any) -> None:
-        """Fill an object. Pydantic pickles its fields as `__dict__`, other models their own dict."""
+        """Fill an object. Pydantic pickles its fields as `__dict__`, other models their own dict.
+
+        Raises:
+            Refused: there is no object to fill, or nothing to fill it with.
+        """
         fields, target = self.drop(), self._stack[-1]
         if isinstance(fields, tuple) and len(fields) == 2:
             fields = {**(fields[0] or {}), **(fields[1] or {})}

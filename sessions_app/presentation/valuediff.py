@@ -18,9 +18,13 @@ MOST_LINES = 2_000
 """Lines of a value that are compared; of a longer one only the beginnings are shown."""
 
 MOST_CHARACTERS = 400_000
-SHOWN_LINES = 400
+"""Characters of a value that are compared."""
+
 LINE_LIMIT = 100
-CONTEXT = 3
+"""Characters of a line; longer ones are cut into sentences and pieces."""
+
+SHOWN_LINES, CONTEXT = 400, 3
+"""Lines of a difference that are shown, and those around what differs."""
 
 _SENTENCES = re.compile(r"[^.!?。！？]*[.!?。！？]+[\s]*|[^.!?。！？]+")
 

@@ -26,6 +26,9 @@ TEXT_LIMIT = 20_000
 SHORT = 32
 """Characters of texts that stand side by side as they are: words, names and ids."""
 
+LIKE_LOOKED_AT = 200
+"""Earlier events of a kind among which one of the same author is looked for."""
+
 KEYS_SHOWN = 100
 """Keys of the state between the events that are shown."""
 
@@ -123,9 +126,6 @@ def like_before(session: AgentSession, seq: int) -> int:
     near = list(earlier.values_list("seq", "author")[:LIKE_LOOKED_AT])
     same = next((other for other, author in near if author == event.author), 0)
     return same or (near[0][0] if near else seq - 1)
-
-
-LIKE_LOOKED_AT = 200
 
 
 def _fields(event: Event) -> Iterator[tuple[str, Any]]:

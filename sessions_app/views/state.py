@@ -21,8 +21,8 @@ from sessions_app.timeline.key_history import history_of
 PAGE = "devui/sessions/state.html"
 VALUE = "devui/sessions/value.html"
 SESSIONS_SHOWN = 20
-DRIFT_SHOWN = 100
-DRIFT_VALUE = 400
+DRIFT_SHOWN, DRIFT_VALUE = 100, 400
+"""Keys that are shown, and characters of a value."""
 
 
 @require_safe

@@ -9,10 +9,11 @@ from typing import Any
 from sessions_app import state
 from sessions_app.wire.content import function_calls, function_responses, parts_of, seconds, signals, spoken
 
-TEXT_LIMIT = 4000
-SHORT_LIMIT = 400
-LIST_LIMIT = 50
-SOURCES_LIMIT = 12
+TEXT_LIMIT, SHORT_LIMIT = 4000, 400
+"""Characters of a text that is read, and of any other value."""
+
+LIST_LIMIT, SOURCES_LIMIT = 50, 12
+"""Entries of a list, and of the list of sources."""
 
 
 def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
