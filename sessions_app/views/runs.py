@@ -35,6 +35,9 @@ COLUMNS = {
 }
 """Filter → the column that has its value."""
 
+TIMES = {"after": "Since", "until": "Until"}
+"""Filters that are times, as their fields are named."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
@@ -55,7 +58,10 @@ class RunRow:
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show the runs of all apps, newest first."""
-    query = RunQuery(request.GET).read()
+    form = RunQuery(request.GET)
+    if problem := _problem(form):
+        return _refused(request, form, problem)
+    query = form.read()
     page = keyset.page(_wanted(query), "created_at", query["before"], key=str)
     newest = page.rows[0].created_at if page.rows else 0.0
     asked = watching.next_question(watching.seen(page.rows, _mark), newest if page.is_first else None)
@@ -63,13 +69,34 @@ def index(request: HttpRequest) -> HttpResponse:
         "page": page,
         "rows": [_row(run) for run in page.rows],
         "watch": _address("run-changes", query, asked),
-        "query": query,
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
+        **_filters(query),
+    }
+    return render_partial(request, LIST, context, partial="runs")
+
+
+def _problem(form: RunQuery) -> str:
+    """Return what is wrong with a time that was written, beside the name of its field; empty: nothing."""
+    return next(
+        (f"{label}: {form.errors[name][0]}" for name, label in TIMES.items() if name in form.errors), ""
+    )
+
+
+def _refused(request: HttpRequest, form: RunQuery, problem: str) -> HttpResponse:
+    """Say it where the runs would stand; the filters keep what was written."""
+    query = {name: form[name].value() or "" for name in RunQuery.FILTERS}
+    context = {"problem": problem, **_filters(query)}
+    return render_partial(request, LIST, context, partial="runs", status=422)
+
+
+def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the form of the filters shows."""
+    return {
+        "query": query,
         "statuses": Run.Status.choices,
         "errors": _kinds_of_errors(query["error"]),
         "apps": overview.app_names(),
     }
-    return render_partial(request, LIST, context, partial="runs")
 
 
 @require_safe
