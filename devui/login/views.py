@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
+from urllib.parse import unquote, urlsplit
+
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -59,9 +62,11 @@ def log_out(request: HttpRequest) -> HttpResponse:
 
 
 def safe_path(asked: str) -> str:
-    """Return the path of ours that somebody wants to go to; anything else leads to the first page."""
+    """Return the path of ours that somebody wants to go to; anything else, and the way out, leads to the first page."""
     is_ours = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
-    return asked if is_ours and not asked.startswith(reverse("devui-login")) else reverse("home")
+    path = posixpath.normpath(unquote(urlsplit(asked).path)) + "/" if is_ours else ""
+    is_door = path in {reverse("devui-login"), reverse("devui-logout")}
+    return asked if is_ours and not is_door else reverse("home")
 
 
 def _login() -> Login:

@@ -22,33 +22,46 @@ from sessions_app.runs.compose import Draft
 FILE = "\ufffefile:{}\uffff"
 """Stands in the JSON for the content of a file; no text that was typed holds these."""
 
+FROM_ENVIRONMENT = "DEVUI_TOKEN"
+"""Name of the environment variable that a call takes the token from: no page ever shows the token itself."""
+
 SAYABLE = frozenset({"custom_metadata"})
 """Fields of a RunConfig that ADK's own path takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of an address with a body of JSON; `files` are the names of files whose content goes into it."""
+    """A call of an address with a body of JSON.
+
+    Attributes:
+        files: names of files whose content goes into the body.
+        with_token: this server has a login, so the call brings the token of programs, from its environment.
+    """
 
     url: str
     body: dict[str, Any]
     files: tuple[str, ...] = ()
+    with_token: bool = False
 
     @classmethod
-    def of(cls, session: AgentSession, draft: Draft, files: Iterable[str], base: str) -> Call:
+    def of(
+        cls, session: AgentSession, draft: Draft, files: Iterable[str], base: str, *, with_token: bool = False
+    ) -> Call:
         """Return the call that sends a draft. `base`: the address of this server."""
         names = tuple(files)
         text = [{"text": draft.text}] if draft.text.strip() else []
         parts: list[dict[str, Any]] = [*text, *(_part(number, name) for number, name in enumerate(names))]
         message = {"role": "user", "parts": parts} if parts else None
         if session.realm or draft.run_config.keys() - SAYABLE:
-            return cls(_ours(base), _our_body(session, draft, message), names)
-        return cls(urljoin(base, _root() + "run_sse"), _adk_body(session, draft, message), names)
+            return cls(_ours(base), _our_body(session, draft, message), names, with_token)
+        return cls(urljoin(base, _root() + "run_sse"), _adk_body(session, draft, message), names, with_token)
 
     def curl(self) -> str:
         """Return the call as a command for a POSIX shell."""
         text = json.dumps(self.body, ensure_ascii=False, indent=2)
         head = f"curl -N {_quoted(self.url)} -H 'Content-Type: application/json'"
+        if self.with_token:
+            head += f' -H "Authorization: Bearer ${FROM_ENVIRONMENT}"'
         if not self.files:
             return f"{head} -d {_quoted(text)}"
         for sign in ("\\", "$", "`"):
@@ -62,24 +75,26 @@ class Call:
         body = _literal(self.body)
         for number, name in enumerate(self.files):
             body = body.replace(repr(_marked(number)), f"content_of({name!r})")
-        lines = ["import httpx", ""]
+        standard = [*["import base64"] * bool(self.files), *["import os"] * self.with_token]
+        standard += ["from pathlib import Path"] * bool(self.files)
+        lines = [*standard, *[""] * bool(standard), "import httpx", ""]
         if self.files:
-            lines = [
-                "import base64",
-                "from pathlib import Path",
-                "",
-                *lines,
+            lines += [
                 "",
                 "def content_of(name: str) -> str:",
                 "    return base64.b64encode(Path(name).read_bytes()).decode()",
                 "",
                 "",
             ]
+        sent = "json=body, timeout=None"
+        if self.with_token:
+            lines.append(f'headers = {{"Authorization": f"Bearer {{os.environ[{FROM_ENVIRONMENT!r}]}}"}}')
+            sent = f"{sent}, headers=headers"
         return "\n".join(
             [
                 *lines,
                 f"body = {body}",
-                f'with httpx.stream("POST", {self.url!r}, json=body, timeout=None) as response:',
+                f'with httpx.stream("POST", {self.url!r}, {sent}) as response:',
                 "    for line in response.iter_lines():",
                 "        print(line)",
                 "",

@@ -86,7 +86,8 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
     errors = {name: error for name, error in draft.errors.items() if not (name == "message" and names)}
     if errors:
         return _refused(request, session, replace(draft, errors=errors))
-    made = calls.Call.of(session, draft, names, request.build_absolute_uri("/"))
+    with_token = getattr(request, "devui_login", None) is not None
+    made = calls.Call.of(session, draft, names, request.build_absolute_uri("/"), with_token=with_token)
     context = {"curl": made.curl(), "python": made.python(), "session": session}
     return render_partial(request, CALL, context, partial="calls", target="console-call")
 

@@ -95,3 +95,16 @@ def test_the_python_program_sends_the_same(tmp_path):
     assert (method, url, body["stateDelta"]) == ("POST", call.url, {"a": None, "b": True})
     assert body["newMessage"]["parts"][0] == {"text": draft.text}
     assert base64.b64decode(body["newMessage"]["parts"][1]["inlineData"]["data"]) == b"hello"
+
+
+def test_a_server_with_a_login_is_called_with_the_token_of_the_environment(tmp_path):
+    draft = Draft(text="hi")
+    call = Call.of(SESSION, draft, [], BASE, with_token=True)
+    assert '-H "Authorization: Bearer $DEVUI_TOKEN"' in call.curl()
+    assert sent_by(["sh", "-c", call.curl()], tmp_path) == call.body
+    program = Call.of(SESSION, draft, ["a.txt"], BASE, with_token=True).python()
+    assert """headers = {"Authorization": f"Bearer {os.environ['DEVUI_TOKEN']}"}""" in program
+    assert program.startswith("import base64\nimport os\nfrom pathlib import Path\n\nimport httpx\n")
+    assert "headers=headers" in program
+    compile(program, "call.py", "exec")
+    assert "Authorization" not in Call.of(SESSION, draft, [], BASE).python()

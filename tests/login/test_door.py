@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pytest
 from django.conf import settings as configured
 from django.templatetags.static import static
 
 from devui.login import guard, kept, visits
+from sessions_app import db, writes
+from sessions_app.ids import SessionKey
 from tests.login.conftest import PASSWORD, log_in
 from tests.pages.page import parse
 from tests.security.addresses import addresses
@@ -140,6 +144,11 @@ async def test_a_wrong_password_is_told_at_its_field_and_lets_nobody_in(web, log
         "evil.example",
         " //evil.example",
         "/login/?next=/login/",
+        "/logout/",
+        "/logout",
+        "/logout/?again=1",
+        "/sessions/../logout/",
+        "/%6cogout/",
         "",
     ],
 )
@@ -295,3 +304,15 @@ async def test_a_server_on_the_network_answers_nobody_when_its_login_is_gone(web
     answer = await web.get(INSIDE)
     assert (answer.status_code, answer.json()["code"]) == (503, "login_missing")
     assert (await web.get("/login/", headers={"Accept": "text/html"})).status_code == 503
+
+
+@pytest.mark.usefixtures("transactional_db")
+async def test_a_call_for_other_programs_takes_the_token_from_the_environment(web, login):
+    session = await db.write(writes.create_session, SessionKey("", "weather", "ann", "s1"))
+    await log_in(web)
+    headers = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
+    shown = await web.post(f"/runs/call/{session.pk}/", data={"message": "hi"}, headers=headers)
+    db.close_pools()
+    assert shown.status_code == 200
+    assert "Authorization: Bearer $DEVUI_TOKEN" in unescape(shown.text)
+    assert "os.environ['DEVUI_TOKEN']" in unescape(shown.text)
