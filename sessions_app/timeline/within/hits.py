@@ -126,8 +126,7 @@ def found(
     """Return what a query finds in a session.
 
     Args:
-        session: where it searches.
-        query: what for.
+        session, query: where it searches, and what for.
         selected: seq of the open event, 0 when there is none.
         at: seq of the event from which on the next hit is looked for when none is open.
         stretch: the seqs between which the hits are listed.
@@ -136,16 +135,15 @@ def found(
         part: what alone is looked for; default: all.
     """
     search = SessionSearch(session, query, LONG_LOOK_S if part else None)
+    parts = {part} if part else set(AskedPart)
     hits: Looked[int] = Looked([], counted.to, is_whole=False)
-    if part in (None, AskedPart.COUNT):
+    if AskedPart.COUNT in parts:
         hits = search.seqs_after(counted.to, MOST_COUNTED + 1 - counted.hits)
     place, beyond = selected or at, selected or max(0, at - 1)
     if hits.is_whole and not counted.to:
         return _of_all(session, query, hits.rows, selected, (place, beyond), stretch)
-    earlier = (
-        _earlier(search, session.last_seq, place, looked[0]) if part in (None, AskedPart.EARLIER) else Side()
-    )
-    later = _later(search, beyond, looked[1]) if part in (None, AskedPart.LATER) else Side()
+    earlier = _earlier(search, session.last_seq, place, looked[0]) if AskedPart.EARLIER in parts else Side()
+    later = _later(search, beyond, looked[1]) if AskedPart.LATER in parts else Side()
     count = counted.hits + len(hits.rows)
     return Found(
         query=query,
