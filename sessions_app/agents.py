@@ -90,9 +90,16 @@ class AgentsFolder:
         return found if isinstance(found, dict) else {}
 
     def _shared_code(self) -> Iterator[Path]:
-        """Yield the code beside the agents: modules of the folder itself and packages that are no agents."""
-        if self.single is None:
+        """Yield the code beside the agents: modules of the folder itself and packages that are no agents.
+
+        An agent that was named alone has such code where other agents lie beside it; elsewhere its parent may hold
+        anything.
+        """
+        if self.single is None or any(is_agent(beside) for beside in self._beside()):
             yield from _code_below(self.root, MAX_DEPTH, lambda folder: not is_agent(folder))
+
+    def _beside(self) -> Iterator[Path]:
+        return (folder for folder in _subfolders(self.root) if folder.name != self.single)
 
 
 def open_folder(path: str | os.PathLike[str]) -> AgentsFolder:

@@ -102,6 +102,21 @@ def test_a_change_of_code_is_another_version(folder, name):
     assert opened.code_version("weather") != before
 
 
+def test_an_agent_opened_alone_is_of_the_same_version_as_in_its_folder_of_agents(folder):
+    """The command line opens the folder of one agent, the server that of all: both run the same code."""
+    alone, among_all = open_folder(folder / "weather"), open_folder(folder)
+    assert alone.code_version("weather") == among_all.code_version("weather")
+    write(folder, "shared.py", text="changed = 1")
+    assert alone.code_version("weather") == among_all.code_version("weather")
+
+
+def test_what_lies_beside_an_agent_without_other_agents_is_none_of_its_code(tmp_path):
+    write(tmp_path, "weather/agent.py", "unrelated/setup.py")
+    before = open_folder(tmp_path / "weather").code_version("weather")
+    write(tmp_path, "unrelated/setup.py", text="changed = 1")
+    assert open_folder(tmp_path / "weather").code_version("weather") == before
+
+
 @pytest.mark.parametrize(
     "name",
     [
