@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Avg, Count, F, Q
+from django.db.models import Avg, Count, Exists, F, OuterRef, Q, QuerySet
 
 from evals_app import standing
 from evals_app.limits import MAX_PARALLELISM
@@ -86,6 +86,15 @@ def progress_of(run: EvalRun) -> Progress:
         begun = run.attempts.filter(status=Status.RUNNING).values_list("started_at", flat=True)
         left = time_left(mean, found["waiting"], [now - start for start in begun if start], run.parallelism)
     return Progress(run, left=left, seconds=seconds_of(run, now), **found)
+
+
+def with_ways_on(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
+    """Return runs of a list with whether each `may_resume` and `may_retry`, as `Progress` tells of one."""
+    its = EvalAttempt.objects.filter(run=OuterRef("pk"))
+    its = its.exclude(run__status__in=EvalRun.ACTIVE).exclude(run__source="import")
+    return runs.annotate(
+        may_resume=Exists(its.filter(standing.UNFINISHED)), may_retry=Exists(its.filter(standing.NOT_PASSED))
+    )
 
 
 def seconds_of(run: EvalRun, now: float) -> float | None:

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from devui.http import render_partial, wants_partial
-from evals_app import attempts, choices, configs, dispatch, launch, library, report
+from evals_app import attempts, choices, configs, dispatch, launch, library, progress, report
 from evals_app.configs import Config
 from evals_app.evalsets import BadFile, Problem
 from evals_app.models import EvalRun, EvalSet
@@ -102,7 +102,7 @@ def _evalset_page(
             config, request.POST if error else None, cases=_contents(found), runs=_recorded(found)
         ),
         "error": error,
-        "runs": found.runs.order_by("-created_at").defer("config", "traceback")[:RUNS_SHOWN],
+        "runs": progress.with_ways_on(found.runs.order_by("-created_at"))[:RUNS_SHOWN],
         "runnable": not problems and not found.gone and found.app_name in _runnable_apps(),
     }
     part, target = ("file", FILE) if wants_partial(request, FILE) else ("case", "case")

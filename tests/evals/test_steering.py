@@ -62,6 +62,20 @@ async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended):
     assert "came to no end" not in page.text
 
 
+async def test_the_list_of_runs_offers_to_go_on_with_what_can_go_on(web, ended):
+    async def offered():
+        page = (await web.get("/evals/counter/smoke/")).content.decode()
+        return [f'action="/evals/runs/{ended.id}/{act}/"' in page for act in ("resume", "retry")]
+
+    assert await offered() == [False, True]
+    await cut_short(ended)
+    assert await offered() == [True, True]
+    await db.write(EvalRun.objects.update, source="import")
+    assert await offered() == [False, False]
+    await db.write(EvalRun.objects.update, source="page", status="running")
+    assert await offered() == [False, False]
+
+
 async def test_what_did_not_pass_is_tried_again_from_the_page(web, ended):
     page = await page_of(web, f"/evals/runs/{ended.id}/")
     assert "Try again the 2 that did not pass" in page.text
