@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sessions_app import state, wire
-from sessions_app.models import AgentCard, AgentSession, Event, Kind
+from sessions_app.models import AgentCard, AgentSession, Event, Kind, Run
 from sessions_app.presentation import schemaform
 from sessions_app.redact import REQUEST_CREDENTIAL
 from sessions_app.runs import credentials
@@ -99,7 +99,12 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
 
 
 def find_question(session: AgentSession, call_id: str) -> Question | None:
-    """Return the open call of this id, None when there is none: it was answered, rewound, or never made."""
+    """Return the open call of this id, None when there is none: it was answered, rewound, or never made.
+
+    A call is answered from when a run has its answer: until that run begins no event says so.
+    """
+    if _is_on_its_way(session, call_id):
+        return None
     carriers = Event.objects.filter(session=session, kind=Kind.TOOL_CALL, summary__contains='"waiting":true')
     rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_LOOKED_AT]
     found = open_questions(session, rows)
@@ -108,6 +113,16 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
     if event is None or marks_from(session, event.seq).rewound_by(event):
         return None
     return next(question for question in found[event.seq] if question.call_id == call_id)
+
+
+def _is_on_its_way(session: AgentSession, call_id: str) -> bool:
+    """Tell whether an active run brings the answer of a call."""
+    bringing = Run.objects.filter(
+        session=session, status__in=Run.ACTIVE, request__contains='"functionResponse"'
+    )
+    messages = (json.loads(text).get("new_message") for text in bringing.values_list("request", flat=True))
+    answers = (answer for message in messages for answer in wire.function_responses({"content": message}))
+    return any(answer.get("id") == call_id for answer in answers)
 
 
 def _answered_after(session: AgentSession, seq: int) -> set[str]:

@@ -212,6 +212,18 @@ async def test_a_call_is_answered_once(story, runtime):
     assert "answered already" in response.content.decode()
 
 
+async def test_a_call_is_answered_once_while_the_run_with_its_answer_has_not_begun(story, runtime):
+    await db.write(lambda: story.calls("request_leave", "c1", waiting=True))
+    await db.write(lambda: story.calls("request_leave", "c2", waiting=True))
+    await send(story, call_id="c1", response="{}")
+    assert (await send(story, call_id="c1", response="{}")).status_code == 404
+    await send(story, call_id="c2", response="{}")
+    first, _ = await runs()
+    await db.write(lambda: Run.objects.filter(pk=first.pk).update(status="crashed"))
+    await send(story, call_id="c1", response="{}")
+    assert len(await runs()) == 3
+
+
 async def cancel(run_id: str) -> Any:
     return await AsyncClient().post(reverse("run-cancel", kwargs={"run_id": run_id}))
 
