@@ -36,12 +36,21 @@ QUERIES = (
     *("retries > 5 ever", "tool:get_weather tool:old_tool", "old_key missing old_key ever"),
     *("order_id missing", "nearly_everywhere missing", "nearly_everywhere never", "-key0 ever"),
     *("old_key = antique", "old_key ever", "old_key != antique", "-old_key missing"),
+    *("key0 ~ zz key1 ~ yy", "key0 ~ zz ever", "-key0 ~ 1", "user:tier ~ zz", "-user:tier = basic"),
+    *(
+        "tool:old_tool error:exhausted",
+        "title:zzz key0 ~ zz",
+        "app:app1 key0 ~ zz",
+        "app:app1 order_id > 99000",
+    ),
+    *("tool:get_weather old_key missing -tool:old_tool errors>5", "is:idle title:zzz"),
 )
 """Terms that many sessions meet, few, only the oldest, one or none: see `large_store`."""
 
 TEXTS = (
     *("thunderstorm", "sunny", "antique", "weather sunny", '"sunny in town 50"', "-sunny", "-antique"),
-    *("tool:old_tool modern", "old_key ever sunny"),
+    *("tool:old_tool modern", "old_key ever sunny", "antique modern", "tool:old_tool old_key missing modern"),
+    *("is:idle thunderstorm",),
 )
 
 

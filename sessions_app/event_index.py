@@ -215,26 +215,28 @@ def _newest_sessions(wanted: Phrase, limit: int) -> Found:
     return Found(found, is_all=False)
 
 
-def sessions_list(wanted: Phrase) -> tuple[str, tuple[str]] | None:
-    """Return the sessions with an event that holds a phrase, as a subquery; None: PostgreSQL had better test each.
+def sessions_list(wanted: Phrase, most: int) -> tuple[str, tuple[str]] | None:
+    """Return the sessions with an event that holds a phrase, as a subquery; None: there are more than `most` entries.
 
-    The limit tells it, as it may expect more, that the list fits its memory.
+    Nor is there a list where PostgreSQL had better test each session. The limit tells it, as it may expect more, that
+    the list fits its memory.
     """
     table, key, match = _names()
     found = f"SELECT {key} >> {SEQ_BITS} FROM {table} WHERE {match}"
-    if connection.vendor == SQLITE:
-        return found, (_fresh(wanted),)
-    if _is_summed(wanted):
-        if _expected([wanted], _SUMS)[0] > LONGEST_LIST:
+    if connection.vendor != SQLITE and _is_summed(wanted):
+        if _expected([wanted], _SUMS)[0] > min(most, LONGEST_LIST):
             return None
         return f"SELECT id >> {SEQ_BITS} FROM {_SUMS} WHERE {match}", (_expression([wanted]),)
     if is_frequent(wanted):
         return None
+    if connection.vendor == SQLITE and most >= LONGEST_LIST:
+        return found, (_fresh(wanted),)  # it makes a list as fast as it counts its entries
+    most = min(most, FREQUENT)
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM ({found} LIMIT {FREQUENT + 1}) AS found", [_fresh(wanted)])
-        if cursor.fetchone()[0] > FREQUENT:
+        cursor.execute(f"SELECT count(*) FROM ({found} LIMIT {most + 1}) AS found", [_fresh(wanted)])
+        if cursor.fetchone()[0] > most:
             return None
-    return f"{found} LIMIT {FREQUENT}", (_fresh(wanted),)
+    return f"{found} LIMIT {most}", (_fresh(wanted),)
 
 
 class Holds(Func):

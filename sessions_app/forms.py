@@ -11,8 +11,8 @@ from django import forms
 from sessions_app import durations, labels, saved_views, state
 from sessions_app.branches import fork
 from sessions_app.errors import BadInput
-from sessions_app.keyset import integer_key
-from sessions_app.listing import Wanted
+from sessions_app.keyset import PAGE_SIZE, integer_key
+from sessions_app.listing import SoFar, Wanted
 from sessions_app.models import Run, Scope
 from sessions_app.query import MAX_LENGTH, parse
 from sessions_app.query.times import moment
@@ -112,6 +112,22 @@ class SessionWatch(SessionQuery, Watch):
     """A session list on screen. `left`: how many sessions it says are not indexed yet."""
 
     left = forms.IntegerField(required=False, min_value=0)
+
+
+class SessionLook(SessionWatch):
+    """A session list, and what looks before came to that its page is to be found by.
+
+    They looked at `looked` sessions and found `found` of the page, which stand on the screen above; `top` tells that it
+    is the newest page.
+    """
+
+    looked = forms.IntegerField(required=False, min_value=0, max_value=10**12)
+    found = forms.IntegerField(required=False, min_value=0, max_value=PAGE_SIZE)
+    top = forms.BooleanField(required=False)
+
+    def so_far(self) -> SoFar:
+        """Return what looks before came to, once the form is read."""
+        return SoFar(self.cleaned_data["looked"] or 0, self.cleaned_data["found"] or 0)
 
 
 class Acts(forms.Form):

@@ -42,15 +42,42 @@ def page(
     Raises:
         BadInput: `before` is no cursor.
     """
-    newest = rows.order_by(f"-{field}", "-pk")
-    if before:
-        moment, last = _parse(before, key or integer_key)
-        # Not `a < x OR (a = x AND …)`: no database seeks an index by that.
-        newest = newest.filter(**{f"{field}__lte": moment}).exclude(**{field: moment, "pk__gte": last})
-    found = list(newest[: size + 1])
+    found = list(older(rows, field, before, key=key)[: size + 1])
     shown = found[:size]
-    older = f"{getattr(shown[-1], field)!r}~{shown[-1].pk}" if len(found) > size else ""
-    return Page(shown, older, not before)
+    return Page(shown, cursor(shown[-1], field) if len(found) > size else "", not before)
+
+
+def older(
+    rows: QuerySet[M], field: str, before: str, *, key: Callable[[str], Any] | None = None
+) -> QuerySet[M]:
+    """Return the rows older than a cursor, newest first; all of them when it is empty. Else as `page`."""
+    newest = rows.order_by(f"-{field}", "-pk")
+    if not before:
+        return newest
+    moment, last = _parse(before, key or integer_key)
+    # Not `a < x OR (a = x AND …)`: no database seeks an index by that.
+    return newest.filter(**{f"{field}__lte": moment}).exclude(**{field: moment, "pk__gte": last})
+
+
+def down_to(rows: QuerySet[M], field: str, last: str) -> QuerySet[M]:
+    """Return the rows down to that of a cursor, and itself."""
+    moment, pk = _parse(last, integer_key)
+    return rows.filter(**{f"{field}__gte": moment}).exclude(**{field: moment, "pk__lt": pk})
+
+
+def moment_of(cursor: str) -> float:
+    """Return the time of the row that a cursor was made of, in epoch seconds."""
+    return _parse(cursor, integer_key)[0]
+
+
+def cursor(row: Model, field: str) -> str:
+    """Return what the rows behind a row are older than."""
+    return cursor_at(getattr(row, field), row.pk)
+
+
+def cursor_at(moment: float, pk: Any) -> str:
+    """Return what the rows behind a moment and a primary key are older than."""
+    return f"{moment!r}~{pk}"
 
 
 def integer_key(text: str) -> int:

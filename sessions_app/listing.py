@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from django.db import connection
 from django.db.models import (
@@ -26,11 +27,17 @@ NEWEST_PER_APP = 3
 MOST_PINNED = 20
 """Pinned sessions that stand above the others; what is pinned beyond that stands among them."""
 
+MOST_TOLD = 200_000
+"""Sessions up to which it is told how many there are to look at."""
+
 _TAGS = "_tag_names"
 """Attribute of sessions whose tags were read."""
 
 MOST_ARRIVED = 99
 """Sessions counted as new; there may be more."""
+
+ARRIVING_S = 0.02
+"""Seconds for which new ones are looked for: a list looks whenever something was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,12 @@ def sessions(wanted: Wanted, search: finding.Search | None = None) -> QuerySet[A
 
     `search` is that of the query wanted, where more is asked of it.
     """
+    rows = _filtered(wanted)
+    return rows if wanted.query.is_empty else (search or finding.Search(wanted.query)).narrowed(rows)
+
+
+def _filtered(wanted: Wanted) -> QuerySet[AgentSession]:
+    """Return the sessions wanted, whatever their query asks for."""
     rows = described(AgentSession.objects.all())
     rows = rows.filter(realm__startswith=wanted.realms) if wanted.realms else rows.filter(realm="")
     if wanted.realms:
@@ -76,9 +89,36 @@ def sessions(wanted: Wanted, search: finding.Search | None = None) -> QuerySet[A
         rows = rows.filter(_mentions(wanted.text))
     if wanted.age:
         rows = expiry.aged(rows, expiry.Age(wanted.age))
-    if wanted.query.is_empty:
-        return rows
-    return (search or finding.Search(wanted.query)).narrowed(rows)
+    return rows
+
+
+class SoFar(NamedTuple):
+    """What looks before came to: how many sessions they looked at, and how many they found for the page."""
+
+    looked: int = 0
+    found: int = 0
+
+
+NOT_YET = SoFar()
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """A look for the sessions of a page that has not come to its end.
+
+    Attributes:
+        place: the cursor behind which it goes on.
+        so_far: what it came to.
+        shown: how many sessions the page shows by now, pinned ones too.
+        of: how many there are to look at; None: more than `MOST_TOLD`.
+        back_to: time of the oldest session that was looked at, in epoch seconds.
+    """
+
+    place: str
+    so_far: SoFar
+    shown: int
+    of: int | None
+    back_to: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +131,7 @@ class Page:
     pinned: list[AgentSession]
     others: keyset.Page[AgentSession]
     hits: dict[int, finding.Hit]
+    looking: Looking | None
 
     @property
     def rows(self) -> list[AgentSession]:
@@ -98,24 +139,63 @@ class Page:
         return [*self.pinned, *self.others.rows]
 
 
-def page(wanted: Wanted, before: str = "") -> Page:
+def page(wanted: Wanted, before: str = "", so_far: SoFar = NOT_YET) -> Page:
     """Return a page of the sessions wanted: pinned ones first, then newest update first.
 
-    Three queries, and those by which a query asks the indexes and what it finds is shown.
+    Three queries, and those by which a query asks the indexes and what it finds is shown. What no index tells is looked
+    for, for a short time: two queries for each window.
+
+    Args:
+        wanted: which sessions.
+        before: the cursor that the page before ended with, or a look for this one.
+        so_far: what looks for this page came to.
 
     Raises:
         BadInput: `before` is no cursor.
     """
-    search = finding.Search(wanted.query)
-    found = sessions(wanted, search)
+    search = finding.Search(wanted.query, goes_on=so_far.looked > 0)
+    rows = _filtered(wanted)
+    found = rows if wanted.query.is_empty else search.narrowed(rows)
     pinned_first = found.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
     pinned = list(pinned_first[:MOST_PINNED])
     others = found.exclude(pk__in=[row.pk for row in pinned]) if pinned else found
-    page_of_others = keyset.page(others, "updated_at", before)
+    looking = None
+    if wanted.query.is_empty or not search.plan.tests:
+        page_of_others = keyset.page(others, "updated_at", before)
+    else:
+        page_of_others, looking = _looked_for(rows.filter(*search.plan.of), others, before, so_far, pinned)
     above = [] if before else pinned
-    rows = [*above, *page_of_others.rows]
-    read_tags(rows)
-    return Page(above, page_of_others, search.hits(rows))
+    shown = [*above, *page_of_others.rows]
+    read_tags(shown)
+    return Page(above, page_of_others, search.hits(shown), looking)
+
+
+def _looked_for(
+    of: QuerySet[AgentSession],
+    found: QuerySet[AgentSession],
+    before: str,
+    so_far: SoFar,
+    pinned: Collection[AgentSession],
+) -> tuple[keyset.Page[AgentSession], Looking | None]:
+    """Return the page as far as a look comes, and what the look is when there is more to look at."""
+    room = max(0, keyset.PAGE_SIZE - so_far.found)
+    looked = finding.look(of, found, before, room + 1)
+    shown = looked.rows[:room]
+    if len(looked.rows) > room:
+        older = keyset.cursor(shown[-1], finding.FIELD) if shown else before
+        return keyset.Page(shown, older, not before), None
+    looking = None
+    found_by_now = so_far.found + len(shown)
+    if looked.to:
+        number = of.order_by().values("pk")[: MOST_TOLD + 1].count()
+        looking = Looking(
+            looked.to,
+            SoFar(so_far.looked + looked.sessions, found_by_now),
+            found_by_now + len(pinned),
+            number if number <= MOST_TOLD else None,
+            keyset.moment_of(looked.to),
+        )
+    return keyset.Page(shown, "", not before), looking
 
 
 def read_tags(rows: Iterable[AgentSession]) -> None:
@@ -145,14 +225,19 @@ def shown_again(pks: Collection[int]) -> list[AgentSession]:
 
 def arrived(wanted: Wanted, since: float, shown: Collection[int]) -> int:
     """Return how many sessions wanted were written to after `since` and are not shown, at most `MOST_ARRIVED`."""
-    anything = replace(wanted, realm=wanted.realms, query=Query())
-    if not wanted.query.is_empty and not _newer(anything, since, shown).exists():
+    newer = _filtered(wanted).filter(updated_at__gt=since).exclude(pk__in=shown)
+    if wanted.query.is_empty:
+        return newer.order_by("-updated_at").values("pk")[:MOST_ARRIVED].count()
+    if not newer.exists():
         return 0  # as a rule, and the indexes are not asked
-    return _newer(wanted, since, shown).order_by("-updated_at")[:MOST_ARRIVED].count()
+    plan = finding.Search(wanted.query, goes_on=True).plan
+    of = newer.filter(*plan.of)
+    return len(finding.look(of, of.filter(*plan.tests), "", MOST_ARRIVED, ARRIVING_S).rows)
 
 
-def _newer(wanted: Wanted, since: float, shown: Collection[int]) -> QuerySet[AgentSession]:
-    return sessions(wanted).filter(updated_at__gt=since).exclude(pk__in=shown)
+def newest(wanted: Wanted) -> float:
+    """Return when the newest of the sessions was written to, whatever their query asks for; 0: there is none."""
+    return _filtered(wanted).order_by("-updated_at").values_list("updated_at", flat=True).first() or 0.0
 
 
 def described(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:

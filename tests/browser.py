@@ -49,7 +49,7 @@ CHROMIUM_FLAGS = [
 ]
 EXPECTED = re.compile(
     r"Failed to load resource: (the server responded with a status of 4|net::ERR_(FAILED|INTERNET_DISCONNECTED))"
-    r"|Response Status Error Code 4|htmx:sendError|htmx:afterRequest"
+    r"|Response Status Error Code 4|htmx:sendError|htmx:sendAbort|htmx:afterRequest"
     r"|Blocked script execution in .* sandboxed|Failed to load resource: net::ERR_BLOCKED_BY_RESPONSE"
 )
 """How the browser and htmx begin in the console when a request is refused or cut, or what is hostile is kept from

@@ -17,6 +17,9 @@ from django.db.models.sql.compiler import SQLCompiler
 
 from sessions_app.models import AgentSession
 
+Lister = Callable[[int], Q | None]
+"""Makes a list out of at most so many entries of an index: the condition to be on it; None: there are more entries."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Many:
@@ -26,21 +29,32 @@ class Many:
         test: tells on each session whether it is one of them. A list that soon finds a page needs no more.
         listed: tells it by a list that an index makes at once, for sessions that are far between; None: no index can.
         others: tells by such a list which ones are not, where those are far between; None: only `listed` can.
+        is_sought: an index of sessions has these side by side, so that it finds them by the test.
+        is_slow: a test takes as long as dozens of entries of a list.
+        some: a few of the sessions, where an index told them in passing.
     """
 
     test: Q
-    listed: Callable[[], Q] | None = None
-    others: Callable[[], Q] | None = None
+    listed: Lister | None = None
+    others: Lister | None = None
+    is_sought: bool = False
+    is_slow: bool = False
+    some: frozenset[int] = frozenset()
 
     def turned(self) -> Many:
         """Return all other sessions."""
         listed = self.listed
         if self.others is None and listed is not None:
-            return Many(~self.test, lambda: ~listed(), listed)
-        return Many(~self.test, self.others, listed)
+            return Many(~self.test, lambda most: but(listed(most)), listed, is_slow=self.is_slow)
+        return Many(~self.test, self.others, listed, is_slow=self.is_slow)
 
 
 Answer = Many | set[int]
+
+
+def but(listed: Q | None) -> Q | None:
+    """Return the condition not to be on a list, where there is one."""
+    return None if listed is None else ~listed
 
 
 def turned(answer: Answer) -> Answer:
@@ -62,6 +76,9 @@ ENTRIES = 3
 
 LONG = 200_000
 """Entries of an index beyond which testing sessions takes no longer than to list them."""
+
+READ = 20_000
+"""Entries of an index that are read one by one for a part of a text, by which no index is sorted."""
 
 
 def among(pks: Iterable[int]) -> Q:
@@ -90,14 +107,17 @@ def listed_by(subquery: Any) -> Q:
     return Q(In(F("pk"), subquery)) | Q(Value(False))
 
 
-def listed_or_tested(rows: QuerySet[Any], column: str, test: Q) -> Q:
-    """Return the condition that a column of rows lists a session; the test where they are too many for a list.
+def is_more(rows: QuerySet[Any], most: int) -> bool:
+    """Tell whether there are more than so many rows."""
+    return rows.order_by()[: most + 1].count() > most
+
+
+def listed_in(rows: QuerySet[Any], column: str, most: int) -> Q | None:
+    """Return the condition that a column of rows lists a session; None: they are more than `most`.
 
     The limit tells PostgreSQL, which may expect more, that a list fits its memory.
     """
-    if rows.order_by()[: LONG + 1].count() > LONG:
-        return test
-    return listed_by(rows.order_by().values(column)[:LONG])
+    return None if is_more(rows, most) else listed_by(rows.order_by().values(column)[:most])
 
 
 def pointed_at(rows: QuerySet[Any], tail: Iterable[int] = ()) -> Answer:
@@ -108,14 +128,15 @@ def pointed_at(rows: QuerySet[Any], tail: Iterable[int] = ()) -> Answer:
     late = set(tail)
     test = Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=late)
 
-    def listed() -> Q:
-        return listed_or_tested(rows, "session", test) | Q(pk__in=late)
+    def listed(most: int) -> Q | None:
+        found = listed_in(rows, "session", most)
+        return None if found is None else found | Q(pk__in=late)
 
-    def others() -> Q:
+    def others(most: int) -> Q | None:
         found = unlisted(sorted_by(rows, "session"))
-        return ~listed() if found is None else among(found - late)
+        return but(listed(most)) if found is None else among(found - late)
 
-    return Many(test, listed, others)
+    return Many(test, listed, others, some=frozenset(pks))
 
 
 class Statement(NamedTuple):

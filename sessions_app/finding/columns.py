@@ -23,8 +23,8 @@ def with_column(term: Field) -> Answer:
         return pointed_at(SessionTag.objects.filter(name=term.value))
     if term.name == "is":
         found = _ARE[term.value]()
-        return Many(found) if isinstance(found, Q) else found
-    return Many(_COLUMNS[term.name](term))
+        return Many(found, is_sought=term.value in _SOUGHT) if isinstance(found, Q) else found
+    return Many(_COLUMNS[term.name](term), is_sought=term.name in _SOUGHT)
 
 
 def id_begins(text: str) -> Q:
@@ -91,6 +91,10 @@ _COLUMNS: dict[str, Callable[[Field], Q]] = {
     "after": lambda term: Q(updated_at__gte=moment(term.value)),
     "before": lambda term: Q(updated_at__lt=moment(term.value)),
 }
+
+
+_SOUGHT = frozenset({"app", "session", "updated", "after", "before", "pinned", "error", "idle", "expired"})
+"""Terms, and values of `is:`, by which an index of sessions is sorted or made."""
 
 
 def _of_origin(origin: str) -> Q:

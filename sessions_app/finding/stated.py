@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +13,16 @@ from sessions_app.finding.answers import (
     ENTRIES,
     FEW,
     FEW_SHARED,
+    READ,
     Answer,
+    Lister,
     Many,
     Statement,
     among,
+    but,
+    is_more,
     list_of,
-    listed_or_tested,
+    listed_in,
     sorted_by,
     turned,
     unlisted,
@@ -55,7 +58,7 @@ def with_state(term: StateTerm, tail: Tail) -> Answer:
     if term.scope is not Scope.SESSION and is_turned != term.negated and not _is_of_value(term):
         test = _is_now(term) if is_now else _is_in_ledger(term)
         had = _owners_of_key(term, tail, is_now=is_now)
-        answer: Answer = Many(test, None, None if had is None else lambda: _without(term.scope, had, ~test))
+        answer: Answer = Many(test, None, None if had is None else lambda _: _without(term.scope, had, ~test))
     else:
         answer = _being(replace(term, when=When.NOW), tail) if is_now else _ever(term, tail)
     return turned(answer) if is_turned else answer
@@ -126,9 +129,7 @@ def _ever(term: StateTerm, tail: Tail) -> Answer:
     return Many(is_in_ledger, listed, _others(term, tail, having, ~is_in_ledger, listed))
 
 
-def _others(
-    term: StateTerm, tail: Tail, having: Statement, test: Q, listed: Callable[[], Q] | None
-) -> Callable[[], Q] | None:
+def _others(term: StateTerm, tail: Tail, having: Statement, test: Q, listed: Lister | None) -> Lister | None:
     """Return what lists the sessions that a term does not hold for; None where no index tells which may be so.
 
     They lack the key, or a value of it is another one, or they are not indexed: these are tested.
@@ -141,11 +142,11 @@ def _others(
     if term.scope is not Scope.SESSION or not tail.has_all or not is_told_by_marks(term):
         return None
 
-    def others() -> Q:
+    def others(most: int) -> Q | None:
         lacking = unlisted(having)
         differing = None if lacking is None else _owners_differing(term)
         if lacking is None or differing is None:
-            return ~listed() if listed else test
+            return but(listed(most)) if listed else None
         return among(lacking | differing | set(tail.sessions)) & test
 
     return others
@@ -168,15 +169,19 @@ def _owners_differing(term: StateTerm) -> set[int] | None:
     return owners
 
 
-def _by_values(term: StateTerm, tail: Tail, besides: Q) -> Callable[[], Q] | None:
-    """Return what lists sessions by the values that their own keys had; None where the index cannot tell."""
-    if term.scope is not Scope.SESSION or not tail.has_all:
+def _by_values(term: StateTerm, tail: Tail, besides: Q) -> Lister | None:
+    """Return what lists sessions by the values that their own keys had; None where the index cannot tell.
+
+    Args:
+        besides: what is tested on each session of the list. Where that reads values, a long list is of no use.
+    """
+    if term.scope is not Scope.SESSION or not tail.has_all or _is_read(term):
         return None
     rows = _values(term)
 
-    def listed() -> Q:
-        found = listed_or_tested(rows, "owner_id", besides or _is_in_ledger(term))
-        return (found | Q(pk__in=tail.owners(term))) & besides
+    def listed(most: int) -> Q | None:
+        found = listed_in(rows, "owner_id", most if is_told_by_marks(term) else min(most, READ))
+        return None if found is None else (found | Q(pk__in=tail.owners(term))) & besides
 
     return listed
 
@@ -200,12 +205,17 @@ def _values(term: StateTerm) -> QuerySet[StateValue]:
     return StateValue.objects.filter(marked(term), scope=term.scope, key_id=state.key_id(term.key))
 
 
+def _is_read(term: StateTerm) -> bool:
+    """Tell whether the index of values would have to be read for a term, entry by entry, and has too many for it."""
+    return term.op == "~" and not term.path and is_more(_values(_of_key(term)), READ)
+
+
 def _owners_ever(term: StateTerm, tail: Tail) -> set[int] | None:
     """Return the owners whose key ever had such a value, by the index of values; None: it cannot tell, or of too many.
 
     For what is now, that they may have had it is enough.
     """
-    if not tail.has_all:
+    if not tail.has_all or _is_read(term):
         return None
     most = FEW if term.scope is Scope.SESSION else FEW_SHARED
     found = list(_values(term).values_list("owner_id", flat=True)[: ENTRIES * most + 1])
@@ -225,4 +235,4 @@ def _reading(term: StateTerm, owners: set[int], test: Q) -> Answer:
     found = sessions_of(term.scope, owners)
     if len(found) <= FEW_SHARED:
         return set(found)
-    return Many(test, None, lambda: _without(term.scope, yielded(owners), ~test))
+    return Many(test, None, lambda _: _without(term.scope, yielded(owners), ~test))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sessions_app import event_text
-from sessions_app.finding.answers import Answer, pointed_at
+from sessions_app.finding.answers import READ, Answer, Many, is_more, pointed_at
 from sessions_app.finding.tail import Tail
 from sessions_app.models import SessionTrait
 from sessions_app.query import Field
@@ -30,4 +30,7 @@ def trait(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Tra
 def with_trait(term: Field, tail: Tail) -> Answer:
     """Return the sessions that have a trait."""
     rows, matches = trait(term)
-    return pointed_at(rows, {event.session_id for event in tail.with_trait(matches)})
+    late = {event.session_id for event in tail.with_trait(matches)}
+    if term.name == SessionTrait.Name.ERROR and is_more(SessionTrait.objects.filter(name=term.name), READ):
+        return Many(Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=late))
+    return pointed_at(rows, late)

@@ -10,10 +10,12 @@ from sessions_app.event_index import Found, Holds
 from sessions_app.finding.answers import (
     ENTRIES,
     FEW,
+    LONG,
     Answer,
     Many,
     Statement,
     among,
+    but,
     is_common,
     listed_by,
     unlisted,
@@ -41,13 +43,13 @@ def with_word(term: Word, tail: Tail) -> Answer:
     others = Q(pk__in=pks) | named
     test = holds | others
 
-    def listed() -> Q:
-        found = event_index.sessions_list(wanted)
-        return test if found is None else listed_by(RawSQL(*found)) | others  # noqa: S611 - of our own
+    def listed(most: int) -> Q | None:
+        found = event_index.sessions_list(wanted, most)
+        return None if found is None else listed_by(RawSQL(*found)) | others  # noqa: S611 - of our own
 
-    def without() -> Q:
-        found = event_index.sessions_list(wanted)
+    def without(most: int) -> Q | None:
+        found = event_index.sessions_list(wanted, LONG)
         lacking = None if found is None else unlisted(Statement(*found))
-        return ~listed() if lacking is None else among(lacking - pks) & ~named
+        return but(listed(most)) if lacking is None else among(lacking - pks) & ~named
 
-    return Many(test, listed, without)
+    return Many(test, listed, without, is_slow=True, some=frozenset(found.pks))

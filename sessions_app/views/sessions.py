@@ -22,7 +22,7 @@ from sessions_app import (
     vocabulary,
     watching,
 )
-from sessions_app.forms import Completing, SessionQuery, SessionWatch
+from sessions_app.forms import Completing, SessionLook, SessionQuery, SessionWatch
 from sessions_app.models import AgentSession
 from sessions_app.query import Query, QueryProblem, complete, named, unknown
 from sessions_app.query.terms import DESCRIPTIONS
@@ -35,20 +35,25 @@ HELP = "devui/sessions/query_help.html"
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show sessions of all apps and users, newest first."""
-    form = SessionQuery(request.GET)
+    form = SessionLook(request.GET)
     is_part = wants_partial(request, "sessions")
     try:
         wanted = form.wanted()
     except QueryProblem as problem:
         return _wrong_query(request, form, problem, is_part=is_part)
-    found = listing.page(wanted, form.cleaned_data["before"])
-    newest = max((row.updated_at for row in found.rows), default=0.0)
-    since = newest if found.others.is_first else None
-    context = {
+    so_far = form.so_far()
+    found = listing.page(wanted, form.cleaned_data["before"], so_far)
+    context = _found(request, found, so_far, is_first=found.others.is_first or form.cleaned_data["top"])
+    if wants_partial(request, "looking"):
+        return _looked_on(request, form, wanted, found, context)
+    since = None
+    if found.others.is_first:
+        since = max((row.updated_at for row in found.rows), default=0.0)
+        if found.looking and not found.rows:
+            since = listing.newest(wanted)
+    context |= {
         **_filters(request, form),
-        "page": found.others,
         "pinned": found.pinned,
-        "hits": found.hits,
         "is_filtered": wanted != listing.Wanted(),
         "is_part": is_part,
         "views": saved_views.all_views(),
@@ -58,11 +63,58 @@ def index(request: HttpRequest) -> HttpResponse:
         "left": left,
         "watch": _watch(request, watching.seen(found.rows, _mark), since=since, left=left),
     }
-    if not found.rows:
+    if context["is_nothing"]:
         context["remarks"] = _remarks(request, wanted.query)
     if not is_part:
         context |= _frame()
     return render_partial(request, LIST, context, partial="sessions")
+
+
+def _found(
+    request: HttpRequest, found: listing.Page, so_far: listing.SoFar, *, is_first: bool
+) -> dict[str, Any]:
+    """Return what stands on a page below its filters: rows, and the way on."""
+    look_url = further = ""
+    if found.looking:
+        place = {"before": found.looking.place, "looked": str(found.looking.so_far.looked)}
+        look_url = _page_of_list(request, **place)
+        here = {"found": str(found.looking.so_far.found), **({"top": "1"} if is_first else {})}
+        further = _page_of_list(request, **place, **here)
+    older = found.others.older
+    return {
+        "rows": found.others.rows,
+        "hits": found.hits,
+        "looking": found.looking,
+        "look_url": look_url,
+        "further": further,
+        "newest_url": "" if is_first else _page_of_list(request),
+        "older_url": _page_of_list(request, before=older) if older else "",
+        "is_nothing": not found.rows and not so_far.found and not found.looking,
+        "found_by_now": so_far.found + len(found.rows),
+    }
+
+
+def _looked_on(
+    request: HttpRequest,
+    form: SessionLook,
+    wanted: listing.Wanted,
+    found: listing.Page,
+    context: dict[str, Any],
+) -> HttpResponse:
+    """Answer a list on screen for which a look goes on: more rows of its page, and how far the look came."""
+    since, told, left = (form.cleaned_data[name] for name in ("since", "told", "left"))
+    shown = watching.parse(form.cleaned_data["shown"], keyset.integer_key).after(found.rows, [], _mark)
+    context |= {
+        "goes_on": True,
+        "is_filtered": True,
+        "arrived": told or 0,
+        "many": listing.MOST_ARRIVED,
+        "list": _address("sessions", request),
+        "watch": _watch(request, shown, since=since, told=told or 0, left=left or 0),
+    }
+    if context["is_nothing"]:
+        context["remarks"] = _remarks(request, wanted.query)
+    return render(request, LIST + "#looking", context)
 
 
 def _filters(request: HttpRequest, form: SessionQuery) -> dict[str, Any]:
@@ -98,7 +150,7 @@ def _wrong_query(
         response["HX-Reswap"] = "none"
         response["HX-Push-Url"] = "false"
         return response
-    page = {"page": keyset.Page([], "", True), "views": saved_views.all_views(), "is_filtered": True}
+    page = {"views": saved_views.all_views(), "is_filtered": True}
     return render(request, LIST, {**context, **page, **_frame()}, status=400)
 
 
@@ -185,9 +237,18 @@ def _watch(
 
 def _address(route: str, request: HttpRequest, **more: str) -> str:
     """Return the address of a route with the request's filters."""
+    return f"{reverse(route)}{_page_of_list(request, **more)}".removesuffix("?")
+
+
+def _page_of_list(request: HttpRequest, **more: str) -> str:
+    """Return the address of a page of the list on screen, with its filters."""
     query = request.GET.copy()
-    for name in ("before", "shown", "since", "told", "left"):
+    for name in _PLACES:
         query.pop(name, None)
     for name, value in more.items():
         query[name] = value
-    return f"{reverse(route)}?{query.urlencode()}".removesuffix("?")
+    return f"?{query.urlencode()}"
+
+
+_PLACES = ("before", "looked", "found", "top", "shown", "since", "told", "left")
+"""Parameters that say which page of a list is shown, and how it stands on the screen."""

@@ -82,6 +82,18 @@ document.addEventListener("htmx:load", ({ detail: { elt } }) => {
   showTicked();
 });
 
+/* A look that goes on adds to what the page shows by now. A new search ends it. */
+document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }) => {
+  const asks = elt.id === "looking" && document.getElementById("watch")?.getAttribute("hx-get");
+  const watched = new URLSearchParams(asks ? asks.split("?")[1] : "");
+  for (const name of ["shown", "since", "told", "left"]) if (watched.has(name)) parameters.set(name, watched.get(name));
+});
+
+document.addEventListener("htmx:beforeRequest", ({ detail: { target } }) => {
+  const looking = target.id === "sessions" && document.getElementById("looking");
+  if (looking) window.htmx.trigger(looking, "htmx:abort");
+});
+
 let mayExport = false;
 
 /* Everything happens without leaving the page. An export that is refused would leave it, so it is asked for first. */

@@ -8,6 +8,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app import indexing
+from sessions_app.finding import pace
 from sessions_app.query import parse
 from sessions_app.timeline import within
 from sessions_app.timeline.window import WINDOW
@@ -247,7 +248,7 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
     monkeypatch.setattr(looking, "STRETCH", stretch)
-    monkeypatch.setattr(looking, "_now", lambda: 0.0)
+    monkeypatch.setattr(pace, "_now", lambda: 0.0)
     search = within.SessionSearch(told.session, parse("rome"))
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
@@ -273,7 +274,7 @@ class Clock:
 def slow(monkeypatch) -> None:
     """A store in which three events take all the time there is."""
     monkeypatch.setattr(looking, "STRETCH", 3)
-    monkeypatch.setattr(looking, "_now", Clock())
+    monkeypatch.setattr(pace, "_now", Clock())
 
 
 @pytest.fixture

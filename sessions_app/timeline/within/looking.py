@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -10,6 +9,7 @@ from typing import Generic, TypeVar
 from django.db.models import QuerySet
 
 from sessions_app import event_text, finding
+from sessions_app.finding.pace import Pace
 from sessions_app.models import AgentSession, Event, SessionTrait
 from sessions_app.query import Query
 
@@ -71,7 +71,7 @@ class SessionSearch:
         return self._events.between(first, last).defer("data", "private")
 
     def _upwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
-        place, pace = max(seq, self._low - 1), _Pace(self._seconds)
+        place, pace = max(seq, self._low - 1), Pace(STRETCH, self._seconds)
         found: list[Row] = []
         while place < self._high and len(found) < most and pace.goes_on:
             end = min(place + pace.size, self._high)
@@ -82,7 +82,7 @@ class SessionSearch:
         return Looked(found, self._last if is_whole else place, is_whole)
 
     def _downwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
-        place, pace = min(seq, self._high + 1), _Pace(self._seconds)
+        place, pace = min(seq, self._high + 1), Pace(STRETCH, self._seconds)
         found: list[Row] = []
         while place > self._low and len(found) < most and pace.goes_on:
             start = max(self._low, place - pace.size)
@@ -91,28 +91,6 @@ class SessionSearch:
             pace.step()
         is_whole = place <= self._low and len(found) < most
         return Looked(found, 1 if is_whole else place, is_whole)
-
-
-class _Pace:
-    """How large the next stretch of a look is, and whether there is time for it."""
-
-    def __init__(self, seconds: float) -> None:
-        self.size = STRETCH
-        self._seconds = seconds
-        self.goes_on = True
-        self._began = self._stepped = _now()
-
-    def step(self) -> None:
-        """Take note that a stretch was looked at."""
-        now = _now()
-        self.goes_on = now - self._began < self._seconds
-        if (now - self._stepped) * 8 < self._seconds:
-            self.size *= 4
-        self._stepped = now
-
-
-def _now() -> float:
-    return time.monotonic()
 
 
 def _reach(session: AgentSession, query: Query) -> tuple[int, int]:

@@ -1,0 +1,147 @@
+"""Sessions that no index tells are looked through in windows: nothing is lost, doubled or moved by it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from sessions_app import finding, indexing, keyset, labels, listing, writes
+from sessions_app.errors import BadInput
+from sessions_app.finding import answers, sessions, stated, windows
+from sessions_app.models import AgentSession
+from sessions_app.query import parse
+from tests.pages.getting import Get
+
+pytestmark = pytest.mark.django_db
+
+QUERIES = (
+    "title:odd",
+    "k ~ 1",
+    "-k ~ 1",
+    "title:odd k ~ 1",
+    "k ~ 1 ever -title:odd",
+    "app:weather title:odd",
+)
+
+
+@pytest.fixture(autouse=True)
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every look end after one window of three sessions, and no index list any."""
+    monkeypatch.setattr(windows, "WINDOW", 3)
+    monkeypatch.setattr(windows, "LOOK_S", 0.0)
+    monkeypatch.setattr(stated, "READ", 0)
+    monkeypatch.setattr(answers, "FEW", 0)
+    monkeypatch.setattr(sessions, "is_common", lambda *_, **__: False)
+
+
+def make(count: int, random: Random) -> None:
+    """Create sessions of few moments and apps, some of them pinned, whose titles and values are odd or not."""
+    for number in range(count):
+        key = writes.SessionKey("", random.choice(["weather", "other"]), "ann", f"s{number}")
+        made = writes.create_session(key, {"k": str(random.randrange(30))}, now=float(random.randrange(9)))
+        labels.rename(made.pk, random.choice(["odd", "even"]))
+        if random.random() < 0.05:
+            labels.pin([made.pk], pinned=True)
+    indexing.index_all()
+
+
+def walked(wanted: listing.Wanted) -> tuple[list[list[int]], list[listing.Page]]:
+    """Return the rows of each page, as looks bring them, and every answer."""
+    pages: list[list[int]] = [[]]
+    answers_given = []
+    before, so_far = "", listing.NOT_YET
+    while True:
+        answer = listing.page(wanted, before, so_far)
+        answers_given.append(answer)
+        pages[-1] += [row.pk for row in answer.rows]
+        if answer.looking:
+            before, so_far = answer.looking.place, answer.looking.so_far
+        elif answer.others.older:
+            before, so_far = answer.others.older, listing.NOT_YET
+            pages.append([])
+        else:
+            return pages, answers_given
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("text", QUERIES)
+def test_looks_bring_the_rows_of_one_whole_query_in_their_order(
+    text: str, seed: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(keyset, "PAGE_SIZE", 4)
+    monkeypatch.setattr(listing, "MOST_PINNED", 2)
+    make(40, Random(seed))
+    wanted = listing.Wanted(query=parse(text))
+    whole = list(listing.sessions(wanted).order_by("-updated_at", "-pk"))
+    pinned_first = listing.sessions(wanted).filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
+    above = [row.pk for row in pinned_first[:2]]
+    pages, answered = walked(wanted)
+    assert [pk for page in pages for pk in page] == [
+        *above,
+        *(row.pk for row in whole if row.pk not in above),
+    ]
+    assert all(len(page) == 4 for page in pages[1:-1])
+    assert any(answer.looking for answer in answered)
+
+
+def test_a_look_says_how_far_it_came():
+    make(20, Random(1))
+    looking = listing.page(listing.Wanted(query=parse("title:nowhere"))).looking
+    assert looking is not None
+    assert (looking.so_far.looked, looking.so_far.found, looking.shown, looking.of) == (3, 0, 0, 20)
+    third = AgentSession.objects.order_by("-updated_at", "-pk")[2]
+    assert looking.back_to == third.updated_at
+
+
+def test_sessions_of_one_app_alone_are_looked_through_where_the_query_names_it():
+    make(20, Random(1))
+    looking = listing.page(listing.Wanted(query=parse("app:weather title:nowhere"))).looking
+    assert looking is not None
+    assert looking.of == AgentSession.objects.filter(app_name="weather").count()
+
+
+def test_what_an_index_tells_is_not_looked_for(monkeypatch: pytest.MonkeyPatch):
+    make(20, Random(1))
+    for text in ("app:weather", "is:pinned", "session:s1", "updated:<2h"):
+        assert finding.Search(parse(text)).plan.tests == []
+
+
+def test_a_place_that_is_none_is_refused():
+    with pytest.raises(BadInput):
+        listing.page(listing.Wanted(query=parse("title:odd")), "yesterday", listing.SoFar(3, 0))
+
+
+def test_a_look_that_goes_on_asks_little(django_assert_max_num_queries: DjangoAssertNumQueries):
+    make(20, Random(1))
+    wanted = listing.Wanted(query=parse("title:nowhere"))
+    looking = listing.page(wanted).looking
+    assert looking is not None
+    with django_assert_max_num_queries(4):
+        listing.page(wanted, looking.place, looking.so_far)
+
+
+def test_new_sessions_are_looked_for_among_the_new_ones_and_for_a_short_time(monkeypatch: pytest.MonkeyPatch):
+    make(20, Random(1))
+    monkeypatch.setattr(listing, "ARRIVING_S", 0.0)
+    wanted = listing.Wanted(query=parse("title:odd"))
+    newest = AgentSession.objects.order_by("-updated_at", "-pk")[:3]
+    expected = sum(row.title == "odd" for row in newest)
+    assert listing.arrived(wanted, -1.0, []) == expected
+    assert listing.arrived(wanted, 1e12, []) == 0
+
+
+def test_without_scripts_a_link_leads_on_until_all_was_looked_at(get: Get):
+    make(10, Random(1))
+    address = "/sessions/?q=title%3Anowhere"
+    told = []
+    while address:
+        page = get(address)
+        told += [line.text for line in page.all("div", css="looking")]
+        on = [link for link in page.all("a", rel="next") if "Look on" in link.text]
+        address = f"/sessions/{on[0].attrs['href']}" if on else ""
+    assert len(told) == 3
+    assert "No match among the newest 3 of 10 sessions" in told[0]
+    assert "the newest 9 of 10" in told[-1]
+    assert "No session matches" in page.text

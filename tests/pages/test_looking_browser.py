@@ -1,0 +1,81 @@
+"""The list of sessions in a real browser while a search looks through them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from sessions_app import labels, writes
+from sessions_app.finding import windows
+from tests.browser import OpenWindow
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str, monkeypatch: pytest.MonkeyPatch) -> Page:
+    """A tab on a store of which a look comes through 20 sessions; one in 20 is called rare."""
+    monkeypatch.setattr(windows, "WINDOW", 20)
+    monkeypatch.setattr(windows, "LOOK_S", 0.0)
+    for number in range(200):
+        made = writes.create_session(writes.SessionKey("", "weather", "ann", f"s{number}"), now=1e9 + number)
+        labels.rename(made.pk, "rare" if number % 20 == 10 else "other")
+    return open_window(server).new_page()
+
+
+TELLING = """() => {
+  window.told = [];
+  const look = () => {
+    const text = document.getElementById("looked")?.textContent.trim();
+    if (text && text !== window.told.at(-1)) window.told.push(text);
+  };
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+  look();
+}"""
+
+
+def test_rows_come_as_they_are_found_until_all_was_looked_at(page: Page):
+    page.goto("/sessions/")
+    page.evaluate(TELLING)
+    page.locator("[data-search]").fill("title:rare")
+    expect(page.locator("#session-rows .row-link")).to_have_count(10)
+    expect(page.locator("#looking")).to_have_text("")
+    expect(page).to_have_url(re.compile(r"/sessions/\?q=title%3Arare[^~]*$"))
+    assert page.evaluate("window.told") == [
+        "Looking through the sessions.",
+        "All were looked at as far as this page goes: 10 sessions found.",
+    ]
+    shown = page.locator("#session-rows .id-cell").all_inner_texts()
+    assert shown == [f"s{number}" for number in range(190, 0, -20)]
+
+
+def test_rows_found_later_are_watched_as_the_first_are(page: Page):
+    page.goto("/sessions/?q=title%3Arare")
+    expect(page.locator("#session-rows .row-link")).to_have_count(10)
+    row = page.locator("#session-rows tr").last
+    pk = row.locator("input[name=session]").get_attribute("value")
+    labels.tag([int(pk or 0)], "seen")
+    expect(row.locator(".tag")).to_have_text("seen")
+
+
+def test_what_is_nowhere_is_told_at_the_end(page: Page):
+    page.goto("/sessions/?q=title%3Anowhere")
+    expect(page.get_by_role("heading", name="No session matches")).to_be_visible()
+    expect(page.locator(".session-table")).to_be_hidden()
+
+
+def test_another_search_ends_the_look(page: Page, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(windows, "WINDOW", 1)
+    page.goto("/sessions/?q=title%3Arare")
+    expect(page.locator("#looking progress")).to_be_visible()
+    page.locator("[data-search]").fill("session:s7")
+    expect(page.locator("#session-rows .id-cell")).to_have_text(
+        ["s79", "s78", "s77", "s76", "s75", "s74", "s73", "s72", "s71", "s70", "s7"]
+    )
+    expect(page.locator("#looking progress")).to_have_count(0)
+    page.go_back()
+    expect(page.locator("#session-rows .id-cell").first).to_have_text("s190")
+    page.go_forward()
+    expect(page.locator("#session-rows .row-link")).to_have_count(11)
