@@ -5,7 +5,7 @@ What was written up to it is in the indexes (see `indexing`); searches look at t
 
 from __future__ import annotations
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import F, Q, QuerySet
 
 from sessions_app.models import UNINDEXED, AgentSession
 
@@ -21,9 +21,3 @@ def sessions() -> QuerySet[AgentSession]:
 def has_any() -> bool:
     """Tell whether something is not indexed yet. Sorted, so that PostgreSQL asks the index and reads no sessions."""
     return bool(sessions().order_by("-pk").values_list("pk", flat=True)[:1])
-
-
-def events_left() -> int:
-    """Return how many events are not indexed yet."""
-    left = sessions().aggregate(left=Sum(F("last_seq") - F("indexed_seq")))["left"]
-    return int(left or 0)

@@ -74,6 +74,6 @@ def test_a_generated_store_is_indexed_and_found_in(db: None):
     from benchmarks import large_store  # it looks at the store's schema
 
     large_store.fill(4)
-    assert not unindexed.events_left()
+    assert not unindexed.has_any()
     found = finding.Search(parse("antique")).narrowed(AgentSession.objects.order_by("pk"))
     assert list(found.values_list("session_id", flat=True)) == ["s1", "s2"]

@@ -35,7 +35,7 @@ async def working() -> AsyncIterator[None]:
 
 async def everything_is_indexed() -> None:
     async with asyncio.timeout(DEADLINE_S), bell.listen() as ring:
-        while await db.read(unindexed.events_left):
+        while await db.read(unindexed.has_any):
             await ring.wait()
 
 
