@@ -32,18 +32,18 @@ def files_beside(folder: Path) -> dict[str, Path]:
     """Return the evalset files of an agent's folder by id.
 
     The id is the file's name without its ending, as in ADK; `*.test.json` keeps `.test`. Of several files that
-    come to one id, ADK's own form has it; the others keep their ending.
+    come to one id, ADK's own form has it; the others keep their ending. In an id stands U+FFFD for what is no text.
     """
     found: dict[str, Path] = {}
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file()) if folder.is_dir() else []
     for suffix in EVALSET_SUFFIXES:
         for name in names:
             if name.endswith(suffix):
-                stem = name.removesuffix(suffix)
+                stem = state.clean_text(name.removesuffix(suffix))
                 found[stem if stem not in found else stem + suffix.removeprefix(".evalset")] = folder / name
     for name in names:
         if name.endswith(TEST_SUFFIX):
-            found[name.removesuffix(".json")] = folder / name
+            found[state.clean_text(name.removesuffix(".json"))] = folder / name
     return dict(sorted(found.items()))
 
 
@@ -174,9 +174,12 @@ def _mirror(
     stamp = _stamp(path)
     if known is not None and known.stamp == stamp and not known.gone:
         return known
-    shown = _shown(agents, path)
+    named = _shown(agents, path)
+    shown = state.clean_text(named)
     seen: dict[str, Any] = {"path": shown, "stamp": stamp}
     try:
+        if shown != named:
+            raise BadFile([Problem(shown, "has a name that is not UTF-8: rename the file")])
         text = read_text(path, shown)
         seen["digest"] = digest_of(text)
         is_known = written is not None and written.text == text

@@ -56,9 +56,7 @@ def text_of(name: str, content: bytes) -> str:
         BadFile: it is too large, or no text in UTF-8.
     """
     if len(content) > MOST_BYTES:
-        raise BadFile(
-            [Problem(name, f"has {len(content) / 1e6:.1f} MB; {MOST_BYTES / 1e6:.0f} MB is the most")]
-        )
+        raise BadFile([Problem(name, f"is larger than {MOST_BYTES / 1e6:.0f} MB, which is the most")])
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -139,6 +139,11 @@ def test_values_that_are_nested_too_deeply_are_refused_and_harm_nothing(name, de
     assert "nested too deeply" in refusal(text, name).problems[0].what
 
 
+def test_an_id_that_nobody_sees_is_warned_about():
+    content = parse(evalset(case("a", turn("x")), case(" ", turn("y"))))
+    assert content.warnings == ["Case 2 has an empty id: nobody can choose it by its name."]
+
+
 def test_broken_json_is_refused_with_line_and_column():
     assert str(refusal('{\n  "eval_set_id": "a",\n  oops\n}').problems[0]) == (
         "weather/a.evalset.json:3:3: is no JSON: Expecting property name enclosed in double quotes"

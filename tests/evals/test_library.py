@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -116,3 +117,15 @@ def test_an_evalset_without_cases_cannot_be_run(folder):
     found = library.adopt(folder, "counter", write(folder.given, "none.evalset.json", evalset()))
     with pytest.raises(BadInput, match="has no cases"):
         launch.order_run(found, Order(configs.default()))
+
+
+def test_a_file_whose_name_is_no_text_is_told_to_be_renamed_and_hides_no_other(folder):
+    write(folder.given, "good.evalset.json", evalset(case("a", turn("hi"))))
+    with open(os.fsencode(folder.given) + b"/\xff.evalset.json", "w") as file:
+        file.write(json.dumps(evalset(case("a", turn("hi")))))
+    library.refresh(folder, "counter")
+    library.refresh(folder, "counter")
+    rows = {row.evalset_id: row for row in EvalSet.objects.filter(gone=False)}
+    assert sorted(rows) == ["good", "\ufffd"]
+    assert not library.problems_of(rows["good"])
+    assert "rename the file" in library.problems_of(rows["\ufffd"])[0].what
