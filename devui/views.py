@@ -8,20 +8,30 @@ from django.views.decorators.http import require_safe
 
 from devui.evalsets import Evalset, evalsets_of
 from devui.http import render_partial, wants_partial
-from sessions_app import jumps, overview, remotes, saved_views
+from sessions_app import jumps, overview, remotes, saved_views, watching
 
 MOST_SESSIONS = 8
 
 
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """Show every agent: its state, its newest sessions, its evalsets. What is not known is asked for later."""
+    """Show every agent: its state, its newest sessions, its evalsets. What is not known is asked for later.
+
+    The remote servers on a page are looked at again and again; that their agents are others is said.
+    """
+    known = remotes.every()
+    shown = watching.mark_of(*remotes.names_of_apps(known))
+    if wants_partial(request, "remotes"):
+        was = request.GET.get("shown", shown)
+        context = {"remotes": known, "shown": was, "has_others": was != shown}
+        return render(request, "devui/components/remotes.html", context)
     agents, folder = overview.overview(), overview.folder()
     evalsets = evalsets_of(folder, *(agent.name for agent in agents if agent.in_folder))
     context = {
         "agents": [(agent, evalsets.get(agent.name, [])) for agent in agents],
         "folder": folder,
-        "remotes": remotes.every(),
+        "remotes": known,
+        "shown": shown,
         "next_check": next((agent.name for agent in agents if agent.is_asked_for), ""),
     }
     return render(request, "devui/home.html", context)

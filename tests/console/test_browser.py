@@ -146,3 +146,18 @@ def test_a_new_session_tells_of_the_user_that_is_written(page: Page):
     page.get_by_role("button", name="Continue or create").click()
     expect(page.locator("#session-name")).to_be_visible()
     assert page.url.endswith("/sessions/weather/ann/s1/")
+
+
+def test_a_refusal_of_an_answer_goes_when_the_corrected_answer_is_taken(page: Page, runtime: Judge):
+    told = Story("asks")
+    told.calls("request_leave", "c1", waiting=True)
+    page.goto(f"/sessions/id/{told.pk}/")
+    question = page.locator("form.question")
+    question.locator("[name=response]").fill("{broken")
+    question.locator("button").click()
+    toast = page.locator("#toasts .toast", has_text="The answer is no JSON")
+    expect(toast).to_be_visible()
+    question.locator("[name=response]").fill("{}")
+    question.locator("button").click()
+    expect(toast).to_have_count(0)
+    assert Run.objects.filter(session=told.pk).exists()

@@ -21,6 +21,7 @@ from devui.remote.line import Line, NotReached
 from sessions_app import db, elsewhere, remotes
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event
+from tests.pages.page import parse
 from tests.remote.conftest import connected, ended, free_port, served, started, the_session
 from tests.remote.synthetic import JavaScript
 from tests.web import serve
@@ -350,6 +351,30 @@ async def test_a_run_that_its_server_fails_to_begin_is_told_as_the_failure_of_th
     assert "answers 503: out of memory" in asked.json()["detail"]
     assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
     assert "Remote server 'far'" in run.error
+
+
+async def test_the_list_of_remote_servers_is_looked_at_again_and_says_when_their_agents_are_others(
+    store, web
+):
+    asks = {"HX-Request": "true", "HX-Target": "remotes"}
+    apps: list[str] = ["clerk"]
+    remote = answering(("/list-apps", lambda request: JSONResponse(apps)))
+    async with served(remote) as runtimes:
+        home = parse((await web.get("/")).content)
+        address = home.one("section", css="remotes").attrs["hx-get"]
+        same = (await web.get(address, headers=asks)).text
+        apps.append("office")
+        await runtimes.servers["far"].look()
+        other = (await web.get(address, headers=asks)).text
+        runtimes.servers["far"].line.base = "http://127.0.0.1:1"
+        await runtimes.servers["far"].look()
+        gone = (await web.get(address, headers=asks)).text
+    assert "1 agent" in same
+    assert "show them" not in same
+    assert "2 agents" in other
+    assert "Their agents have changed: show them" in other
+    assert "the connection is refused" in gone
+    assert "<html" not in same + other + gone
 
 
 async def test_a_run_whose_server_is_gone_is_told_as_that(store, web):
