@@ -30,6 +30,7 @@ from evals_app.evalsets import BadFile, Problem
 
 NAMES = ("prices.toml", "prices.json")
 MILLION = 1_000_000
+LONGEST_CURRENCY = 12
 DEFAULT_CURRENCY = "USD"
 _FIELDS = {"model", "from", "input", "cached", "output"}
 _LONGEST_FILE = 1_000_000
@@ -170,8 +171,10 @@ def _document(path: Path) -> Mapping[str, Any]:
 def _problems(path: Path, document: Mapping[str, Any], entries: Any) -> Iterator[Problem]:
     for name in document.keys() - {"currency", "price", "prices"}:
         yield Problem(path.name, "is not known; currency and price are", field=name)
-    if not isinstance(document.get("currency", DEFAULT_CURRENCY), str):
-        yield Problem(path.name, 'must be text, such as "USD"', field="currency")
+    currency = document.get("currency", DEFAULT_CURRENCY)
+    if not isinstance(currency, str) or not currency.isprintable() or len(currency) > LONGEST_CURRENCY:
+        what = f'must be text of at most {LONGEST_CURRENCY} characters, such as "USD"'
+        yield Problem(path.name, what, field="currency")
     if not isinstance(entries, list):
         yield Problem(path.name, "must be a list of prices", field="price")
         return

@@ -163,7 +163,10 @@ def case_of(
     said = {turn.get("invocation_id"): turn for turn in conversation}
     kept = [turn for turn in turns if turn.invocation_id in said]
     if not kept:
-        raise BadInput("Nothing of this part makes a turn of a case.", hint="Choose other turns.")
+        raise BadInput(
+            f"Nothing that was said in session {session.session_id!r} makes a turn of a case.",
+            hint="Choose other turns, or leave the session out.",
+        )
     case: Json = {
         "eval_id": case_id,
         "conversation": [_expected(said[turn.invocation_id], options) for turn in kept],

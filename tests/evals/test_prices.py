@@ -102,6 +102,8 @@ def test_a_run_keeps_the_prices_it_was_made_with(table):
         ("prices = [3]", "price 1: must be an object"),
         ("cost = 3", "cost: is not known"),
         ("currency = 3", "currency: must be text"),
+        ('currency = "a\\u0000"', "currency: must be text"),
+        ('currency = "the currency of another country"', "of at most 12 characters"),
         ("currency = ", "cannot be read"),
     ],
 )

@@ -182,6 +182,11 @@ async def test_an_end_before_the_beginning_and_an_empty_session_are_told(browser
         "/evals/record/", {"session": empty.pk, "target": "set", "act": "review"}
     )
     assert response.status_code == 400
+    response = await browser.web.post(
+        "/evals/record/", {"session": [session.pk, empty.pk], "target": "set", "act": "review"}
+    )
+    assert response.status_code == 400
+    assert "in session &#x27;empty&#x27; makes a turn" in response.content.decode()
 
 
 async def test_an_agent_that_cannot_be_asked_is_told_and_the_form_stays(web, folder, session):
