@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.conf import settings
 
-DEFAULTS = {"DEVUI_AGENTS_DIR": ".", "DEVUI_ALLOW_ORIGINS": [], "DEVUI_URL_PREFIX": ""}
+DEFAULTS = {"DEVUI_AGENTS_DIR": "", "DEVUI_ALLOW_ORIGINS": [], "DEVUI_URL_PREFIX": ""}
 """Settings that a foreign project need not have."""
 
 

@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 def ensure_schema() -> None:
     """Create or migrate the tables of the store, if they are not up to date.
 
-    Of programs that begin with it at once one does it, and the others wait for that one.
+    Of programs that begin with it at once one does it, and the others wait for that one. Tables of a project that has
+    DevUI among its apps are left to that project.
 
     Raises:
         SchemaTooNew: the store holds migrations this DevUI does not know.
@@ -38,7 +39,8 @@ def ensure_schema() -> None:
         if _is_to_be_made() or _is_behind():
             with _one_program():
                 if _is_behind():  # another program may have done it meanwhile, a newer DevUI too
-                    call_command("migrate", interactive=False, verbosity=0)
+                    for app in APPS:
+                        call_command("migrate", app, interactive=False, verbosity=0)
     except (Error, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise StoreUnavailable(
@@ -71,7 +73,8 @@ def _is_behind() -> bool:
             f"The store was written by a newer DevUI: it holds the migration {'.'.join(unknown[-1])}.",
             hint="Update DevUI, or name another store by DATABASE_URL.",
         )
-    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    wanted = [node for app in APPS for node in executor.loader.graph.leaf_nodes(app)]
+    return bool(executor.migration_plan(wanted))
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from django.apps import apps
 from django.core.checks import run_checks
 
 from devui import embed
+from sessions_app import overview
 
 
 def found() -> dict[str, str]:
@@ -45,6 +47,14 @@ def test_a_server_that_answers_to_any_name_is_warned_of(settings):
 def test_a_missing_agents_folder_is_warned_of(settings, tmp_path):
     settings.DEVUI_AGENTS_DIR = str(tmp_path / "nothing")
     assert "DEVUI_AGENTS_DIR" in found()["devui.W004"]
+
+
+def test_a_foreign_project_that_names_no_agents_folder_has_no_agents(settings):
+    """Not the packages of its own working folder."""
+    del settings.DEVUI_AGENTS_DIR
+    apps.get_app_config("devui").ready()
+    assert overview.folder() is None
+    assert "devui.W004" not in found()
 
 
 def test_an_origin_pattern_that_is_none_is_refused(settings):

@@ -99,6 +99,15 @@ def test_who_waited_for_the_lock_looks_again_and_leaves_what_is_made(store, monk
     assert list(looks) == []
 
 
+def test_migrations_of_a_foreign_project_are_its_own_to_apply(store, monkeypatch):
+    migrated = []
+    looks = iter([True, True])
+    monkeypatch.setattr(schema, "_is_behind", lambda: next(looks))
+    monkeypatch.setattr(schema, "call_command", lambda *what, **how: migrated.append(what))
+    schema.ensure_schema()
+    assert migrated == [("migrate", "sessions_app"), ("migrate", "evals_app")]
+
+
 def test_two_that_would_make_the_store_take_turns(store, monkeypatch):
     """The lock is a connection's, or that of a folder as it was opened: threads are to each other as programs."""
     waits, done = threading.Event(), []
