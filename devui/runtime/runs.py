@@ -36,6 +36,10 @@ class AgentExited(RuntimeError):
     """The agent's code called `sys.exit`, which ends its run and not this process."""
 
 
+class AgentRaised(RuntimeError):
+    """The agent's code raised what is no `Exception`, such as a group of a library's; its run failed of that."""
+
+
 class Runs(Turns):
     """The runs of this process."""
 
@@ -100,8 +104,13 @@ class Runs(Turns):
         except Exception as error:
             await self.fail(live, error)
             raise
+        except KeyboardInterrupt:
+            raise  # it is the process's, which ends
+        except BaseException as error:
+            await self.fail(live, error)
+            raise AgentRaised(f"The agent raised {type(error).__name__}: {error}") from error
 
-    async def fail(self, live: LiveRun, error: Exception) -> None:
+    async def fail(self, live: LiveRun, error: BaseException) -> None:
         """Write that a run failed: an event in the timeline, unless ADK wrote one, then the row with the traceback."""
         if live.abort.is_set():
             await self.finish(live, Status.CANCELLED)

@@ -111,6 +111,16 @@ async def test_os_exit_crashes_the_run_and_the_next_one_works(stage: Stage):
     assert (await stage.run(session, "say hi")).status == Status.DONE
 
 
+async def test_what_is_no_exception_fails_the_run_all_the_same(stage: Stage):
+    session = await stage.session("trouble")
+
+    failed = await stage.run(session, "call fail_badly {}")
+
+    assert (failed.status, failed.error_type) == (Status.FAILED, "BaseExceptionGroup")
+    assert "two at once" in failed.error
+    assert (await stage.run(session, "say hi")).status == Status.DONE
+
+
 async def test_sys_exit_fails_the_run_and_leaves_the_process_alone(stage: Stage):
     session = await stage.session("trouble")
     pid = await pid_of(stage, "trouble")

@@ -47,6 +47,11 @@ def soft_exit() -> None:
     sys.exit(4)
 
 
+def fail_badly() -> None:
+    """Raise what is no Exception."""
+    raise BaseExceptionGroup("two at once", [ZeroDivisionError("one"), GeneratorExit("two")])
+
+
 def fail() -> None:
     """Raise an error of its own."""
     raise ZeroDivisionError("nothing to share")
@@ -98,5 +103,5 @@ HOSTILE = [answer_half, answer_object, answer_deep, write_half, write_object, wr
 root_agent = LlmAgent(
     name="trouble",
     model=Acting(),
-    tools=[print_much, fork, come_back, leave_behind, hard_exit, soft_exit, fail, *HOSTILE],
+    tools=[print_much, fork, come_back, leave_behind, hard_exit, soft_exit, fail, fail_badly, *HOSTILE],
 )
