@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -18,6 +18,21 @@ MAX_PARALLELISM = 64
 
 ATTEMPT_SECONDS = 1800.0
 """How long an attempt may take unless told otherwise: an agent that hangs shall not keep its run for ever."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the attempts of a run have spent since its limits count.
+
+    Attributes:
+        cost: in the currency of the price table; None: unknown.
+        unpriced: the models that were asked and have no price.
+    """
+
+    tokens: int = 0
+    cost: float | None = 0.0
+    currency: str = ""
+    unpriced: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -59,18 +74,21 @@ class Limits:
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
-    def reached(self, seconds: float, tokens: int, cost: float | None) -> str:
-        """Return which limit a run has reached, in words; "" for none. A cost of None is unknown."""
+    def reached(self, seconds: float, spent: Spent) -> str:
+        """Return which limit a run has reached, in words; "" for none."""
         if self.seconds is not None and seconds >= self.seconds:
             return f"The limit of {self.seconds:g} seconds was reached."
-        if self.tokens is not None and tokens >= self.tokens:
-            return f"The limit of {self.tokens:,} tokens was reached: {tokens:,} were spent."
+        if self.tokens is not None and spent.tokens >= self.tokens:
+            return f"The limit of {self.tokens:,} tokens was reached: {spent.tokens:,} were spent."
         if self.cost is None:
             return ""
-        if cost is None:
-            return f"The limit of {self.cost:g} cannot be kept: what a model costs is unknown."
-        if cost >= self.cost:
-            return f"The limit of {self.cost:g} was reached: the attempts cost {cost:.4g}."
+        limit = f"The limit of {self.cost:g} {spent.currency}"
+        if spent.cost is None:
+            if not spent.unpriced:
+                return f"{limit} cannot be kept: tokens were spent by a model that was not seen."
+            return f"{limit} cannot be kept: there is no price of {', '.join(spent.unpriced)}."
+        if spent.cost >= self.cost:
+            return f"{limit} was reached: the attempts cost {spent.cost:.4g} {spent.currency}."
         return ""
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Sum
-
-from evals_app import standing, writes
+from evals_app import prices, standing, writes
 from evals_app.engine.executor import Executor
-from evals_app.limits import Limits
+from evals_app.engine.spending import spent_since
+from evals_app.limits import Limits, Spent
 from evals_app.models import EvalAttempt, EvalRun
+from evals_app.prices import Prices
 from evals_app.writes import Failure
 from sessions_app import db
-from sessions_app.models import AgentSession
 
 GLANCE = 1.0
 """Seconds between two looks at what people asked of a run, and at its limits."""
@@ -30,14 +30,6 @@ class Ending:
 
     status: str = EvalRun.Status.DONE
     because: str = ""
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What the attempts of a run spent since it was started or taken up again. A cost of None is unknown."""
-
-    tokens: int = 0
-    cost: float | None = 0.0
 
 
 @dataclass(frozen=True)
@@ -58,7 +50,10 @@ class Course:
         self._executor = executor
         self._cancelled = cancelled
         self.limits = Limits.read(run.limits)
-        self._began = run.limits_from or time.time()
+        self._costs = prices.of_json(json.loads(run.prices))
+        # Loading the agent is not the time of its attempts, but what a process that died took is.
+        goes_on = run.limits_from if run.limits_from != run.started_at else None
+        self._began = goes_on or time.time()
         self._news = asyncio.Event()
 
     def note_end(self) -> None:
@@ -101,7 +96,7 @@ class Course:
 
     async def _look(self) -> Ending | None:
         """Do what was asked of the run meanwhile; return its ending when it shall stop."""
-        look = await db.read(_look_at, self._run.id, self._began, self.limits)
+        look = await db.read(_look_at, self._run.id, self._began, self.limits, self._costs)
         if self._cancelled.is_set() or look.stop:
             return Ending(EvalRun.Status.CANCELLED)
         self._executor.resize(look.parallelism)
@@ -113,7 +108,7 @@ class Course:
             elif self._is_late(attempt, now):
                 self._executor.cancel(attempt.pk)
                 await self._end_late(attempt)
-        because = self.limits.reached(now - self._began, look.spent.tokens, look.spent.cost)
+        because = self.limits.reached(now - self._began, look.spent)
         return Ending(EvalRun.Status.STOPPED, because) if because else None
 
     def _is_late(self, attempt: EvalAttempt, now: float) -> bool:
@@ -140,21 +135,10 @@ def _pending(run_id: str) -> list[tuple[int, bool]]:
     return [(attempt.pk, standing.must_be_alone(attempt)) for attempt in ordered]
 
 
-def _look_at(run_id: str, since: float, limits: Limits) -> Look:
+def _look_at(run_id: str, since: float, limits: Limits, costs: Prices) -> Look:
     run = EvalRun.objects.only("status", "cancel_requested_at", "parallelism").filter(pk=run_id).first()
     if run is None or run.status != EvalRun.Status.RUNNING or run.cancel_requested_at is not None:
         return Look(True, 1, (), Spent())
-    running = run.attempts.filter(status=Status.RUNNING).only("realm", "started_at", "cancel_requested_at")
-    return Look(False, run.parallelism, list(running), _spent(run, list(running), since, limits))
-
-
-def _spent(run: EvalRun, running: Sequence[EvalAttempt], since: float, limits: Limits) -> Spent:
-    """Return what was spent since a time; asked only where a limit depends on it."""
-    if limits.tokens is None and limits.cost is None:
-        return Spent()
-    ended = run.attempts.filter(started_at__gte=since).exclude(status=Status.RUNNING)
-    sums = ended.aggregate(tokens=Sum("total_tokens"), cost=Sum("cost"))
-    in_flight = AgentSession.objects.filter(realm__in=[attempt.realm for attempt in running])
-    tokens = (sums["tokens"] or 0) + (in_flight.aggregate(all=Sum("total_tokens"))["all"] or 0)
-    unknown = ended.filter(cost=None, total_tokens__gt=0).exists()
-    return Spent(tokens, None if unknown else sums["cost"] or 0.0)
+    in_flight = run.attempts.filter(status=Status.RUNNING)
+    running = list(in_flight.only("realm", "started_at", "cancel_requested_at"))
+    return Look(False, run.parallelism, running, spent_since(run, running, since, limits, costs))

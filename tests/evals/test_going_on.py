@@ -9,12 +9,14 @@ import pytest
 
 from evals_app import again, progress, repetitions, report, trends, writes
 from evals_app.engine.execute import execute_run
+from evals_app.engine.spending import spent_since
 from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
+from evals_app.prices import Price, Prices
 from evals_app.refusals import EvalRunActive, HasChanged
 from sessions_app import db
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.models import AgentSession, Event
+from sessions_app.models import AgentSession, Event, ModelCall
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 
@@ -305,7 +307,58 @@ async def test_a_limit_of_cost_that_cannot_be_kept_stops_the_run(play):
 
     run = await play(three("a", "b"), answer, parallelism=1, limits=Limits(cost=1.0))
     assert run.status == "stopped"
-    assert run.stopped_because == "The limit of 1 cannot be kept: what a model costs is unknown."
+    why = "The limit of 1 USD cannot be kept: tokens were spent by a model that was not seen."
+    assert run.stopped_because == why
+
+
+PRICED = Prices((Price("priced", 2.0, 8.0),), "EUR", "prices.toml")
+
+
+async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
+    """A million tokens in and half a million out are spent before the attempt ends."""
+    in_flight = asyncio.Event()
+    stopped = asyncio.Event()
+
+    async def answer(ctx, said):
+        in_flight.set()
+        await asyncio.sleep(3600)
+
+    def spend(model):
+        attempt = EvalAttempt.objects.get(status=Status.RUNNING)
+        ModelCall.objects.create(
+            session=AgentSession.objects.get(realm=attempt.realm),
+            ref=model,
+            invocation_id="i",
+            number=1,
+            model=model,
+            started_at=1.0,
+            finished_at=2.0,
+            prompt_tokens=1_000_000,
+            output_tokens=400_000,
+            thought_tokens=100_000,
+        )
+        run = attempt.run
+        return spent_since(run, [attempt], 0.0, Limits(cost=5.0), PRICED)
+
+    async def look():
+        await in_flight.wait()
+        try:
+            found.append(await db.write(spend, "priced"))
+            found.append(await db.write(spend, "other"))
+        finally:
+            stopped.set()
+
+    found = []
+    looking = asyncio.create_task(look())
+    await play(three("a"), answer, cancelled=stopped)
+    await looking
+    assert [(spent.cost, spent.unpriced) for spent in found] == [(6.0, ()), (None, ("other",))]
+    assert (
+        Limits(cost=5.0).reached(1.0, found[0]) == "The limit of 5 EUR was reached: the attempts cost 6 EUR."
+    )
+    assert Limits(cost=7.0).reached(1.0, found[0]) == ""
+    unpriced = "The limit of 5 EUR cannot be kept: there is no price of other."
+    assert Limits(cost=5.0).reached(1.0, found[1]) == unpriced
 
 
 def test_the_time_left_is_told_from_what_has_ended():

@@ -1,0 +1,63 @@
+"""What the attempts of a run have spent so far: of those that ended by their rows, of the others by recorded calls."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+from django.db.models import F, Sum
+
+from evals_app.limits import Limits, Spent
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.prices import Prices
+from sessions_app.models import AgentSession, ModelCall
+
+LOOKED_AT = 20
+"""Attempts of unknown cost whose models are named: the run stops at the first."""
+
+
+def spent_since(
+    run: EvalRun, running: Sequence[EvalAttempt], since: float, limits: Limits, costs: Prices
+) -> Spent:
+    """Return what was spent since a time; asked only where a limit depends on it.
+
+    Args:
+        running: the attempts in flight, with their realms.
+        costs: the price table of the run.
+    """
+    if limits.tokens is None and limits.cost is None:
+        return Spent()
+    ended = run.attempts.filter(started_at__gte=since).exclude(status=EvalAttempt.Status.RUNNING)
+    sums = ended.aggregate(tokens=Sum("total_tokens"), cost=Sum("cost"))
+    realms = [attempt.realm for attempt in running]
+    in_flight = AgentSession.objects.filter(realm__in=realms).aggregate(all=Sum("total_tokens"))["all"]
+    tokens = (sums["tokens"] or 0) + (in_flight or 0)
+    if limits.cost is None:
+        return Spent(tokens)
+    usage = _usage_in(realms)
+    unknown = list(ended.filter(cost=None, total_tokens__gt=0).values_list("by_model", flat=True)[:LOOKED_AT])
+    asked = {model for by_model in unknown for model in json.loads(by_model)}
+    unpriced = costs.unpriced(sorted(asked | usage.keys()))
+    if unpriced or unknown:
+        return Spent(tokens, None, costs.currency, tuple(unpriced))
+    now = costs.cost(usage, time.time()) if usage else 0.0
+    return Spent(tokens, (sums["cost"] or 0.0) + (now or 0.0), costs.currency)
+
+
+def _usage_in(realms: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the tokens of the model calls in realms, by model, as far as they are recorded."""
+    calls = ModelCall.objects.filter(session__realm__in=realms, by_callback=False)
+    sums = (
+        calls.filter(finished_at__isnull=False)
+        .values_list("model")
+        .annotate(
+            prompt=Sum("prompt_tokens"),
+            output=Sum(F("output_tokens") + F("thought_tokens")),
+            cached=Sum("cached_tokens"),
+        )
+    )
+    return {
+        model: {"prompt": prompt, "output": output, "cached": cached}
+        for model, prompt, output, cached in sums
+    }
