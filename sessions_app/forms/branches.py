@@ -1,0 +1,81 @@
+"""Sessions that come from others: edited messages, rewinds and forks; two sessions compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from sessions_app.branches import fork
+from sessions_app.forms.query import QueryForm
+from sessions_app.forms.state import state_object
+from sessions_app.writes import ID_BYTES
+
+
+class EditedMessage(forms.Form):
+    """A message said otherwise, in a new session."""
+
+    message = forms.CharField(label="Message", required=False, strip=False, widget=forms.Textarea)
+    state_delta = forms.CharField(label="State delta", required=False, widget=forms.Textarea)
+    title = forms.CharField(label="Title of the new session", required=False, max_length=fork.TITLE_LIMIT)
+
+    def clean_state_delta(self) -> dict[str, Any]:
+        """Read the change of state as a JSON object."""
+        return state_object(self.cleaned_data["state_delta"])
+
+
+class RewindQuery(QueryForm):
+    """Which invocation a rewind goes to before: that of an event. `revision` is that of the plan agreed to."""
+
+    event = forms.CharField(strip=False)
+    revision = forms.IntegerField(required=False)
+
+
+class ForkQuery(QueryForm):
+    """At which event a session is forked; without one, at the newest."""
+
+    seq = forms.IntegerField(required=False)
+
+
+class ForkForm(forms.Form):
+    """What a fork should be. Ids may hold any character, so nothing is stripped."""
+
+    seq = forms.IntegerField(widget=forms.HiddenInput)
+    app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
+    user = forms.CharField(label="User", strip=False, max_length=ID_BYTES)
+    session_id = forms.CharField(label="Session id", required=False, strip=False, max_length=ID_BYTES)
+    title = forms.CharField(label="Title", required=False)
+    shared = forms.ChoiceField(
+        label="Shared state",
+        choices=[
+            ("live", "Live: what user: and app: hold now, shared with other sessions"),
+            (
+                "own",
+                "Its own: as user: and app: were at this event, in a private world whose memory begins empty",
+            ),
+        ],
+        initial="live",
+    )
+
+    def wanted(self) -> fork.NewFork:
+        """Return what is wanted. Only of a form that is valid."""
+        values = self.cleaned_data
+        return fork.NewFork(
+            seq=values["seq"],
+            app_name=values["app"],
+            user_id=values["user"],
+            session_id=values["session_id"],
+            title=values["title"],
+            own_realm=values["shared"] == "own",
+        )
+
+
+class CompareQuery(QueryForm):
+    """Which sessions are compared, at which events their states, and where the page begins."""
+
+    left = forms.IntegerField()
+    right = forms.IntegerField(required=False)
+    left_at = forms.IntegerField(required=False, min_value=1)
+    right_at = forms.IntegerField(required=False, min_value=1)
+    left_after = forms.IntegerField(required=False, min_value=0)
+    right_after = forms.IntegerField(required=False, min_value=0)

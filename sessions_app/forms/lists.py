@@ -1,0 +1,144 @@
+"""Which sessions and runs a list shows, and what is done with those that are ticked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+
+from sessions_app import saved_views
+from sessions_app.errors import BadInput
+from sessions_app.forms.query import Pager, Watch
+from sessions_app.keyset import PAGE_SIZE, integer_key
+from sessions_app.listing import SoFar, Wanted
+from sessions_app.models import Run
+from sessions_app.query import MAX_LENGTH, parse
+from sessions_app.query.times import moment
+from sessions_app.writes import ID_BYTES
+
+MOST_ACTED_ON = 500
+"""Sessions to which something is done at once."""
+
+
+class SessionQuery(Pager):
+    """Filters of the session list."""
+
+    q = forms.CharField(required=False, max_length=MAX_LENGTH)
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    errors_only = forms.BooleanField(required=False)
+    realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    age = forms.ChoiceField(required=False, choices=[("idle", "idle"), ("expired", "expired")])
+
+    def wanted(self) -> Wanted:
+        """Return which sessions are meant.
+
+        Raises:
+            QueryProblem: the query cannot be meant as it stands.
+            BadInput: another parameter cannot be meant.
+        """
+        values = self.read()
+        return Wanted(
+            values["app"],
+            values["user"],
+            errors=values["errors_only"],
+            realm=values["realm"],
+            age=values["age"],
+            query=parse(values["q"]),
+        )
+
+
+class SessionWatch(SessionQuery, Watch):
+    """A session list on screen. `left`: how many sessions it says are not indexed yet."""
+
+    left = forms.IntegerField(required=False, min_value=0)
+
+
+class SessionLook(SessionWatch):
+    """A session list, and what looks before came to that its page is to be found by.
+
+    They looked at `looked` sessions and found `found` of the page, which stand on the screen above; `top` tells that it
+    is the newest page.
+    """
+
+    looked = forms.IntegerField(required=False, min_value=0, max_value=10**12)
+    found = forms.IntegerField(required=False, min_value=0, max_value=PAGE_SIZE)
+    top = forms.BooleanField(required=False)
+
+    def so_far(self) -> SoFar:
+        """Return what looks before came to, once the form is read."""
+        return SoFar(self.cleaned_data["looked"] or 0, self.cleaned_data["found"] or 0)
+
+
+class Acts(forms.Form):
+    """What is to be done with sessions of a list: those ticked, or the one that its row's button names.
+
+    `act` is one of `VERBS`, or one with a session's key: `pin:7`.
+    """
+
+    VERBS = ("tag", "untag", "pin", "unpin", "delete", "export")
+
+    act = forms.CharField(max_length=40)
+    tag = forms.CharField(required=False, max_length=200)
+
+    def read(self, ticked: Sequence[str]) -> tuple[str, list[int], str]:
+        """Return what is to be done, with which sessions, and the tag.
+
+        Raises:
+            BadInput: it cannot be meant, no session is meant, or too many.
+        """
+        self.is_valid()
+        verb, _, key = str(self.cleaned_data.get("act", "")).partition(":")
+        try:
+            pks = list(map(integer_key, [key] if key else ticked))
+        except ValueError:
+            pks = []
+        if verb not in self.VERBS or not pks:
+            raise BadInput("No session is meant.", hint="Tick the sessions first, then choose what to do.")
+        if len(pks) > MOST_ACTED_ON:
+            raise BadInput(
+                f"{len(pks)} sessions are too many at once; {MOST_ACTED_ON} is the most.",
+                hint="Choose fewer.",
+            )
+        return verb, pks, self.cleaned_data.get("tag", "")
+
+
+class ViewName(forms.Form):
+    """A search to keep under a name, or another name for one."""
+
+    name = forms.CharField(label="Name", max_length=saved_views.NAME_LENGTH)
+    query = forms.CharField(required=False, max_length=4000, strip=False)
+    replace = forms.BooleanField(required=False)
+
+
+class MomentField(forms.CharField):
+    """A time as the search of sessions takes it, such as `2h` or `2026-11-01`: the text, once it can be meant."""
+
+    def clean(self, value: Any) -> str:
+        """Return the text."""
+        text: str = super().clean(value)
+        try:
+            if text:
+                moment(text)
+        except BadInput as error:
+            raise forms.ValidationError(f"{error.message} {error.hint}") from error
+        return text
+
+
+class RunQuery(Pager):
+    """Filters of the list of runs. `after` and `until` are when they were created."""
+
+    FILTERS = ("app", "status", "user", "session", "error", "after", "until")
+
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    status = forms.ChoiceField(required=False, choices=[("", "any"), *Run.Status.choices])
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    error = forms.CharField(required=False, max_length=200)
+    after = MomentField(required=False, max_length=40)
+    until = MomentField(required=False, max_length=40)
+
+
+class RunWatch(RunQuery, Watch):
+    """A list of runs on screen."""

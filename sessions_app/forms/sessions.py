@@ -1,0 +1,47 @@
+"""A new session, its title, and how long an app keeps its sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from sessions_app import durations, labels
+from sessions_app.errors import BadInput
+from sessions_app.forms.state import state_object
+from sessions_app.writes import ID_BYTES
+
+
+class NewSession(forms.Form):
+    """A new session. Ids may hold any character, so nothing is stripped."""
+
+    app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
+    user = forms.CharField(label="User", strip=False, max_length=ID_BYTES, initial="user")
+    session_id = forms.CharField(label="Session id", required=False, strip=False, max_length=ID_BYTES)
+    state = forms.CharField(label="Initial state", required=False, widget=forms.Textarea)
+    seeded = forms.BooleanField(required=False)
+    how = forms.ChoiceField(required=False, choices=[("new", "new"), ("continue", "continue")])
+
+    def cleanstate_object(self) -> dict[str, Any]:
+        """Read the state as a JSON object."""
+        return state_object(self.cleaned_data["state"])
+
+
+class SessionTitle(forms.Form):
+    """The title of a session; an empty one takes it away."""
+
+    title = forms.CharField(label="Title", required=False, max_length=labels.TITLE_LENGTH)
+
+
+class SessionTtl(forms.Form):
+    """How long an app keeps its sessions: a span, or nothing for ever."""
+
+    ttl = forms.CharField(label="Sessions expire after", required=False, max_length=40)
+
+    def clean_ttl(self) -> float | None:
+        """Read the span as seconds."""
+        text = self.cleaned_data["ttl"]
+        try:
+            return durations.parse(text) if text else None
+        except BadInput as error:
+            raise forms.ValidationError(f"{error.message} {error.hint}") from error

@@ -1,0 +1,128 @@
+"""What a page of state shows, and keys that are written by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+
+from sessions_app import state
+from sessions_app.forms.query import QueryForm
+from sessions_app.models import Scope
+from sessions_app.writes import ID_BYTES
+
+
+class StateQuery(QueryForm):
+    """Whose state a page shows, and behind which keys."""
+
+    app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    after_app = forms.CharField(required=False, strip=False, max_length=255)
+    after_user = forms.CharField(required=False, strip=False, max_length=255)
+
+
+class HistoryQuery(QueryForm):
+    """Which page of a key's history: writes before a position, all or only those of the session `here`."""
+
+    before = forms.IntegerField(required=False, min_value=0)
+    here = forms.IntegerField(required=False, min_value=0)
+
+
+class PieceQuery(QueryForm):
+    """Which piece of a JSON value is wanted."""
+
+    pointer = forms.CharField(required=False, strip=False)
+    offset = forms.IntegerField(required=False, min_value=0)
+
+
+class WholeQuery(QueryForm):
+    """In which form a whole value is wanted: a page, or its `json`."""
+
+    form = forms.ChoiceField(required=False, choices=[("json", "json")])
+
+
+class KeyQuery(QueryForm):
+    """Which key a form is about, whole and with its prefix; without one, a new key."""
+
+    key = forms.CharField(required=False, strip=False)
+
+
+class KeyEdit(forms.Form):
+    """A key and the value it is to have. `seen` is the position of the key's last write when the form was made."""
+
+    scope = forms.ChoiceField(choices=[(str(scope), str(scope)) for scope in Scope])
+    key = forms.CharField(label="Key", required=False, strip=False)
+    kind = forms.ChoiceField(choices=[("text", "Text"), ("json", "JSON")])
+    value = forms.CharField(label="Value", required=False, strip=False, widget=forms.Textarea)
+    seen = forms.IntegerField(min_value=0)
+    step = forms.ChoiceField(choices=[("preview", "preview"), ("save", "save")])
+
+    def clean(self) -> dict[str, Any]:
+        """Read the value, and hold the key to the scope it is to go to."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        cleaned["value"] = self._value(cleaned.get("kind"), cleaned.get("value", ""))
+        if cleaned.get("scope") == str(Scope.SESSION):
+            self._refuse_prefix(cleaned.get("key", ""))
+        return cleaned
+
+    @property
+    def name(self) -> str:
+        """The key with its prefix."""
+        return state.PREFIX[Scope(self.cleaned_data["scope"])] + str(self.cleaned_data["key"])
+
+    def _value(self, kind: str | None, text: str) -> Any:
+        if kind != "json":
+            return text.replace("\r\n", "\n")
+        try:
+            return json.loads(text, parse_constant=_refuse_constant)
+        except json.JSONDecodeError as error:
+            self.add_error(
+                "value",
+                f"Line {error.lineno}, column {error.colno}: {error.msg}. For plain text choose Text.",
+            )
+        except (ValueError, RecursionError) as error:
+            self.add_error("value", f"This is not JSON: {error}.")
+        return None
+
+    def _refuse_prefix(self, key: str) -> None:
+        for scope, prefix in state.PREFIX.items():
+            if prefix and key.startswith(prefix):
+                self.add_error(
+                    "key", f"{prefix} names the {scope} scope: choose it and leave the prefix out."
+                )
+        if key.startswith(state.TEMP_PREFIX):
+            self.add_error("key", "temp: keys live in one invocation and are never stored.")
+
+
+class KeyRemoval(forms.Form):
+    """The removal of a key, as `KeyEdit`."""
+
+    seen = forms.IntegerField(min_value=0)
+
+
+def state_object(text: str) -> dict[str, Any]:
+    """Return a state that is written as JSON.
+
+    Raises:
+        ValidationError: it is no JSON object.
+    """
+    if not text.strip():
+        return {}
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise forms.ValidationError(
+            f"Line {error.lineno}, column {error.colno}: {error.msg}. The state is a JSON object."
+        ) from error
+    except RecursionError as error:
+        raise forms.ValidationError("The state is nested too deeply.") from error
+    except ValueError as error:
+        raise forms.ValidationError("A number of the state has more than 4300 digits.") from error
+    if not isinstance(found, dict):
+        raise forms.ValidationError('The state is a JSON object, such as {"user:name": "Ada"}.')
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
