@@ -6,7 +6,7 @@ Every term must hold. docs/search.md describes the language.
 """
 
 from sessions_app.query.completion import Completion, Vocabulary, complete
-from sessions_app.query.correction import Remark, named, unknown
+from sessions_app.query.correction import Remark, named, timed, unknown
 from sessions_app.query.parsing import MAX_LENGTH, parse
 from sessions_app.query.problems import QueryProblem
 from sessions_app.query.terms import Field, Query, StateTerm, Term, When, Word, tag_name
@@ -30,5 +30,6 @@ __all__ = [
     "parse",
     "span",
     "tag_name",
+    "timed",
     "unknown",
 ]

@@ -76,9 +76,61 @@ def _called(term: Term, known: Vocabulary) -> Iterator[tuple[str, str, Term]]:
             yield text, what, Field(name, spelled(name, text), negated=term.negated)
 
 
-def _with(query: Query, position: int, term: Term) -> str:
+_TIMES = {
+    "at any time": When.EVER,
+    "at some time": When.EVER,
+    "at any point": When.EVER,
+    "at some point": When.EVER,
+    "any time": When.EVER,
+    "anytime": When.EVER,
+    "sometime": When.EVER,
+    "once": When.EVER,
+    "at no time": When.NEVER,
+}
+"""Words that people write behind a comparison for when it holds, and what the language says for them."""
+
+_ALWAYS = ("at all times", "all the time", "always")
+
+_OPPOSITES = {"=": "!=", "!=": "=", ">": "<=", "<=": ">", "<": ">=", ">=": "<"}
+
+
+def timed(query: Query) -> list[Remark]:
+    """Return what is to be said of words behind a comparison that tell at which times it holds."""
+    remarks = []
+    for position, term in enumerate(query.terms):
+        if not isinstance(term, StateTerm) or not term.op or term.when is not When.NOW:
+            continue
+        behind = list(_plain(query.terms[position + 1 :]))
+        for words, meant in _times_of(term):
+            if behind[: len(words)] == words:
+                found = " ".join(words)
+                suggestion = _with(query, position, meant, len(words))
+                remarks.append(Remark(f"{found!r} is read as text: did you mean {str(meant)!r}?", suggestion))
+                break
+    return remarks
+
+
+def _plain(terms: tuple[Term, ...]) -> Iterator[str]:
+    """Yield the words that the terms begin with, in lower case."""
+    for term in terms:
+        if not isinstance(term, Word) or term.negated:
+            return
+        yield term.text.lower()
+
+
+def _times_of(term: StateTerm) -> Iterator[tuple[list[str], StateTerm]]:
+    """Yield words that may stand behind a comparison, with the term that is meant by it and them."""
+    for text, when in _TIMES.items():
+        yield text.split(), replace(term, when=when)
+    if term.op in _OPPOSITES:
+        for text in _ALWAYS:
+            yield text.split(), replace(term, op=_OPPOSITES[term.op], when=When.NEVER)
+
+
+def _with(query: Query, position: int, term: Term, words: int = 0) -> str:
+    """Return the query with another term at a position, in whose place the words behind it go, too."""
     terms = list(query.terms)
-    terms[position] = term
+    terms[position : position + 1 + words] = [term]
     return str(Query(tuple(terms)))
 
 

@@ -24,7 +24,7 @@ from sessions_app import (
 )
 from sessions_app.forms import Completing, SessionLook, SessionQuery, SessionWatch
 from sessions_app.models import AgentSession
-from sessions_app.query import Query, QueryProblem, complete, named, unknown
+from sessions_app.query import Query, QueryProblem, complete, named, timed, unknown
 from sessions_app.query.terms import DESCRIPTIONS
 
 LIST = "devui/sessions/list.html"
@@ -159,7 +159,7 @@ def _remarks(request: HttpRequest, query: Query) -> list[tuple[str, str, str]]:
     if query.is_empty:
         return []
     known = vocabulary.known(word.text for word in query.words)
-    found = [*named(query, known), *unknown(query, known)]
+    found = [*timed(query), *named(query, known), *unknown(query, known)]
     return [(remark.message, remark.suggestion, _meant(request, remark.suggestion)) for remark in found]
 
 

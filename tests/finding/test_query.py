@@ -23,6 +23,7 @@ from sessions_app.query import (
     moment,
     named,
     parse,
+    timed,
     unknown,
 )
 
@@ -273,6 +274,38 @@ def test_words_that_are_names_or_ids_are_told_with_the_terms_that_find_what_is_c
     assert meant("user:tier") == ["user:tier ever"]
     assert meant("a pinned b") == ["a is:pinned b"]
     assert meant("tool:look nothing user:tier = 3") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("retries > 3 at any time", "retries > 3 ever"),
+        ("-user:tier = gold At Some Point tool:look", "-user:tier = gold ever tool:look"),
+        ("note ~ rain anytime x", "note ~ rain ever x"),
+        ("cart->items[0].sku = 7 at no time", "cart->items[0].sku = 7 never"),
+        ("retries > 3 always", "retries <= 3 never"),
+        ("user:tier = gold at all times", "user:tier != gold never"),
+    ],
+)
+def test_words_that_say_when_a_comparison_holds_are_told_in_those_of_the_language(text: str, meant: str):
+    (remark,) = timed(parse(text))
+    assert remark.suggestion == meant
+    assert str(parse(meant)) == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "retries > 3 ever always",
+        "retries > 3 at home",
+        "at any time",
+        "note ~ rain always",
+        "retries > 3 -anytime",
+        "retries missing always",
+    ],
+)
+def test_words_that_say_no_time_of_a_comparison_are_text(text: str):
+    assert timed(parse(text)) == []
 
 
 def test_of_names_that_search_may_not_have_read_yet_nothing_is_denied():

@@ -357,6 +357,14 @@ def test_a_name_that_nothing_has_is_said_with_the_name_that_was_probably_meant(g
     assert notes.one("a").attrs["href"] == "/sessions/?q=app%3Aweather"
 
 
+def test_a_comparison_with_words_for_when_it_holds_offers_that_of_the_language(get):
+    Story("s1", {"retries": 5}).add(delta={"retries": 1})
+    notes = get("/sessions/?q=retries > 3 at any time").one("div", id="query-notes")
+    (offered,) = notes.all("a")
+    assert "did you mean 'retries > 3 ever'?" in notes.text
+    assert "s1" in get(offered.attrs["href"]).one("tbody").text
+
+
 def test_sessions_are_found_by_their_state_now_and_ever(get: Get):
     story = Story("s1", {"retries": 1, "user:tier": "gold"})
     story.add(delta={"retries": 5})
