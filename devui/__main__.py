@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
+
+INTERRUPTED = 130
+"""How programs exit that Ctrl-C ended, as shells tell it."""
 
 
 def main() -> None:
-    """Run a management command from `sys.argv`. Settings that cannot be used end it with one line and status 2."""
+    """Run a management command from `sys.argv`. Settings that cannot be used end it with one line and status 2.
+
+    Ctrl-C ends it without a word, also while it imports what it needs.
+    """
+    try:
+        _run()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more does not wait for what has to be put away
+        sys.exit(INTERRUPTED)
+
+
+def _run() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
     if sys.argv[1:2] == ["run_evals"]:
         gc.disable()  # until all is imported, see `evals_app.engine.alone`

@@ -8,6 +8,7 @@ import ipaddress
 import signal
 import socket
 from collections.abc import Callable, Coroutine
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -105,7 +106,9 @@ def serve(
         )
     )
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _ignore)  # uvicorn ends on them, and raises them again when it has ended
+        signal.signal(
+            number, partial(_end, server)
+        )  # uvicorn's own come later, and raise them again at the end
     asyncio.run(_serve(server, listener, runtimes, first))
     db.close_pools()
 
@@ -129,5 +132,6 @@ async def _serve(
         client.register(None)
 
 
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Let the process come to its own end."""
+def _end(server: uvicorn.Server, number: int, frame: FrameType | None) -> None:
+    """Let the process come to its own end, though it has not begun to serve."""
+    server.should_exit = True

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Self
 
 import pytest
+import uvicorn
 
 from devui import server
+from devui.remote import Runtimes
+from devui.supervisor import Supervisor
 from sessions_app.errors import BadInput
+from tests import warm
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE_S = 60
+
+SETTINGS = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+"""Settings at whose import Ctrl-C is pressed."""
 
 
 def test_answers_are_sent_without_delay():
@@ -21,3 +37,54 @@ def test_a_number_that_is_no_port_is_refused(port):
     """The system itself takes 99999 for port 34463."""
     with pytest.raises(BadInput, match=f"{port} is no port"):
         server.listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["manage.py", "web", "examples/agents"], 130),
+        (["manage.py", "run_evals", "examples/agents/weather", "lookups"], 130),
+        (["-m", "devui", "runtime", "weather"], 130),
+        (["-m", "devui.testing.child"], 0),
+    ],
+    ids=["web", "run_evals", "runtime", "the process of a test suite"],
+)
+def test_ctrl_c_ends_a_program_that_still_imports_without_a_word(tmp_path, command, code):
+    (tmp_path / "interrupted.py").write_text(SETTINGS)
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    process = warm.Popen(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**os.environ, "DJANGO_SETTINGS_MODULE": "interrupted", "PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said, _ = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said) == (code, "")
+
+
+class EndedAtOnce(Runtimes):
+    """Runtimes during whose start the server is told to end."""
+
+    async def __aenter__(self) -> Self:
+        signal.raise_signal(signal.SIGTERM)
+        return await super().__aenter__()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_signal_that_comes_before_it_serves_is_not_lost(monkeypatch):
+    served = []
+
+    async def main_loop(serving: Any) -> None:
+        served.append(serving)
+
+    monkeypatch.setattr(uvicorn.Server, "main_loop", main_loop)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        server.serve(server.listen("127.0.0.1", 0), EndedAtOnce(Supervisor(None), []))
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert not served

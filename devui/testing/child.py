@@ -28,12 +28,16 @@ Say = Callable[[Mapping[str, Any]], None]
 
 
 def main() -> None:
-    """Answer requests until their stream ends."""
-    answers = _answers_apart()
+    """Answer requests until their stream ends, or Ctrl-C, which reaches the suite too."""
+    with contextlib.suppress(KeyboardInterrupt):
+        _answer_all(_answers_apart())
+
+
+def _answer_all(answers: TextIO) -> None:
     devui.setup(migrate=False)
     from evals_app.engine.alone import quiet
 
-    with quiet(), contextlib.suppress(KeyboardInterrupt):
+    with quiet():
         for line in sys.stdin:
             request = json.loads(line)
             _answer(request, partial(_say, answers, request["id"]))
