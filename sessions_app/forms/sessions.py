@@ -22,7 +22,7 @@ class NewSession(forms.Form):
     seeded = forms.BooleanField(required=False)
     how = forms.ChoiceField(required=False, choices=[("new", "new"), ("continue", "continue")])
 
-    def cleanstate_object(self) -> dict[str, Any]:
+    def clean_state(self) -> dict[str, Any]:
         """Read the state as a JSON object."""
         return state_object(self.cleaned_data["state"])
 
