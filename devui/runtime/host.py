@@ -33,8 +33,8 @@ from devui.runtime.runs import AgentExited, Runs
 from devui.runtime.turns import LiveRun
 from sessions_app import agent_cards, db
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
-from sessions_app.adk.collector import collect_seldom
 from sessions_app.adk.spans import SpanKeeper
+from sessions_app.collector import collect_seldom
 from sessions_app.errors import BadInput, NotFound, RuntimeUnavailable
 from sessions_app.importers.databases import without_password
 from sessions_app.models import Run

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evals_app.evalsets import collecting, json_edit, legacy, schema, yaml_edit
+from evals_app.evalsets import json_edit, legacy, schema, yaml_edit
 from evals_app.evalsets.pairing import paired, same
 from evals_app.evalsets.plain_yaml import dump
 from evals_app.evalsets.problems import BadFile
@@ -28,6 +28,7 @@ from evals_app.evalsets.reading import (
     read_whole,
 )
 from evals_app.evalsets.spelling import in_words_of, spelt
+from sessions_app.collector import collector_paused
 from sessions_app.errors import BadInput
 
 Json = dict[str, Any]
@@ -56,7 +57,7 @@ def case_json(case: schema.EvalCase) -> Json:
     return case.model_dump(mode="json", exclude_unset=True)
 
 
-@collecting.put_off()
+@collector_paused()
 def rewritten(file: Whole, edit: Edit) -> Whole:
     """Return an evalset file as an edit makes it; the same one when nothing changes.
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import yaml
 
-from evals_app.evalsets import collecting
 from evals_app.evalsets.plain_yaml import PlainLoader
+from sessions_app.collector import collector_paused
 
 Key = str | int
 Kind = Literal["object", "array", "scalar"]
@@ -62,7 +62,7 @@ def tree(text: str, kind: str) -> Node:
         ValueError: it cannot be read after all, or it is nested too deeply.
     """
     try:
-        with collecting.put_off():
+        with collector_paused():
             return _json_value(text, _space(text, 0)) if kind == "json" else _yaml_tree(text)
     except (yaml.YAMLError, RecursionError, LookupError, AttributeError) as error:
         raise ValueError(f"no tree of this text: {error}") from error

@@ -12,9 +12,10 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from evals_app.evalsets import collecting, legacy, plain_yaml, repeats, schema
+from evals_app.evalsets import legacy, plain_yaml, repeats, schema
 from evals_app.evalsets.content import TURN_STATES
 from evals_app.evalsets.problems import BadFile, Problem, from_pydantic
+from sessions_app.collector import collector_paused
 from sessions_app.errors import NotFound
 
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -102,7 +103,7 @@ def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
     return parse_whole(text, file_name, shown_as).content
 
 
-@collecting.put_off()
+@collector_paused()
 def parse_whole(text: str, file_name: str, shown_as: str) -> Whole:
     """Return a text with its document and the evalset that it makes.
 
@@ -112,7 +113,7 @@ def parse_whole(text: str, file_name: str, shown_as: str) -> Whole:
     return read_whole(load_document(text, file_name, shown_as), file_name)
 
 
-@collecting.put_off()
+@collector_paused()
 def read_whole(loaded: Loaded, file_name: str) -> Whole:
     """Return a document with the evalset that it makes; `file_name` is the name that it has beside its agent.
 
@@ -173,7 +174,7 @@ class Loaded:
         return repeats.told(self.text, self.kind) if self.repeats else []
 
 
-@collecting.put_off()
+@collector_paused()
 def load_document(text: str, file_name: str, shown_as: str) -> Loaded:
     """Return what a text says; the file's name tells JSON from YAML.
 

@@ -17,8 +17,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from sessions_app import db
-from sessions_app.adk.collector import collector_paused
 from sessions_app.adk.reading import Prefix
+from sessions_app.collector import collector_paused
 from sessions_app.ids import SessionKey
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from google.adk.sessions.session import Session
 from sessions_app import models as store
 from sessions_app import state
 from sessions_app.adk import _adk, mapping
-from sessions_app.adk.collector import collector_paused
+from sessions_app.collector import collector_paused
 from sessions_app.ids import SessionKey, can_exist
 
 READ_ATTEMPTS = 5

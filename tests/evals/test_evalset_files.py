@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 import yaml
 
 from evals_app import evalsets
-from evals_app.evalsets import BadFile, collecting
+from evals_app.evalsets import BadFile
 from sessions_app.errors import NotFound
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn, write
 
@@ -232,20 +231,3 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path):
 
 def test_deeply_nested_json_is_refused_not_a_crash():
     assert "cannot be read" in str(refusal("[" * 100_000))
-
-
-def test_garbage_is_collected_again_when_the_last_file_is_read():
-    with collecting.put_off():
-        with collecting.put_off():
-            parse(FULL)
-        assert not gc.isenabled()
-    assert gc.isenabled()
-
-
-def test_who_collects_no_garbage_has_it_so_afterwards():
-    gc.disable()
-    try:
-        parse(FULL)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()

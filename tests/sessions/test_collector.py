@@ -1,4 +1,4 @@
-"""The garbage collector pauses while a session is read, and only then; where agents run it looks seldomer."""
+"""The garbage collector pauses while much is read, and only then; where agents run it looks seldomer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from sessions_app.adk.collector import SELDOM, UNTOUCHED, collect_seldom, collector_paused
+from sessions_app.collector import SELDOM, UNTOUCHED, collect_seldom, collector_paused
 
 
 def test_it_pauses_and_goes_on():
