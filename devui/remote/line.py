@@ -131,10 +131,7 @@ class Line:
             response = await self._http.send(request, stream=True)
             try:
                 if response.has_redirect_location:
-                    raise NotReached(
-                        f"{self.url} leads elsewhere ({response.status_code}), which is not followed.",
-                        hint="Name the address it leads to by `--runtime`, if that is where the server is.",
-                    )
+                    raise self.elsewhere(response.status_code)
                 yield response
             finally:
                 await response.aclose()
@@ -159,6 +156,13 @@ class Line:
                 raise self._too_much(MOST_FRAME)
         if last := b"".join(held):
             yield last.decode(errors="replace")
+
+    def elsewhere(self, status: int) -> NotReached:
+        """Return that the server answers with another address."""
+        return NotReached(
+            f"{self.url} leads elsewhere ({status}), which is not followed.",
+            hint="Name the address it leads to by `--runtime`, if that is where the server is.",
+        )
 
     async def close(self) -> None:
         """Let go of the connections."""

@@ -11,16 +11,19 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+import httpx
 from typing_extensions import override
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.http11 import Response
 
 from devui.remote.copies import Copies
 from devui.remote.dialects import Failure, Told
-from devui.remote.line import CONNECT_S, HEADERS, MOST_FRAME, Line, NotReached
+from devui.remote.line import CONNECT_S, HEADERS, MOST_FRAME, Answer, Line, NotReached
 from devui.remote.runs import ABSENT, CATCH_UP_S, RemoteFailure, RemoteRuns, publish_chunks, read_frame
 from devui.runtime.turns import LiveRun
 from sessions_app import db
@@ -70,7 +73,8 @@ class Call:
 
         Raises:
             BadInput: the server refuses it, or has none.
-            NotReached: the server does not answer.
+            UpstreamFailed: the server fails.
+            NotReached: the server does not answer, or leads elsewhere.
         """
         live = self._runs.carry_out(run, self._carry_out)
         ended = asyncio.create_task(live.ended.wait())
@@ -104,10 +108,11 @@ class Call:
         try:
             while not (self._ended.is_set() and self._heard.empty()):
                 hearing = asyncio.create_task(self._heard.get())
-                await asyncio.wait([hearing, ended], return_when=asyncio.FIRST_COMPLETED)
-                if hearing.done() or not self._heard.empty():
-                    yield await hearing
-                else:
+                try:
+                    await asyncio.wait([hearing, ended], return_when=asyncio.FIRST_COMPLETED)
+                    if hearing.done() or not self._heard.empty():
+                        yield await hearing
+                finally:
                     hearing.cancel()
         finally:
             ended.cancel()
@@ -183,19 +188,24 @@ class Call:
                 proxy=None,
             )
         except InvalidStatus as refusal:
-            raise self._refused(refusal.response.status_code) from refusal
+            raise self._refused(refusal.response) from refusal
         except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
             raise NotReached(
                 f"{self._line.url} opens no live connection: {error}.",
                 hint="Start it, or correct the address that `--runtime` names.",
             ) from error
 
-    def _refused(self, status: int) -> BadInput:
+    def _refused(self, response: Response) -> DevUIError:
+        status = response.status_code
         if status in ABSENT:
             return BadInput(
                 f"{self._line.url} has no /run_live ({status}): its ADK has no live runs.",
                 hint="Send messages; or run the agent in a folder of this server.",
             )
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return self._copies.refusal(Answer(status, httpx.Headers(), response.body or b""))
+        if status < HTTPStatus.BAD_REQUEST:
+            return self._line.elsewhere(status)
         return BadInput(
             f"{self._line.url} refuses the socket ({status}).",
             hint="Name user_id and session_id in the query; modalities are TEXT, AUDIO or VIDEO.",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -165,13 +167,15 @@ async def test_a_page_of_another_site_opens_no_socket(there, here):
     assert await db.read(Run.objects.count) == 0
 
 
-@pytest.mark.soak
-async def test_a_server_that_leads_elsewhere_is_not_followed(web, here):
-    async def elsewhere(scope: Any, receive: Any, send: Any) -> None:
+@asynccontextmanager
+async def answering(web: httpx.AsyncClient, status: int, body: bytes = b"") -> AsyncIterator[None]:
+    """A server, connected as `far`, that answers who wants to speak with its agent live by an answer of HTTP."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
         assert scope["type"] == "websocket"
         headers = [(b"location", b"ws://127.0.0.1:1/run_live")]
-        await send({"type": "websocket.http.response.start", "status": 302, "headers": headers})
-        await send({"type": "websocket.http.response.body", "body": b""})
+        await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": body})
 
     remote = JavaScript()
     async with (
@@ -180,11 +184,34 @@ async def test_a_server_that_leads_elsewhere_is_not_followed(web, here):
     ):
         await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
         made.servers["far"].copies.dialect = made.servers["far"].copies.dialect.__class__()
-        async with serve(elsewhere) as other:
+        async with serve(answer) as other:
             made.servers["far"].line.base = f"http://{other}"
-            with pytest.raises(InvalidStatus):
-                await dial(here, app="clerk@far")
-    assert "refuses the socket (302)" in (await ended_run()).error
+            yield
+
+
+@pytest.mark.soak
+async def test_a_server_that_leads_elsewhere_is_not_followed(web, here):
+    async with answering(web, 302), dial(here, app="clerk@far") as socket:
+        code, reason = await closed(socket)
+    assert (code, "leads elsewhere (302), which is not followed" in reason) == (1011, True)
+    assert (await ended_run()).error_type == "NotReached"
+
+
+@pytest.mark.soak
+async def test_a_server_that_fails_is_told_by_its_status_and_words(web, here):
+    async with answering(web, 500, b'{"detail": "out of tapes"}'), dial(here, app="clerk@far") as socket:
+        code, reason = await closed(socket)
+    assert (code, "answers 500: out of tapes" in reason) == (1011, True)
+    run = await ended_run()
+    assert (run.error_type, "modalities" in run.error) == ("UpstreamFailed", False)
+
+
+async def test_who_hangs_up_while_nothing_is_said_leaves_nothing_waiting(there, here):
+    async with dial(here) as socket:
+        await socket.send(saying("hello"))
+        await heard(socket)
+    assert (await ended_run()).status == "cancelled"
+    assert not [task for task in asyncio.all_tasks() if "Queue.get" in str(task.get_coro())]
 
 
 @pytest.mark.parametrize("language", [JavaScript, Rust])
