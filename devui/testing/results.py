@@ -9,6 +9,10 @@ from typing import Any, Self
 FAILED = "failed"
 
 
+class EvalsFailed(AssertionError):
+    """A case did not run to its end; the message says what became of its run."""
+
+
 @dataclass(frozen=True)
 class Score:
     """What a metric said of an attempt as a whole.

@@ -1,0 +1,136 @@
+"""What a test suite has evaluated: an evalset and an agent, found by the names that people write."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from devui.testing import plugin
+from devui.testing.process import AgentProcess, Refused
+
+Named = str | os.PathLike[str]
+"""A file or a folder as people write it."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evalset, the agent that it runs with, and how it is judged. See `devui_evalset`."""
+
+    evalset: str
+    agent: Path
+    metrics: Sequence[str] | None = None
+    criteria: Mapping[str, float] = field(default_factory=dict)
+    config: str | Mapping[str, Any] | None = None
+    num_runs: int = 1
+    parallelism: int = 4
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        near: Path,
+        path: Named,
+        agent: Named,
+        metrics: Sequence[str] | None,
+        criteria: Mapping[str, float] | None,
+        config: Named | Mapping[str, Any] | None,
+        num_runs: int,
+        parallelism: int,
+        limits: Mapping[str, float] | None,
+    ) -> Self:
+        """Return what the arguments of `devui_evalset` name, with paths from the folder `near`.
+
+        Raises:
+            Refused: there is no such agent.
+        """
+        given = (
+            config if config is None or isinstance(config, Mapping) else str(_found(near, config) or config)
+        )
+        return cls(
+            evalset=str(_found(near, path) or os.fspath(path)),
+            agent=_agent_folder(near, agent),
+            metrics=metrics,
+            criteria=criteria or {},
+            config=given,
+            num_runs=num_runs,
+            parallelism=parallelism,
+            limits=limits or {},
+        )
+
+    def case_ids(self) -> list[str]:
+        """Return the ids of the evalset's cases, in the order of the file.
+
+        Raises:
+            Refused: there is no such evalset, or it cannot be used.
+        """
+        answer = next(iter(self.process.ask("cases", evalset=self.evalset)))
+        return list(answer["cases"])
+
+    def chosen(self, cases: Sequence[str]) -> list[str]:
+        """Return the ids of the cases to run, in the order of the file; of an empty list all.
+
+        Raises:
+            Refused: one is not in the evalset, or that cannot be used.
+        """
+        known = self.case_ids()
+        if missing := sorted(set(cases) - set(known)):
+            raise Refused(f"{self.evalset} has no case {missing[0]!r}. Its cases: {', '.join(known)}.")
+        return [case for case in known if not cases or case in set(cases)]
+
+    @property
+    def process(self) -> AgentProcess:
+        """The process that runs the agent."""
+        return _process_of(self.agent)
+
+    def request(self, cases: Iterable[str]) -> dict[str, Any]:
+        """Return what the agent's process is asked to run."""
+        config = dict(self.config) if isinstance(self.config, Mapping) else self.config
+        return {
+            "evalset": self.evalset,
+            "cases": list(cases),
+            "metrics": None if self.metrics is None else list(self.metrics),
+            "criteria": dict(self.criteria),
+            "config": config,
+            "num_runs": self.num_runs,
+            "parallelism": self.parallelism,
+            "limits": dict(self.limits),
+        }
+
+
+def _found(near: Path, path: Named) -> Path | None:
+    """Return the file or folder that a path names, from a folder or from the working folder; None: there is none."""
+    places = (place / path for place in (near, Path.cwd()))
+    return next((place.resolve() for place in places if place.exists()), None)
+
+
+def _agent_folder(near: Path, agent: Named) -> Path:
+    """Return the folder of an agent; a package is found without being imported.
+
+    Raises:
+        Refused: there is none.
+    """
+    if (folder := _found(near, agent)) is not None:
+        return folder
+    name = os.fspath(agent)
+    try:
+        spec = importlib.util.find_spec(name) if name.replace(".", "_").isidentifier() else None
+    except ImportError:
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        raise Refused(
+            f"There is no agent {name!r}: neither a folder (from {near} or {Path.cwd()}) nor a package."
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+@cache
+def _process_of(agent: Path) -> AgentProcess:
+    """Return the process of an agent, one for all of its evalsets; it ends with the suite."""
+    process = AgentProcess(agent, plugin.store_url(), plugin.folder())
+    plugin.close_later(process.close)
+    return process
