@@ -30,7 +30,7 @@ REPORTED_AS = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MetricVerdict:
     """What one metric said, of a turn or of the whole."""
 
     result: MetricResult
@@ -78,7 +78,7 @@ class Turn:
     has_actual: bool
     calls: list[Pair]
     steps: list[tuple[str, str]]
-    verdicts: list[Verdict]
+    verdicts: list[MetricVerdict]
     seconds: float | None
     trace: int | None = None
     """The trace of its invocation: what took how long."""
@@ -95,7 +95,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Check:
+class StateCheck:
     """One key of the state that was expected. `turn` counts from 1; None: at the end. None for a value: no such key."""
 
     path: str
@@ -137,12 +137,12 @@ class Detail:
 
     attempt: EvalAttempt
     case: Mapping[str, Any]
-    verdicts: list[Verdict]
-    reported: list[Verdict]
+    verdicts: list[MetricVerdict]
+    reported: list[MetricVerdict]
     turns: list[Turn]
     session_pk: int | None
     repetitions: Repetitions | None = None
-    checks: list[Check] = field(default_factory=list)
+    checks: list[StateCheck] = field(default_factory=list)
     moment: Moment | None = None
     used: list[Used] = field(default_factory=list)
     judged_by: list[Used] = field(default_factory=list)
@@ -169,7 +169,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     """
     run = attempt.run
     case = case_of(attempt)
-    results = [Verdict(result, report.details_of(result)) for result in _results_of(attempt)]
+    results = [MetricVerdict(result, report.details_of(result)) for result in _results_of(attempt)]
     overall = [verdict for verdict in results if verdict.result.invocation is None]
     criteria = json.loads(run.config).get("criteria") or {}
     session_pk = report.sessions_of([attempt]).get(attempt.pk)
@@ -206,11 +206,11 @@ def _used(by_model: str, table: prices.Prices, at: float) -> list[Used]:
     ]
 
 
-def _checks(verdict: Verdict) -> list[Check]:
+def _checks(verdict: MetricVerdict) -> list[StateCheck]:
     if verdict.result.metric != states.STATE_MATCH:
         return []
     return [
-        Check(
+        StateCheck(
             path=str(one.get("path", "")),
             turn=None if one.get("turn") is None else one["turn"] + 1,
             matches=bool(one.get("matches")),
@@ -298,7 +298,7 @@ class _Turns:
 
     criterion: float | Mapping[str, Any] | None
     event_of_calls: Mapping[str, int]
-    results: Sequence[Verdict]
+    results: Sequence[MetricVerdict]
     traces: Mapping[str, int]
 
     def pair(self, expected: Sequence[Invocation], actual: Sequence[Invocation]) -> list[Turn]:

@@ -24,7 +24,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Asked:
+class ShownOption:
     """An option of a metric's criterion as the form shows it."""
 
     option: Option
@@ -46,7 +46,7 @@ class Offer:
     threshold: float
     missing: str = ""
     rest: str = ""
-    options: tuple[Asked, ...] = ()
+    options: tuple[ShownOption, ...] = ()
     always: bool = False
 
     @property
@@ -65,7 +65,7 @@ class Choices:
     """What the form shows. `runs` are those whose recordings can be given again."""
 
     offers: list[Offer]
-    simulator: list[Asked] = field(default_factory=list)
+    simulator: list[ShownOption] = field(default_factory=list)
     policy: Policy = Policy()  # noqa: RUF009 - it is frozen
     runs: Sequence[EvalRun] = ()
     num_runs: int = 1
@@ -223,27 +223,27 @@ def _offer(
         missing,
         ", ".join(criteria.rest_of(metric.name, criterion)),
         tuple(
-            _asked(metric.name, option, criterion, posted) for option in criteria.OPTIONS.get(metric.name, ())
+            _shown(metric.name, option, criterion, posted) for option in criteria.OPTIONS.get(metric.name, ())
         ),
         always,
     )
 
 
-def _asked(name: str, option: Option, criterion: Criterion | None, posted: QueryDict | None) -> Asked:
+def _shown(name: str, option: Option, criterion: Criterion | None, posted: QueryDict | None) -> ShownOption:
     field_name = _field(name, option)
     if posted is not None and name in posted.getlist("options"):
         sent = posted.getlist(field_name)
         value: Any = bool(sent) if option.widget is Widget.FLAG else (sent[-1] if sent else "")
-        return Asked(option, field_name, value)
+        return ShownOption(option, field_name, value)
     value = criteria.value_of(criterion, option)
-    return Asked(
+    return ShownOption(
         option, field_name, criteria.rubrics_as_text(value) if option.widget is Widget.RUBRICS else value
     )
 
 
-def _simulator(config: Config, posted: QueryDict | None) -> list[Asked]:
+def _simulator(config: Config, posted: QueryDict | None) -> list[ShownOption]:
     settings = config.data.get("user_simulator_config")
-    return [_asked(simulators.NAME, option, settings, posted) for option in simulators.OPTIONS]
+    return [_shown(simulators.NAME, option, settings, posted) for option in simulators.OPTIONS]
 
 
 def _field(name: str, option: Option) -> str:

@@ -14,7 +14,7 @@ from evals_app import configs, library, prices, writes
 from evals_app.limits import MAX_PARALLELISM, Limits
 from evals_app.models import EvalRun, EvalSet, EvalSetVersion
 from evals_app.prices import Prices
-from evals_app.replay import beside
+from evals_app.replay import recordings
 from sessions_app import overview
 from sessions_app.errors import BadInput, NotFound
 
@@ -71,7 +71,7 @@ def order_run(evalset: EvalSet, order: Order) -> EvalRun:
         num_runs=order.num_runs,
         parallelism=order.parallelism,
         limits=order.limits.as_json(),
-        policy=beside.settled(evalset, order.policy),
+        policy=recordings.settled(evalset, order.policy),
         prices=costs.as_json(),
         warnings=warnings,
         source=order.source,

@@ -34,7 +34,7 @@ class CaseDiff:
 
 
 @dataclass(frozen=True)
-class Row:
+class VersionRow:
     """A version, what it changed of the one before it, and how many runs used it."""
 
     version: EvalSetVersion
@@ -55,7 +55,7 @@ class Row:
         return [(kind, found) for kind in kinds if (found := self.count(kind))]
 
 
-def listed(evalset: EvalSet, case_id: str = "") -> list[Row]:
+def listed(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
     """Return the versions of an evalset, newest first; with a case, only those that changed it."""
     rows = list(
         evalset.versions.annotate(run_count=Count("runs")).order_by("-created_at", "-pk")[: SHOWN + 1]
@@ -69,7 +69,7 @@ def listed(evalset: EvalSet, case_id: str = "") -> list[Row]:
         if case_id and not any(case_id in (one.case_id, one.was) and one.kind != "moved" for one in changes):
             continue
         found.append(
-            Row(
+            VersionRow(
                 row,
                 before,
                 changes,

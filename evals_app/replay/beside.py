@@ -7,21 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.models import EvalAttempt
 from evals_app.replay.policy import Policy
-from sessions_app.errors import NotFound
+from evals_app.replay.recordings import original_of
 from sessions_app.models import AgentSession
 from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
 from sessions_app.traces import contents
 from sessions_app.traces.contents import Content
 
-LAST = "last"
-"""Names the newest run of an evalset."""
-
 
 @dataclass(frozen=True)
-class Change:
+class HistoryChange:
     """A content of the history that only one side has, or that stands elsewhere."""
 
     change: str
@@ -45,7 +42,7 @@ class Request:
     agent: str
     call: int
     instruction: list[Line]
-    history: list[Change]
+    history: list[HistoryChange]
     history_cut: int
     tools: Mapping[str, list[str]]
     settings: list[Setting]
@@ -71,7 +68,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Group:
+class AlikeRequests:
     """Requests that differ in the same way, the first of them in full."""
 
     request: Request
@@ -88,52 +85,16 @@ class Replayed:
     again: list[str]
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[AlikeRequests]:
         """The requests that differ, those together that differ in the same way, in the order of the first."""
-        found: list[Group] = []
+        found: list[AlikeRequests] = []
         for request in self.requests:
             same = next((group for group in found if group.request.what == request.what), None)
             if same is None:
-                found.append(Group(request, []))
+                found.append(AlikeRequests(request, []))
             else:
                 same.others.append(request)
         return found
-
-
-def original_of(policy: Policy, case_id: str, repetition: int) -> AgentSession | None:
-    """Return the session that an attempt repeats: of several repetitions the same one, else the first there is."""
-    if policy.session is not None:
-        return AgentSession.objects.filter(pk=policy.session).first()
-    if not policy.run:
-        return None
-    kept = EvalAttempt.objects.filter(run_id=policy.run, case_id=case_id).exclude(session=None)
-    found = list(kept.select_related("session").defer("actual").order_by("case_index", "repetition"))
-    same = (one.session for one in found if one.repetition == repetition)
-    return next(same, found[0].session if found else None)
-
-
-def settled(evalset: EvalSet, policy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a policy (JSON) with the run that it names: by its id, the beginning of it, or as the last one.
-
-    Raises:
-        NotFound: there is no such run.
-        BadInput: the policy cannot be meant.
-    """
-    wanted = Policy.of(json.dumps(policy))
-    return Policy.chosen(wanted.models, wanted.tools, run=_named(evalset, wanted.run)).as_json()
-
-
-def _named(evalset: EvalSet, name: str) -> str:
-    if not name:
-        return ""
-    runs = evalset.runs.exclude(status__in=EvalRun.ACTIVE).exclude(source="import").order_by("-created_at")
-    found = (runs if name == LAST else runs.filter(pk__startswith=name)).values_list("pk", flat=True).first()
-    if found is None:
-        raise NotFound(
-            f"{evalset.path} has no run {name!r} whose recording could be given again.",
-            hint="Run it once with everything live; its page shows the run's id.",
-        )
-    return str(found)
 
 
 def replayed_of(attempt: EvalAttempt) -> Replayed | None:
@@ -161,7 +122,7 @@ def _request(told: Mapping[str, Any]) -> Request:
         call=told["call"],
         instruction=valuediff.lines(sides[0], sides[1]) if sides else [],
         history=[
-            Change(one["change"], contents.content(one["place"], one["content"], ""))
+            HistoryChange(one["change"], contents.content(one["place"], one["content"], ""))
             for one in told.get("history") or []
         ],
         history_cut=told.get("history_cut") or 0,

@@ -36,14 +36,14 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be done, as fields say it."""
+class FileAct:
+    """What is to be done with an evalset's file, as fields say it."""
 
     act: str
     fields: Mapping[str, str]
 
     @classmethod
-    def of(cls, given: QueryDict) -> Asked:
+    def of(cls, given: QueryDict) -> FileAct:
         """Read it.
 
         Raises:
@@ -92,8 +92,8 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
     """
     await db.write(library.refresh_known, app_name)
     if request.method != "POST":
-        return await db.read(_show, request, app_name, evalset_id, Asked.of(request.GET))
-    asked = Asked.of(request.POST)
+        return await db.read(_show, request, app_name, evalset_id, FileAct.of(request.GET))
+    asked = FileAct.of(request.POST)
     worked_out, has_changed = None, False
     try:
         asked = await db.read(_with_file, request, asked)
@@ -108,16 +108,16 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
     return await db.read(_show, request, app_name, evalset_id, asked, None, worked_out, has_changed)
 
 
-def _with_file(request: HttpRequest, asked: Asked) -> Asked:
+def _with_file(request: HttpRequest, asked: FileAct) -> FileAct:
     """Return what is asked for with the file that was sent along."""
     file = request.FILES.get("file")
     if file is None:
         return asked
     name = uploads.base_name(file.name or "")
-    return Asked(asked.act, {"file_name": name, "file_text": uploads.text_of(name, file.read())})
+    return FileAct(asked.act, {"file_name": name, "file_text": uploads.text_of(name, file.read())})
 
 
-def _worked_out(app_name: str, evalset_id: str, asked: Asked) -> Change | None:
+def _worked_out(app_name: str, evalset_id: str, asked: FileAct) -> Change | None:
     evalset = library.find(app_name, evalset_id)
     edit = asked.edit(evalset)
     return editing.worked_out(evalset, edit) if edit else None
@@ -127,7 +127,7 @@ def _show(
     request: HttpRequest,
     app_name: str,
     evalset_id: str,
-    asked: Asked,
+    asked: FileAct,
     error: DevUIError | None = None,
     worked_out: Change | None = None,
     has_changed: bool = False,
@@ -158,7 +158,7 @@ def _show(
     return render(request, CHANGE, context, status=error.status if error else 200)
 
 
-def _place(evalset: EvalSet, asked: Asked) -> int:
+def _place(evalset: EvalSet, asked: FileAct) -> int:
     """Return where the case stands that is meant, from 1; 0 when none is."""
     try:
         return saving.place_of(evalset, asked.fields.get("id", ""), asked.fields.get("at", "")) + 1

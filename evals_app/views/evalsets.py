@@ -15,6 +15,7 @@ from evals_app import attempts, choices, configs, dispatch, launch, library, pro
 from evals_app.configs import Config
 from evals_app.evalsets import BadFile, Problem
 from evals_app.models import EvalRun, EvalSet
+from evals_app.replay.recordings import recorded_runs
 from sessions_app import db, overview
 from sessions_app.errors import DevUIError
 
@@ -24,7 +25,7 @@ FILE = "evalset-file"
 
 
 @dataclass(frozen=True)
-class Row:
+class EvalsetRow:
     """An evalset in the list."""
 
     evalset: EvalSet
@@ -45,9 +46,9 @@ def _index(request: HttpRequest, app: str) -> HttpResponse:
     if app:
         found = found.filter(app_name=app)
     newest = report.newest_runs(found)
-    groups: dict[str, list[Row]] = {name: [] for name in ([app] if app else overview.app_names())}
+    groups: dict[str, list[EvalsetRow]] = {name: [] for name in ([app] if app else overview.app_names())}
     for evalset in found.order_by("app_name", "evalset_id").defer("cases"):
-        row = Row(evalset, library.problems_of(evalset), newest.get(evalset.pk))
+        row = EvalsetRow(evalset, library.problems_of(evalset), newest.get(evalset.pk))
         groups.setdefault(evalset.app_name, []).append(row)
     context = {"groups": groups, "has_any": any(groups.values()), "app": app}
     return render_partial(request, "devui/evals/list.html", context, partial="evalsets")
@@ -139,9 +140,8 @@ def _contents(found: EvalSet) -> list[dict[str, Any]]:
 
 
 def _recorded(found: EvalSet) -> list[EvalRun]:
-    """Return the runs whose recordings can be given again, the newest first."""
-    ended = found.runs.exclude(status__in=EvalRun.ACTIVE).exclude(source="import")
-    return list(ended.order_by("-created_at").defer("config", "traceback")[:RUNS_SHOWN])
+    """Return the newest runs whose recordings can be given again."""
+    return list(recorded_runs(found).defer("config", "traceback")[:RUNS_SHOWN])
 
 
 def _config(found: EvalSet) -> Config:

@@ -140,7 +140,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Wish:
+class CasesWish:
     """What is asked for: sessions, a part of one, where to, and what the cases are to expect."""
 
     sessions: list[int]
@@ -154,7 +154,7 @@ class Wish:
     created: float
 
     @classmethod
-    def of(cls, given: QueryDict, *, is_form: bool) -> Wish:
+    def of(cls, given: QueryDict, *, is_form: bool) -> CasesWish:
         """Read it; without a form, what a case usually expects."""
         sessions = [int(pk) for pk in given.getlist("session") if pk.isdecimal() and len(pk) < 19]
         options = Options(True, True, None if len(sessions) > 1 else frozenset(), False)
@@ -186,7 +186,7 @@ async def record(request: HttpRequest) -> HttpResponse:
         BadInput: none is named, or they are of several apps.
     """
     given = request.POST if request.method == "POST" else request.GET
-    wish = Wish.of(given, is_form=request.method == "POST")
+    wish = CasesWish.of(given, is_form=request.method == "POST")
     sources = await db.read(_sources, wish)
     app_name = sources[0].session.app_name
     await db.write(library.refresh_known, app_name)
@@ -213,7 +213,7 @@ def _worked_out(app_name: str, evalset_id: str, cases: list[Json]) -> Change:
     return editing.worked_out(evalset, saving.adding_all(cases))
 
 
-def _sources(wish: Wish) -> list[Source]:
+def _sources(wish: CasesWish) -> list[Source]:
     if not wish.sessions or len(wish.sessions) > MOST_SESSIONS:
         raise BadInput(
             "No session is named." if not wish.sessions else f"{len(wish.sessions)} sessions are too many.",
@@ -229,7 +229,7 @@ def _sources(wish: Wish) -> list[Source]:
     return found
 
 
-def _source(session: AgentSession, wish: Wish, place: int) -> Source:
+def _source(session: AgentSession, wish: CasesWish, place: int) -> Source:
     turns = recording.turns_of(session)
     known = {turn.invocation_id for turn in turns}
     first, last = (name if name in known else "" for name in (wish.first, wish.last))
@@ -239,7 +239,7 @@ def _source(session: AgentSession, wish: Wish, place: int) -> Source:
     return Source(session, turns, part, keys, given or recording.suggested_id(session, part))
 
 
-def _cases(wish: Wish, sources: list[Source], said: dict[int, list[Json]]) -> list[Json]:
+def _cases(wish: CasesWish, sources: list[Source], said: dict[int, list[Json]]) -> list[Json]:
     """Return a case of each session; ids that would be double get numbers."""
     taken: set[str] = set()
     found = []
@@ -256,7 +256,7 @@ def _cases(wish: Wish, sources: list[Source], said: dict[int, list[Json]]) -> li
 
 def _record(
     request: HttpRequest,
-    wish: Wish,
+    wish: CasesWish,
     sources: list[Source],
     change: Change | None = None,
     error: DevUIError | None = None,

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from django.core.management import CommandError, call_command
 
-from evals_app.management.commands.run_evals import Wanted
+from evals_app.management.commands.run_evals import EvalsetArgument
 from evals_app.models import EvalRun
 from sessions_app.models import RuntimeProcess
 from tests.evals.builders import case, evalset, turn, write
@@ -226,10 +226,10 @@ def test_a_file_that_cannot_be_written_is_said_and_the_results_stay(store, tmp_p
     ],
 )
 def test_an_evalset_is_named_with_its_cases(argument, name, cases):
-    assert Wanted.parse(argument) == Wanted(name, cases)
+    assert EvalsetArgument.parse(argument) == EvalsetArgument(name, cases)
 
 
 def test_a_path_with_a_colon_is_a_path(tmp_path):
     path = write(tmp_path / "a:b", "c.evalset.json", {})
-    assert Wanted.parse(str(path)) == Wanted(str(path))
-    assert Wanted.parse(f"{path}:one") == Wanted(str(path), ("one",))
+    assert EvalsetArgument.parse(str(path)) == EvalsetArgument(str(path))
+    assert EvalsetArgument.parse(f"{path}:one") == EvalsetArgument(str(path), ("one",))

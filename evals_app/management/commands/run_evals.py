@@ -38,14 +38,14 @@ PLAIN = Gate()
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EvalsetArgument:
     """One EVALSET argument: a file or an id, and the cases of it (empty: all)."""
 
     name: str
     cases: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, argument: str) -> Wanted:
+    def parse(cls, argument: str) -> EvalsetArgument:
         """Read `name[:case1,case2]`. The longest part that is a file is the name, else what is before the colon."""
         if Path(argument).is_file():
             return cls(argument)
@@ -78,7 +78,7 @@ class Command(BaseCommand):
         add(
             "evalsets",
             nargs="*",
-            type=Wanted.parse,
+            type=EvalsetArgument.parse,
             metavar="EVALSET[:case1,case2]",
             help="a file, or the id of one",
         )
@@ -228,7 +228,7 @@ def _ordered(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> li
         return [ordering.order(agents, app_name, _wish(wanted, options)) for wanted in options["evalsets"]]
 
 
-def _wish(wanted: Wanted, options: dict[str, Any]) -> Wish:
+def _wish(wanted: EvalsetArgument, options: dict[str, Any]) -> Wish:
     return Wish(
         wanted.name,
         wanted.cases,
