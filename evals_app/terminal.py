@@ -126,10 +126,8 @@ class Console:
                 self._line(f"Interrupted. run_evals {agent_dir} --resume {run.id} goes on.")
 
     def _name(self, attempt: EvalAttempt) -> str:
-        run = self._run
-        name = attempt.case_id
-        if run is not None and run.num_runs > 1:
-            name = f"{name} #{attempt.repetition}"
+        run = self._run or attempt.run
+        name = f"{attempt.case_id} #{attempt.repetition}" if run.num_runs > 1 else attempt.case_id
         return f"{name:<{NAME_WIDTH}}"
 
     def _line(self, text: str) -> None:

@@ -27,6 +27,8 @@ from sessions_app.runs import processes
 COLLECTED_AFTER = (50_000, 20, 50)
 """When the garbage collector looks at new objects, and at older ones (`gc.set_threshold`)."""
 
+LET_GO_S = 1.0
+"""Seconds that what agents left behind has to end, after those that their attempt had."""
 
 Result = TypeVar("Result")
 
@@ -45,25 +47,38 @@ class Listener(Protocol):
 
 
 def run_to_end(work: Coroutine[Any, Any, Result], stop: signal.Signals | None = None) -> Result:
-    """Run to the end, as `asyncio.run` does, though an agent calls `sys.exit`.
+    """Run to the end, as `asyncio.run` does, though an agent calls `sys.exit`, or will not let go.
 
-    asyncio lets that out of the loop when it comes from a task of the agent; its attempt knows of it, and the loop
-    goes on.
+    asyncio lets the former out of the loop when it comes from a task of the agent; its attempt knows of it, and the
+    loop goes on. It would wait for the latter for ever: a loop with a task that is still there is left as it is.
 
     Args:
         stop: a signal that cancels the work, as Ctrl-C does.
     """
-    with asyncio.Runner() as runner:
-        main = runner.get_loop().create_task(work)
-        if stop is not None:
-            runner.get_loop().add_signal_handler(stop, main.cancel)
+    runner = asyncio.Runner()
+    main = runner.get_loop().create_task(work)
+    if stop is not None:
+        runner.get_loop().add_signal_handler(stop, main.cancel)
+    try:
         while True:
             try:
                 runner.run(_end_of(main))
                 return main.result()
-            except SystemExit:
+            except (SystemExit, KeyboardInterrupt):
                 if main.done():
                     raise
+    finally:
+        if runner.run(_all_let_go()):
+            runner.close()
+
+
+async def _all_let_go() -> bool:
+    """Cancel what is left, and tell whether all of it has ended soon."""
+    if left := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=LET_GO_S)
+    return not left
 
 
 async def _end_of(main: asyncio.Task[Any]) -> None:

@@ -55,14 +55,16 @@ def carry_out_in_children(
         died: is told how a child ended whose runs had not, such as "exit status 3".
 
     Raises:
-        Stopped: SIGINT or SIGTERM came, and the runs have ended; a second one does not wait for agents to let go.
+        Stopped: SIGINT or SIGTERM came, to the child alone perhaps, and the runs have ended; a second one does not
+            wait for agents to let go.
     """
     left = list(runs)
     while left:
         child = _Child.forked(partial(_carry_out, left, agents, app_name, listener))
-        how = processes.ending(child.wait())
-        if child.stopped_by:
-            raise Stopped(child.stopped_by)
+        code = child.wait()
+        if child.stopped_by or code == -signal.SIGTERM:
+            raise Stopped(child.stopped_by or signal.SIGTERM)
+        how = processes.ending(code)
         left = _left(left)
         if left:
             died(how)
@@ -134,15 +136,26 @@ def _be_a_child(work: Callable[[], object], life: int) -> NoReturn:
         work()
         code = 0
     except asyncio.CancelledError:
-        pass
+        _terminate()
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        db.close_pools()
-        connections.close_all()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _leave()
         os._exit(code)
+
+
+def _terminate() -> None:
+    """End as SIGTERM would have it, so that the parent knows of one that only this process got."""
+    _leave()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _leave() -> None:
+    db.close_pools()
+    connections.close_all()
+    sys.stdout.flush()
+    sys.stderr.flush()
 
 
 def _end_with_parent(life: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,16 @@ from evals_app.engine.spending import spent_since
 from evals_app.limits import Limits, Spent
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.prices import Prices
-from evals_app.writes import Failure
+from evals_app.writes import Failure, Outcome
 from sessions_app import db
 
 GLANCE = 1.0
 """Seconds between two looks at what people asked of a run, and at its limits."""
 
 Status = EvalAttempt.Status
+
+Progress = Callable[[EvalAttempt, Outcome | None], None]
+"""Is told of every attempt: without an outcome when it starts, with it when it has ended."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,11 @@ class Look:
 class Course:
     """A run under way. It knows of its attempts by their rows alone, wherever the executor carries them out."""
 
-    def __init__(self, run: EvalRun, executor: Executor, cancelled: asyncio.Event) -> None:
+    def __init__(
+        self, run: EvalRun, executor: Executor, cancelled: asyncio.Event, progress: Progress | None = None
+    ) -> None:
         self._run = run
+        self._progress = progress
         self._executor = executor
         self._cancelled = cancelled
         self.limits = Limits.read(run.limits)
@@ -122,7 +128,10 @@ class Course:
             "AttemptTooLong",
             f"It did not come to an end within {self.limits.attempt_seconds:g} seconds, the limit of an attempt.",
         )
-        await db.write(writes.finish_attempt, attempt.pk, await cut_short(attempt, failure))
+        outcome = await cut_short(attempt, failure)
+        kept = await db.write(writes.finish_attempt, attempt.pk, outcome)
+        if kept and self._progress:
+            self._progress(await db.read(EvalAttempt.objects.get, pk=attempt.pk), outcome)
 
 
 def _pending(run_id: str) -> list[tuple[int, bool]]:

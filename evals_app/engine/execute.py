@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evals_app import prices, writes
-from evals_app.engine.course import Course, Ending
+from evals_app.engine.course import Course, Ending, Progress
 from evals_app.engine.executor import Executor, LocalExecutor, Work
 from evals_app.engine.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
@@ -21,9 +21,6 @@ from sessions_app import db
 if TYPE_CHECKING:
     from evals_app.engine.attempt import Plan
     from evals_app.engine.source import AgentSource
-
-Progress = Callable[[EvalAttempt, Outcome | None], None]
-"""Is told of every attempt: without an outcome when it starts, with it when it has ended."""
 
 ENDED = "The process that ran it was stopped."
 """Why a run ends with its process: a restart, or an interrupt at the command line."""
@@ -64,7 +61,7 @@ async def execute_run(
     except asyncio.CancelledError:
         await db.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED, because=ENDED)
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         await db.write(writes.finish_run, run.id, EvalRun.Status.FAILED, _failure(error))
     else:
         await db.write(writes.finish_run, run.id, ending.status, because=ending.because)
@@ -144,13 +141,13 @@ async def _carry_out(
             progress(attempt, outcome)
         course.note_end()
 
-    course = Course(run, make_executor(work, run.parallelism), cancelled)
+    course = Course(run, make_executor(work, run.parallelism), cancelled, progress)
     async with Watchdog(run.id, course.limits.attempt_seconds):
         return await course.follow()
 
 
 async def _outcome_of(plan: Plan, attempt: EvalAttempt) -> Outcome:
-    """Run an attempt. An agent that calls `sys.exit` ends it, and nothing else."""
+    """Run an attempt. An agent that calls `sys.exit`, or raises what is no Exception, ends it and nothing else."""
     from evals_app.engine.attempt import cut_short, failure_of, run_attempt
 
     try:
@@ -158,6 +155,12 @@ async def _outcome_of(plan: Plan, attempt: EvalAttempt) -> Outcome:
     except SystemExit as error:
         exited = AgentExited(f"The agent called sys.exit({error.code!r}).")
         return await cut_short(attempt, failure_of(exited.with_traceback(error.__traceback__)))
+    except asyncio.CancelledError as error:
+        if (task := asyncio.current_task()) is None or task.cancelling():
+            raise
+        return await cut_short(attempt, failure_of(error))
+    except BaseException as error:
+        return await cut_short(attempt, failure_of(error))
 
 
 def _priced(outcome: Outcome, costs: prices.Prices, attempt: EvalAttempt) -> Outcome:

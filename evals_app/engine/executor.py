@@ -130,6 +130,6 @@ class LocalExecutor:
             self._let_go.discard(task)
             return
         del self._running[attempt_pk]
+        self._failure = self._failure or error  # before there is room: nothing else shall begin
         self._room.leave(attempt_pk)
-        self._failure = self._failure or error
         self._fill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import logging
 import os
 import sys
@@ -19,6 +20,15 @@ from evals_app.writes import Failure
 LOOK_S = 1.0
 """Seconds between two looks."""
 
+GRACE_S = 5.0
+"""Seconds after which the fault handler does what the thread could not."""
+
+LONGEST_S = 1e6
+"""Seconds that the fault handler can count."""
+
+STDERR = 2
+"""Its descriptor: whatever stands in for `sys.stderr` may have none."""
+
 EXIT_CODE = 70
 
 log = logging.getLogger(__name__)
@@ -29,7 +39,8 @@ class Watchdog:
 
     A tool that waits without `await` stops every attempt of the process, and whoever could cancel it. An attempt that
     was in flight alone ends with an error that shows where the process stood; of several nobody knows which it was,
-    until they are tried again one at a time in the next process.
+    until they are tried again one at a time in the next process. Code in C that keeps the interpreter to itself, such
+    as a regular expression without end, stops the watching thread, too: then Python's fault handler ends the process.
     """
 
     def __init__(self, run_id: str, longest: float | None) -> None:
@@ -51,10 +62,13 @@ class Watchdog:
         self._done.set()
         if self._longest is not None:
             self._beating.cancel()
+            faulthandler.cancel_dump_traceback_later()  # another run of the process sets it again with its next beat
 
     async def _beat(self) -> None:
+        assert self._longest is not None  # noqa: S101 - else nothing beats
         while True:
             self._alive = time.monotonic()
+            faulthandler.dump_traceback_later(min(self._longest + GRACE_S, LONGEST_S), exit=True, file=STDERR)
             await asyncio.sleep(LOOK_S / 2)
 
     def _watch(self, longest: float) -> None:

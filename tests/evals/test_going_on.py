@@ -251,9 +251,17 @@ async def test_an_agent_that_hangs_ends_with_its_time_and_the_others_go_on(play)
             await asyncio.sleep(3600)
         return "fine"
 
-    run = await play(three("hang", "go"), answer, parallelism=1, limits=Limits(attempt_seconds=0.2))
+    told = []
+    run = await play(
+        three("hang", "go"),
+        answer,
+        parallelism=1,
+        limits=Limits(attempt_seconds=0.2),
+        progress=lambda attempt, outcome: told.append((attempt.case_id, outcome and outcome.status)),
+    )
     attempts = await db.read(by_case, run)
     assert (run.status, run.passed, run.errors) == ("done", 1, 1)
+    assert set(told) == {("c0", None), ("c0", "error"), ("c1", None), ("c1", "passed")}
     assert attempts["c0"].error_type == "AttemptTooLong"
     assert "0.2 seconds" in attempts["c0"].error
     assert attempts["c0"].session_id is not None
@@ -269,6 +277,19 @@ async def test_an_agent_that_exits_ends_its_attempt_alone(play):
     attempts = await db.read(by_case, run)
     assert (run.status, run.passed, run.errors) == ("done", 1, 1)
     assert attempts["c0"].error == "The agent called sys.exit(3)."
+
+
+@pytest.mark.parametrize("kind", [BaseException, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+async def test_an_agent_that_raises_what_is_no_exception_ends_its_attempt_alone(play, kind):
+    def answer(ctx, said):
+        if said == "raise":
+            raise kind("no more")
+        return "fine"
+
+    run = await play(three("raise", "go", "go"), answer, parallelism=1)
+    attempts = await db.read(by_case, run)
+    assert (run.status, run.passed, run.errors) == ("done", 2, 1)
+    assert (attempts["c0"].error_type, attempts["c0"].error) == (kind.__name__, "no more")
 
 
 async def test_a_run_stops_at_its_limit_of_time_and_says_so_on_every_attempt_that_is_left(play):

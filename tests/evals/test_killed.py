@@ -24,6 +24,9 @@ PATIENCE_S = 60.0
 
 AGENT = """
 import asyncio
+import os
+import re
+import signal
 import time
 from pathlib import Path
 
@@ -41,6 +44,16 @@ class Gate(BaseAgent):
             await asyncio.sleep(0.01)
         while said == "block" and not OPEN.exists():
             time.sleep(0.01)
+        while said == "cling":
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                pass
+        if said == "search":
+            re.match("(a+)+$", "a" * 60 + "b")
+        if said == "terminate":
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(3600)
         content = types.Content(role="model", parts=[types.Part(text=said)])
         yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
 
@@ -161,3 +174,38 @@ def test_of_several_attempts_in_flight_the_one_that_blocks_is_found(store, gate)
     done = warm.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
     assert statuses() == ["error", "passed"]
+
+
+def test_code_in_c_that_lets_no_thread_run_is_ended_too(store, gate):
+    write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("search", "go")]))
+    done = warm.run(
+        command(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
+        cwd=ROOT,
+        env=environment(),
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert statuses() == ["error", "passed"]
+    assert "while case 'search' ran alone in it" in done.stdout
+    assert "_run_async_impl" in done.stderr
+
+
+def test_an_agent_that_never_lets_go_keeps_no_command_from_its_end(store, gate):
+    write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("cling", "go")]))
+    done = warm.run(
+        command(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
+        cwd=ROOT,
+        env=environment(),
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert statuses() == ["error", "passed"]
+    assert "AttemptTooLong" in done.stdout
+
+
+def test_a_signal_that_only_the_engine_of_a_command_gets_is_told_as_any_other(store, gate):
+    write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("go", "terminate")]))
+    done = warm.run(
+        command(gate, "s", "--metrics=response_match_score", "--parallelism=1"), cwd=ROOT, env=environment()
+    )
+    assert done.returncode == 143, done.stdout + done.stderr
+    assert statuses() == ["passed", "cancelled"]
+    assert f"--resume {EvalRun.objects.get().id} goes on" in done.stdout
