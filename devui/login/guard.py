@@ -18,6 +18,7 @@ from django.shortcuts import render
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
+from django.utils.http import MAX_URL_LENGTH
 
 from devui import errors
 from devui.login import kept, visits
@@ -157,8 +158,9 @@ def _refusal(request: HttpRequest) -> HttpResponse:
     """Lead people to the page that asks for the password; tell programs, and parts of a page, what is missing."""
     if _is_navigation(request):
         if request.method in {"GET", "HEAD"}:
-            query = urlencode({"next": request.get_full_path()})
-            return HttpResponseRedirect(f"{reverse('devui-login')}?{query}", status=303)
+            wanted = request.get_full_path()
+            query = f"?{urlencode({'next': wanted})}" if len(wanted) <= MAX_URL_LENGTH else ""
+            return HttpResponseRedirect(reverse("devui-login") + query, status=303)
         if request.method == "POST":
             return _asked_again(request)
     return _with_challenge(errors.answer_bare(request, LOGIN_REQUIRED))

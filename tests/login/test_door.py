@@ -158,6 +158,12 @@ async def test_the_page_leads_nowhere_else(web, login, elsewhere):
     assert (inside.status_code, inside.headers["location"]) == (303, "/")
 
 
+@pytest.mark.parametrize("length", [3_000, 40_000])
+async def test_a_long_address_without_the_login_leads_to_its_page_and_then_to_the_first(web, login, length):
+    answer = await web.get("/sessions/", params={"q": "a" * length}, headers={"Sec-Fetch-Mode": "navigate"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login/")
+
+
 async def test_what_somebody_wants_next_is_no_markup(web, login):
     page = await web.get(
         "/login/", params={"next": '/"><script>alert(1)</script>'}, headers={"Sec-Fetch-Site": "cross-site"}
