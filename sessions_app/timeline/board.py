@@ -18,7 +18,7 @@ from sessions_app.timeline.changes import TEMP
 from sessions_app.timeline.entries import Entry, entries_of, is_written_by, known_already
 from sessions_app.timeline.unstored import UntrackedEntry, ghosts, untracked
 
-WRITTEN_SHOWN = 200
+WRITTEN_SHOWN = 10
 """Keys of a scope that an event wrote and that are shown beyond the limit."""
 
 SCOPES = (Scope.SESSION, Scope.USER, Scope.APP)

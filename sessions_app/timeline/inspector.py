@@ -24,8 +24,11 @@ from sessions_app.timeline.window import Totals
 VALUE_LIMIT = 20_000
 """Characters of an old or a new value in the delta; the whole value stands in the history of its key."""
 
-CHANGES_SHOWN = 200
-"""Keys of an event in the delta; all of them stand in its JSON."""
+CHANGES_SHOWN = 40
+"""Keys of an event in the delta before somebody asks for more."""
+
+CHANGES_AT_MOST = 200
+"""Keys in the delta for somebody who asks for more; all of them stand in its JSON."""
 
 PARTNERS_LOOKED_AT = 50
 """Tool events before or after an event among which its calls or results are looked for."""
@@ -63,6 +66,7 @@ class Inspection:
         item: the event as its timeline row has it.
         body: its wire form.
         partners: by call id, the events that answer its calls or made the calls that it answers.
+        offers_more: more of its changes can be asked for.
         totals: its invocation as a whole.
         compaction: the summary that it carries; `item.covers` has the events it stands for.
         rewinds_to: seq of the first event that a rewind takes back; 0: it takes none back.
@@ -73,6 +77,7 @@ class Inspection:
     parts: list[Part]
     partners: dict[str, Partner]
     changes: list[ShownChange]
+    offers_more: bool
     details: Details
     totals: Totals | None
     compaction: Compaction | None
@@ -138,8 +143,8 @@ class Inspection:
         return actions if isinstance(actions, dict) else {}
 
 
-def inspect(session: AgentSession, event: Event) -> Inspection:
-    """Return an event in full. `event` has its `data` loaded.
+def inspect(session: AgentSession, event: Event, *, more: bool = False) -> Inspection:
+    """Return an event in full; of the keys it wrote some, or `more`. `event` has its `data` loaded.
 
     Queries: those of a timeline of one event, and where needed one for the partners of its calls or results, and
     one for where its rewind goes back to.
@@ -148,13 +153,15 @@ def inspect(session: AgentSession, event: Event) -> Inspection:
     [group] = read(session, windows.Window([event], session.last_seq)).groups
     [item] = group.items
     said = body.get("actions") or {}
-    written = changes_of(session, [event], length=VALUE_LIMIT, each=CHANGES_SHOWN).get(event.seq, [])
+    most = CHANGES_AT_MOST if more else CHANGES_SHOWN
+    written = changes_of(session, [event], length=VALUE_LIMIT, each=most + 1).get(event.seq, [])
     return Inspection(
         item=item,
         body=body,
         parts=parts.parts_of(body.get("content")),
         partners=_partners(session, item),
-        changes=[ShownChange(change, _lines(change)) for change in written[:CHANGES_SHOWN]],
+        changes=[ShownChange(change, _lines(change)) for change in written[:most]],
+        offers_more=not more and len(written) > most,
         details=details.details_of(body),
         totals=group.totals,
         compaction=actions.compaction_of(said),

@@ -37,7 +37,7 @@ PAGE = "devui/sessions/session.html"
 MISSING = "devui/sessions/missing.html"
 TIMELINE = "devui/sessions/timeline.html"
 
-KEYS_SHOWN = 60
+KEYS_SHOWN = 30
 """Keys of a scope that the board shows before somebody asks for all."""
 
 NEAR_LOOKED_AT = 500
@@ -82,6 +82,7 @@ class SessionPageQuery(WithinQuery):
     raw = forms.CharField(required=False, strip=False, max_length=500)
     hit = forms.IntegerField(required=False, min_value=1)
     open = forms.ChoiceField(required=False, choices=[("all", "all")])
+    delta = forms.ChoiceField(required=False, choices=[("all", "all")])
 
 
 @require_safe
@@ -210,7 +211,7 @@ def _detail(session: AgentSession, query: Context) -> Context:
 def _inspection(session: AgentSession, query: Context) -> Context:
     selected: Event | None = query["selected"]
     return {
-        "inspection": inspect(session, selected) if selected else None,
+        "inspection": inspect(session, selected, more=query["delta"] == "all") if selected else None,
         "can_rewind": _can_rewind(session, selected),
         **({} if selected else _relatives(session)),
         "tabs": TABS,

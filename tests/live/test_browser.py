@@ -245,6 +245,37 @@ def test_lanes_of_rows_that_came_live_are_those_of_the_page_read_anew(open_page,
     assert page.evaluate(LINES) == live
 
 
+MEASURES = """() => {
+  const width = (e) => e.getBoundingClientRect().width;
+  const timeline = width(document.getElementById("timeline-scroll"));
+  return {
+    timeline,
+    text: Math.min(...[...document.querySelectorAll("#events .event-body")].map(width)),
+    lanes: Math.max(...[...document.querySelectorAll("#events .lanes")].map(width)),
+    message: width(document.getElementById("message")),
+  };
+}"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("width", [1280, 1024])
+def test_many_agents_leave_the_text_a_readable_measure(open_page, story, width):
+    story.asks("go")
+    for number in range(9):
+        story.says(
+            "Some words about the way that lies ahead. " * 4,
+            author=f"agent_number_{number}",
+            usageMetadata={"totalTokenCount": 12345},
+        )
+    page = open_page(story)
+    page.set_viewport_size({"width": width, "height": 800})
+    expect(event(page, 10)).to_be_visible()
+    found = page.evaluate(MEASURES)
+    assert found["lanes"] <= found["timeline"] / 5
+    assert found["text"] >= 320
+    assert found["message"] >= 200
+
+
 def test_selecting_an_event_says_so_in_the_address_and_back_works(open_page, long_story):
     page = open_page(long_story)
     event(page, 129).click()

@@ -65,6 +65,22 @@ def test_an_event_that_wrote_very_many_keys_shows_some_and_counts_all(story, mon
     page = get(f"/sessions/id/{story.session.pk}/?seq={seq}")
     assert "7 more keys" in page.text
     assert len(page.one("ul", css="delta-list").all("li")) == 3
+    monkeypatch.setattr(inspector, "CHANGES_AT_MOST", 5)
+    (more,) = (link for link in page.all("a") if link.text == "Show more keys")
+    page = get(f"/sessions/id/{story.session.pk}/{more.attrs['href']}")
+    assert len(page.one("ul", css="delta-list").all("li")) == 5
+    assert "5 more keys" in page.text
+    assert "Show more keys" not in page.text
+
+
+def test_the_page_of_an_event_that_wrote_very_many_keys_stays_light(story, get):
+    for number in range(60):
+        story.says("a", delta={f"k{number}": number, "user:k": number, "app:k": number})
+    for round_ in range(2):
+        keys = ((scope, number) for scope in ("", "user:", "app:") for number in range(700))
+        seq = story.says("b", delta={f"{scope}m{number}": round_ + number for scope, number in keys})
+    page = get(f"/sessions/id/{story.session.pk}/?seq={seq}&tab=delta")
+    assert len(page.all()) < 4_000
 
 
 def test_a_compaction_names_the_events_it_stands_for(story):
