@@ -159,6 +159,9 @@ def case_of(
         case_id: the id of the case.
         options: what it is to expect.
         created_at: seconds since the epoch.
+
+    Raises:
+        BadInput: ADK makes no turn of any of them.
     """
     said = {turn.get("invocation_id"): turn for turn in conversation}
     kept = [turn for turn in turns if turn.invocation_id in said]
@@ -167,7 +170,7 @@ def case_of(
             f"Nothing that was said in session {session.session_id!r} makes a turn of a case.",
             hint="Choose other turns, or leave the session out.",
         )
-    case: Json = {
+    return {
         "eval_id": case_id,
         "conversation": [_expected(said[turn.invocation_id], options) for turn in kept],
         "session_input": {
@@ -176,18 +179,20 @@ def case_of(
             "state": state_found(session, kept[0]),
         },
         "creation_timestamp": created_at,
+        **_expected_states(session, kept, options),
     }
-    written = keys_written(session, kept)
-    final = {
-        key.name: json.loads(key.value) for key in written if options.keys is None or key.name in options.keys
-    }
-    if final:
-        case[FINAL_STATE] = final
+
+
+def _expected_states(session: AgentSession, turns: Sequence[Turn], options: Options) -> Json:
+    """Return the fields of a case that say which state is expected, at the end and after each turn."""
+    written = keys_written(session, turns)
+    final = _values(key for key in written if options.keys is None or key.name in options.keys)
+    expected: Json = {FINAL_STATE: final} if final else {}
     if options.turn_states:
-        states = [_values(_keys(session, turn.first, turn.last)) for turn in kept]
-        if any(states):
-            case[TURN_STATES] = states
-    return case
+        after_turns = [_values(_keys(session, turn.first, turn.last)) for turn in turns]
+        if any(after_turns):
+            expected[TURN_STATES] = after_turns
+    return expected
 
 
 def suggested_id(session: AgentSession, turns: Sequence[Turn]) -> str:

@@ -33,23 +33,13 @@ def record_run(
         content: what the evalset said, as far as it is known: ADK's EvalSet, snake case.
         ended_at: when its results were written; how long it took is not known.
     """
-    text = state.dumps(content)
     with transaction.atomic():
-        evalset, _ = EvalSet.objects.get_or_create(
-            app_name=app_name,
-            evalset_id=evalset_id,
-            defaults={"path": f"{evalset_id}.evalset.json", "gone": True, "seen_at": time.time()},
-        )
-        version, _ = EvalSetVersion.objects.get_or_create(
-            evalset=evalset,
-            digest=sha256(text.encode()).hexdigest(),
-            defaults={"content": text, "created_at": ended_at},
-        )
+        version = _version_of(app_name, evalset_id, content, ended_at)
         counts = Counter(COUNTED[EvalAttempt.Status(each.outcome.status)] for each in attempts)
         run, is_new = EvalRun.objects.get_or_create(
             pk=run_id,
             defaults={
-                "evalset": evalset,
+                "evalset": version.evalset,
                 "version": version,
                 "app_name": app_name,
                 "status": EvalRun.Status.DONE,
@@ -68,6 +58,24 @@ def record_run(
                 _record_attempt(run, each)
         bell.ring_after_commit()
     return is_new
+
+
+def _version_of(
+    app_name: str, evalset_id: str, content: Mapping[str, Any], ended_at: float
+) -> EvalSetVersion:
+    """Return the version of an evalset that says this; of one that is not known, as of one whose file is gone."""
+    text = state.dumps(content)
+    evalset, _ = EvalSet.objects.get_or_create(
+        app_name=app_name,
+        evalset_id=evalset_id,
+        defaults={"path": f"{evalset_id}.evalset.json", "gone": True, "seen_at": time.time()},
+    )
+    version, _ = EvalSetVersion.objects.get_or_create(
+        evalset=evalset,
+        digest=sha256(text.encode()).hexdigest(),
+        defaults={"content": text, "created_at": ended_at},
+    )
+    return version
 
 
 def _record_attempt(run: EvalRun, recorded: Recorded) -> None:

@@ -67,7 +67,15 @@ def create_run(
         queued_at=time.time(),
         total=len(cases) * num_runs,
     )
-    attempts = [
+    with transaction.atomic():
+        run.save(force_insert=True)
+        EvalAttempt.objects.bulk_create(_attempts_of(run, cases), batch_size=500)
+        bell.ring_after_commit()
+    return run
+
+
+def _attempts_of(run: EvalRun, cases: Sequence[tuple[int, str]]) -> list[EvalAttempt]:
+    return [
         EvalAttempt(
             run=run,
             case_index=index,
@@ -76,13 +84,8 @@ def create_run(
             realm=realm_of(run.id, index, case_id, repetition),
         )
         for index, case_id in cases
-        for repetition in range(1, num_runs + 1)
+        for repetition in range(1, run.num_runs + 1)
     ]
-    with transaction.atomic():
-        run.save(force_insert=True)
-        EvalAttempt.objects.bulk_create(attempts, batch_size=500)
-        bell.ring_after_commit()
-    return run
 
 
 def realm_of(run_id: str, case_index: int, case_id: str, repetition: int, tried: int = 0) -> str:
