@@ -227,7 +227,7 @@ class RuntimeHost:
         except Exception as error:
             log.info("Run %s failed: %s: %s", live.id, type(error).__name__, error)
             if not live.ended.is_set():
-                await self.runs.fail(live, error)
+                await self.runs.fail_in_turn(live, error)
 
     def _make_server(self) -> ManagedServer:
         options, root = self.config.options, self.source.folder.root

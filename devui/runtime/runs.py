@@ -126,6 +126,13 @@ class Runs(Turns):
             traceback=traceback_text(error),
         )
 
+    async def fail_in_turn(self, live: LiveRun, error: BaseException) -> None:
+        """Write that a run could not begin. Until its turn has come the session is that of another run."""
+        if await self.take_turn(live):
+            await self.fail(live, error)
+        else:
+            await self.leave_unclaimed(live)
+
     def told_of(self, event: Event, appended: Appended) -> None:
         """Tell the readers of a session's run that an event was stored, and note the run's invocation."""
         live = self.note_stored(

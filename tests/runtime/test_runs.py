@@ -126,6 +126,22 @@ async def test_a_run_config_that_cannot_be_is_a_failed_run(stage: Stage):
     assert "max_llm_cals" in run.error
 
 
+async def test_a_run_that_cannot_begin_waits_to_say_so_for_the_end_of_the_one_before(stage: Stage):
+    session = await stage.session("talker")
+    words = " ".join(f"w{n}" for n in range(200))
+    speaking = await stage.start(session, f"say {words}", streaming=True)
+    await stage.first_text(speaking, "talker")
+
+    wrong = await stage.run(session, "say hi", run_config={"max_llm_cals": 3})
+
+    ended = await stage.end_of(speaking)
+    assert (ended.status, ended.error, wrong.status) == (Status.DONE, "", Status.FAILED)
+    events = await read_events(session)
+    assert [event.kind == "error" for event in events] == [False, False, True]
+    assert [event.invocation_id for event in events] == [ended.invocation_id] * 2 + [wrong.invocation_id]
+    assert (wrong.first_seq, wrong.last_seq) == (ended.last_seq, events[-1].seq)
+
+
 async def test_the_limit_of_model_calls_ends_a_run_by_its_own_error(stage: Stage):
     session = await stage.session("trouble")
 
