@@ -55,13 +55,16 @@ def id_of_file(name: str) -> str:
     return name.removesuffix(".json") if name.endswith(TEST_SUFFIX) else ""
 
 
-def refresh(agents: AgentsFolder, app_name: str, origin: str = DISK) -> None:
-    """Bring the rows of an app's evalsets up to its files; `origin` says who made what is new in them."""
+def refresh(agents: AgentsFolder, app_name: str, origin: str = DISK, *, written: Whole | None = None) -> None:
+    """Bring the rows of an app's evalsets up to its files; `origin` says who made what is new in them.
+
+    `written` is what was just written to one of them, so that it need not be read once more.
+    """
     known = {row.evalset_id: row for row in EvalSet.objects.filter(app_name=app_name)}
     files = files_beside(agents.folder_of(app_name))
     for evalset_id, path in files.items():
         with contextlib.suppress(FileNotFoundError, NotFound):  # removed meanwhile
-            _mirror(agents, app_name, evalset_id, path, known.get(evalset_id), origin)
+            _mirror(agents, app_name, evalset_id, path, known.get(evalset_id), origin, written)
     left = [row for name, row in known.items() if name not in files and not row.gone]
     if gone := [row.pk for row in left if not _exists(agents, row)]:
         writes.mark_gone(gone)
@@ -182,7 +185,7 @@ def _mirror(
             raise BadFile([Problem(shown, "has a name that is not UTF-8: rename the file")])
         text = read_text(path, shown)
         seen["digest"] = digest_of(text)
-        is_known = written is not None and written.text == text
+        is_known = written is not None and (written.file_name, written.text) == (path.name, text)
         content = written.content if written and is_known else parse(text, path.name, shown)
     except BadFile as error:
         return writes.mirror(app_name, evalset_id, {**seen, "problems": state.dumps(error.as_json())}, None)

@@ -67,7 +67,7 @@ def read(text: str) -> Json:
         BadCase: it says none.
     """
     try:
-        return case_json(only_case(text))
+        return case_json(only_case(text, strict=True))
     except BadFile as error:
         raise BadCase(error) from error
 

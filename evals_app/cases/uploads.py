@@ -13,7 +13,7 @@ from evals_app import configs, editing, library
 from evals_app.editing.files import AlreadyTaken, cannot_write
 from evals_app.evalsets import BadFile, Problem, writing
 from evals_app.evalsets.changing import case_json
-from evals_app.evalsets.reading import YAML_SUFFIXES, Loaded, load_document, read_whole
+from evals_app.evalsets.reading import YAML_SUFFIXES, Loaded, Whole, load_document, read_whole
 from evals_app.evalsets.schema import ConversationScenario, SessionInput, Strict
 from evals_app.models import EvalSet
 from sessions_app.errors import BadInput
@@ -38,6 +38,17 @@ class Start:
 
     file_name: str
     session: SessionInput
+
+
+@dataclass(frozen=True)
+class Read:
+    """A file that was read and can be put beside an agent: a configuration, scenarios as cases, or an evalset."""
+
+    base: str
+    text: str
+    scenarios: list[Json] | None = None
+    evalset: Whole | None = None
+    start: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,27 +111,39 @@ def _start_of(name: str, content: bytes) -> Start | None:
         raise BadFile(loaded.problems(error)) from error
 
 
-def put(app_name: str, name: str, content: bytes, start: Start | None = None) -> Uploaded:
-    """Put an uploaded file beside an agent, as what it is.
-
-    Evalsets are kept as they are; scenarios become an evalset, whose sessions begin with `start`; `test_config.json` is
-    put there when none is.
+def read(name: str, content: bytes, start: Start | None = None) -> Read:
+    """Read an uploaded file as what it is: the long part of an upload, which needs no store.
 
     Raises:
-        NotFound: no such app.
         BadFile: the file cannot be used.
-        BadInput: its name cannot be one or is taken, or it cannot be written.
+        BadInput: its name cannot be one.
     """
     base = base_name(name)
     text = text_of(base, content)
     if base == CONFIG_NAME:
-        _put_config(app_name, text)
-        return Uploaded(base, None)
+        configs.parse(text, CONFIG_NAME, CONFIG_NAME)
+        return Read(base, text)
     loaded = load_document(text, base, base)
     if (scenarios := scenarios_of(loaded, start.session if start else None)) is not None:
-        made = editing.create(app_name, _stem(base), scenarios)
-        return Uploaded(base, made, start.file_name if start else "")
-    return Uploaded(base, editing.put(app_name, read_whole(loaded, _file_name(base))))
+        return Read(base, text, scenarios=scenarios, start=start.file_name if start else "")
+    return Read(base, text, evalset=read_whole(loaded, _file_name(base)))
+
+
+def put(app_name: str, file: Read) -> Uploaded:
+    """Put a file that was read beside an agent.
+
+    Evalsets are kept as they are; scenarios become an evalset; `test_config.json` is put there when none is.
+
+    Raises:
+        NotFound: no such app.
+        BadInput: the file's name is taken, or it cannot be written.
+    """
+    if file.scenarios is not None:
+        return Uploaded(file.base, editing.create(app_name, _stem(file.base), file.scenarios), file.start)
+    if file.evalset is not None:
+        return Uploaded(file.base, editing.put(app_name, file.evalset))
+    _put_config(app_name, file.text)
+    return Uploaded(file.base, None)
 
 
 def cases_of(name: str, text: str) -> list[Json]:
@@ -188,7 +211,6 @@ def _stem(base: str) -> str:
 
 
 def _put_config(app_name: str, text: str) -> None:
-    configs.parse(text, CONFIG_NAME, CONFIG_NAME)
     path = editing.agents_folder().folder_of(app_name) / CONFIG_NAME
     try:
         writing.create(path, text)

@@ -219,7 +219,7 @@ def put(app_name: str, file: Whole, *, origin: str = "page") -> EvalSet:
         raise AlreadyTaken(f"{file.file_name} is there already.", hint="Choose another id.") from error
     except OSError as error:
         raise cannot_write(path, error) from error
-    library.refresh(agents_folder(), app_name, origin)
+    library.refresh(agents_folder(), app_name, origin, written=file)
     return library.find(app_name, evalset_id)
 
 

@@ -36,16 +36,19 @@ PlainLoader.add_implicit_resolver(
 DEEPEST = 500
 """Levels of values inside values that are read at all."""
 
+MOST_NODES = 1_000_000
+"""Keys and values of a text that are read: each takes some ten microseconds."""
+
 
 def load(text: str) -> tuple[Any, bool]:
     """Return what YAML text says, in JSON's types, and whether an object of it names a key again.
 
     Raises:
         yaml.YAMLError: it is no YAML.
-        ValueError: its aliases repeat so much that it is far larger than its text.
+        ValueError: it has too many keys and values, or aliases repeat so much that it is far larger than its text.
         RecursionError: its values are nested too deeply.
     """
-    _check_depth(text)
+    _check_size(text)
     loader = PlainLoader(text)
     try:
         document = loader.get_single_data()
@@ -57,14 +60,20 @@ def load(text: str) -> tuple[Any, bool]:
     return document, loader.repeats
 
 
-def _check_depth(text: str) -> None:
-    """Refuse what would overflow the stack of the loader in C, which ends the process.
+def _check_size(text: str) -> None:
+    """Refuse what would take minutes, or overflow the stack of the loader in C, which ends the process.
 
     Raises:
+        ValueError: there are too many keys and values.
         RecursionError: values are nested deeper than any reader of JSON goes.
     """
-    depth = 0
+    depth = nodes = 0
     for event in yaml.parse(text, Loader=PlainLoader):
+        nodes += isinstance(event, yaml.NodeEvent)
+        if nodes > MOST_NODES:
+            raise ValueError(
+                f"it has more than {MOST_NODES:,} keys and values: split it, or write it as JSON"
+            )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > DEEPEST:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from evals_app.evalsets import legacy, plain_yaml, repeats, schema
 from evals_app.evalsets.content import TURN_STATES
@@ -134,17 +136,34 @@ def read_whole(loaded: Loaded, file_name: str) -> Whole:
     return Whole(loaded.text, file_name, loaded.shown_as, loaded.document, content)
 
 
-def only_case(text: str) -> schema.EvalCase:
+def only_case(text: str, *, strict: bool = False) -> schema.EvalCase:
     """Read a single case from its JSON.
+
+    Args:
+        strict: refuse NaN and infinities, which Python writes and JSON has not.
 
     Raises:
         BadFile: with line, column and field of everything that is wrong; its file is called `case`.
     """
     loaded = load_document(text, "case.json", "case")
+    if strict and (found := list(_no_numbers(loaded.document))):
+        raise BadFile(from_pydantic("case", text, loaded.document, found))
     try:
         return schema.EvalCase.model_validate_json(loaded.as_json)
     except ValidationError as error:
         raise BadFile(loaded.problems(error)) from error
+
+
+def _no_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
+    """Yield a fault for every number of a document that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield ErrorDetails(type="finite", loc=path, msg="must be a number that JSON has", input=value)
+    for key, one in _entries(value):
+        yield from _no_numbers(one, *path, key)
+
+
+def _entries(value: Any) -> Iterable[tuple[str | int, Any]]:
+    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
 
 
 @dataclass(frozen=True)

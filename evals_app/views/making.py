@@ -88,7 +88,8 @@ async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.Uploaded]
         return [], [("", error)]
     for name, content in rest:
         try:
-            done.append(await db.write(uploads.put, app_name, name, content, start))
+            file = await db.read(uploads.read, name, content, start)  # others write meanwhile
+            done.append(await db.write(uploads.put, app_name, file))
         except DevUIError as error:
             refused.append((name, error))
     if start and not refused and not any(one.start for one in done):

@@ -122,6 +122,17 @@ async def test_what_is_no_case_is_told_with_its_field_line_and_column(ask, path)
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+async def test_a_number_that_json_does_not_have_is_refused_wherever_it_stands(ask, path, number):
+    before = path.read_bytes()
+    wrong = json.dumps(case("x", turn("hi"), ours=["here"])).replace('"here"', f"\n  {number}")
+    for method, address in (("post", f"/cases?{SET}"), ("put", f"/case?{SET}&id=one")):
+        problem = (await ask(method, address, wrong, 400))["detail"][0]
+        assert (problem["field"], problem["line"], problem["column"]) == ("ours[0]", 2, 3)
+        assert "a number that JSON has" in problem["what"]
+    assert path.read_bytes() == before
+
+
 async def test_what_no_store_holds_is_refused(ask):
     refused = await ask("post", f"/cases?{SET}", case("a\0b", turn("hi")), 400)
     assert "NUL" in refused["detail"][0]["what"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import threading
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils.http import urlencode
 
 from evals_app import library
-from evals_app.evalsets import plain_yaml
+from evals_app.cases import uploads
+from evals_app.evalsets import plain_yaml, reading
 from evals_app.models import EvalSet
 from evals_app.views import cases, versions
 from sessions_app import db
@@ -238,6 +240,27 @@ async def test_an_evalset_is_made_and_its_file_removed(browser, folder):
     assert "No cases yet" in (await browser.get(response.url)).text
     await browser.web.post("/evals/counter/fresh/delete/")
     assert not made.exists()
+
+
+@pytest.mark.parametrize("address", ["/evals/new/", "/evals/upload/"])
+async def test_a_server_that_has_no_agents_folder_says_why_no_file_can_be_made(browser, settings, address):
+    assert "No agent has its folder on this server" not in (await browser.get(address)).text
+    settings.DEVUI_AGENTS_DIR = ""
+    assert "No agent has its folder on this server" in (await browser.get(address)).text
+
+
+async def test_an_uploaded_file_is_read_once_and_while_others_write(web, folder, monkeypatch):
+    threads = []
+
+    def read_in_a_thread(*args):
+        threads.append(threading.current_thread().name)
+        return read_document(*args)
+
+    read_document = reading.load_document
+    for place in (reading, uploads):
+        monkeypatch.setattr(place, "load_document", read_in_a_thread)
+    await upload(web, ("big.evalset.yaml", b"eval_set_id: y\neval_cases: []\n"))
+    assert [name.startswith("devui-read") for name in threads] == [True]
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", "a b", ".hidden", "x" * 101, "set"])

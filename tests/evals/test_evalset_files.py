@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from evals_app import evalsets
-from evals_app.evalsets import BadFile
+from evals_app.evalsets import BadFile, plain_yaml
 from sessions_app.errors import NotFound
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn, write
 
@@ -159,6 +159,14 @@ def test_yaml_whose_aliases_multiply_is_refused_and_not_written_out():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{step}: &a{step} [{', '.join([f'*a{step - 1}'] * 9)}]" for step in range(1, 30)]
     assert "aliases stand for more than" in refusal("\n".join(lines), "a.evalset.yaml").problems[0].what
+
+
+def test_yaml_of_more_keys_and_values_than_can_be_read_soon_is_refused(monkeypatch):
+    monkeypatch.setattr(plain_yaml, "MOST_NODES", 9)
+    problem = refusal("eval_set_id: a\neval_cases: []\nours: [{}, {}, {}, {}]\n", "a.evalset.yaml").problems[
+        0
+    ]
+    assert "more than 9 keys and values" in problem.what
 
 
 def test_a_name_that_adk_reads_in_one_spelling_only_says_which():
