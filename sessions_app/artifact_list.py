@@ -6,27 +6,35 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sessions_app import realms
+from sessions_app.finding.columns import contains
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Artifact, Event
 
 EVENTS_LOOKED_AT = 1_000
 """Events of a session that saved artifacts, among which the one that saved a version is looked for."""
 
+USER_PREFIX = "user:"
+"""How the names of a user's own files begin, as agents know them."""
+
 LARGE = ("content", "part", "custom_metadata")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which files are meant; an empty text means all. `session` names a session, `users_own` leaves those out."""
+    """Which files are meant; an empty text means all. `session` names a session, `users_own` leaves those out.
+
+    `name` is a part of the file's name as agents know it, in any case (of letters outside ASCII on PostgreSQL only).
+    """
 
     app: str = ""
     user: str = ""
     session: str = ""
     users_own: bool = False
     realm: str = ""
+    name: str = ""
 
 
 def newest(wanted: Wanted) -> QuerySet[Artifact]:
@@ -40,11 +48,20 @@ def newest(wanted: Wanted) -> QuerySet[Artifact]:
         found = found.filter(user_id=wanted.user)
     if wanted.session or wanted.users_own:
         found = found.filter(session_id="" if wanted.users_own else wanted.session)
+    if wanted.name:
+        found = found.filter(_is_called(wanted.name))
     same = ("realm", "app_name", "user_id", "session_id", "filename_id")
     newer = Artifact.objects.filter(
         **{name: OuterRef(name) for name in same}, version__gt=OuterRef("version")
     )
     return found.filter(~Exists(newer)).defer(*LARGE)
+
+
+def _is_called(part: str) -> Q:
+    """Match files by a part of their name as agents know it: that of a user's own begins with `user:`."""
+    if part.startswith(USER_PREFIX):
+        return Q(session_id="", filename__istartswith=part.removeprefix(USER_PREFIX))
+    return contains("filename", part)
 
 
 def session_key(artifact: Artifact) -> SessionKey:

@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery, Sum
 
 from sessions_app.errors import NotFound
+from sessions_app.finding.columns import id_begins
 from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
 
 SCALE = 1000
@@ -87,14 +88,41 @@ class Waterfall:
     from_calls: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which traces are meant; an empty text means all. `session` is how a session's id begins.
+
+    `errors_only`: those in which a model call failed.
+    """
+
+    app: str = ""
+    user: str = ""
+    session: str = ""
+    errors_only: bool = False
+
+
 def traces(app: str = "", session: AgentSession | None = None) -> QuerySet[Trace]:
     """Return the traces of real life, of an app, or those of one session."""
-    rows = Trace.objects.select_related("session")
     if session is not None:
-        return rows.filter(session=session)
+        return Trace.objects.select_related("session").filter(session=session)
+    return listed(Wanted(app))
+
+
+def listed(wanted: Wanted) -> QuerySet[Trace]:
+    """Return the traces of real life that are wanted."""
     # Not a condition on the join: a planner would begin with the sessions, and sort the traces of all of them.
     sessions = AgentSession.objects.filter(pk=OuterRef("session"), realm="")
-    return rows.filter(Exists(sessions.filter(app_name=app) if app else sessions))
+    if wanted.app:
+        sessions = sessions.filter(app_name=wanted.app)
+    if wanted.user:
+        sessions = sessions.filter(user_id=wanted.user)
+    if wanted.session:
+        sessions = sessions.filter(id_begins(wanted.session))
+    found = Trace.objects.select_related("session").filter(Exists(sessions))
+    if not wanted.errors_only:
+        return found
+    calls = ModelCall.objects.filter(session=OuterRef("session"), invocation_id=OuterRef("invocation_id"))
+    return found.filter(Exists(calls.filter(error_type__gt="")))
 
 
 def told(rows: QuerySet[Trace]) -> QuerySet[Trace]:

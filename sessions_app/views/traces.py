@@ -31,9 +31,12 @@ TARGET = "llm"
 
 
 class TracesQuery(Pager):
-    """Filters of the list of traces."""
+    """Filters of the list of traces: `session` is how a session's id begins."""
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    only = forms.ChoiceField(required=False, choices=[("", "all"), ("errors", "errors")])
 
 
 class CallQuery(QueryForm):
@@ -99,8 +102,15 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
 def index(request: HttpRequest) -> HttpResponse:
     """Show what was recorded of invocations, newest first."""
     query = TracesQuery(request.GET).read()
-    page = keyset.page(waterfall.told(waterfall.traces(query["app"])), "started_at", query["before"])
-    context = {"page": page, "rows": page.rows, "app": query["app"], "apps": overview.app_names()}
+    wanted = waterfall.Wanted(query["app"], query["user"], query["session"], query["only"] == "errors")
+    page = keyset.page(waterfall.told(waterfall.listed(wanted)), "started_at", query["before"])
+    context = {
+        "page": page,
+        "rows": page.rows,
+        "query": query,
+        "is_filtered": wanted != waterfall.Wanted(),
+        "apps": overview.app_names(),
+    }
     return render_partial(request, LIST, context, partial="traces")
 
 

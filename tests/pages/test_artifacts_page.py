@@ -137,6 +137,38 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_files(
             client.get("/artifacts/")
 
 
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ("REPORT", {"report.md", "report-2.md"}),
+        ("ort.", {"report.md"}),
+        ("user:", {"report-2.md"}),
+        ("user:rep", {"report-2.md"}),
+        ("%", {"100%.txt"}),
+        ("user:ort", set()),
+    ],
+)
+def test_files_are_found_by_a_part_of_their_name(get: Get, part: str, found: set[str]):
+    for name in ("report.md", "user:report-2.md", "100%.txt"):
+        save(name=name)
+    page = get(f"/artifacts/?{urlencode({'name': part})}")
+    assert page.one("input", name_="name").attrs["value"] == part
+    shown = [row.all("a")[0].text for body in page.all("tbody") for row in body.all("tr")]
+    assert set(shown) == found
+    assert found or "No artifact matches" in page.text
+
+
+def test_pages_of_files_found_by_name_lead_on_with_the_name(get: Get):
+    for number in range(60):
+        save(name=f"a{number}.txt")
+        save(name=f"b{number}.txt")
+    first = get("/artifacts/?name=A")
+    second = get(f"/artifacts/{first.one('a', rel='next').attrs['href']}")
+    names = [row.all("a")[0].text for page in (first, second) for row in page.one("tbody").all("tr")]
+    assert sorted(names) == sorted(f"a{number}.txt" for number in range(60))
+    assert "name=A" in first.one("div", id="watch").attrs["hx-get"]
+
+
 def test_files_that_come_are_counted_and_those_that_go_leave(get: Get, client: Client):
     gone = save(name="old.txt")
     url = get("/artifacts/").one("div", id="watch").attrs["hx-get"]

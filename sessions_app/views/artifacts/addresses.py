@@ -17,7 +17,10 @@ from sessions_app.forms import QueryForm
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import Artifact
 
-FILTERS = ("app", "user", "session", "scope", "realm")
+OWNERS = ("app", "user", "session", "realm")
+"""Filters that say whose files are meant."""
+
+FILTERS = (*OWNERS, "name", "scope")
 
 
 class FileQuery(QueryForm):

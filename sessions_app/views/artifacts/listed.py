@@ -19,7 +19,7 @@ from sessions_app.artifacts.rows import FileKey
 from sessions_app.forms import Pager, Watch
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
-from sessions_app.views.artifacts.addresses import FILTERS, file_url, list_address
+from sessions_app.views.artifacts.addresses import FILTERS, OWNERS, file_url, list_address
 
 LIST = "devui/artifacts/list.html"
 
@@ -30,6 +30,7 @@ class ArtifactsQuery(Pager):
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
+    name = forms.CharField(required=False, max_length=200)
     scope = forms.ChoiceField(required=False, choices=[("", "any"), ("user", "user")])
     realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
 
@@ -67,7 +68,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "watch": list_address("artifact-changes", query, asked),
         "query": query,
         "is_filtered": any(query[name] for name in FILTERS),
-        "upload": list_address("artifact-upload", query, only=("app", "user", "session", "realm")),
+        "upload": list_address("artifact-upload", query, only=OWNERS),
         "apps": overview.app_names(),
         "elsewhere": (where := keeping.artifacts_elsewhere(query["app"])),
         "there": _there(query) if where and not query["realm"] else "",
@@ -106,7 +107,12 @@ def _there(query: Mapping[str, Any]) -> str:
 
 def _wanted(query: Mapping[str, Any]) -> artifact_list.Wanted:
     return artifact_list.Wanted(
-        query["app"], query["user"], query["session"], query["scope"] == "user", query["realm"]
+        query["app"],
+        query["user"],
+        query["session"],
+        query["scope"] == "user",
+        query["realm"],
+        query["name"],
     )
 
 

@@ -21,6 +21,7 @@ from sessions_app.models import Artifact
 from sessions_app.presentation import filetype, valuediff
 from sessions_app.presentation.preview import LOOKED_AT, Preview, preview
 from sessions_app.views.artifacts.addresses import (
+    OWNERS,
     FileQuery,
     file_url,
     key_of,
@@ -104,7 +105,7 @@ def delete(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         if hashes := rows.delete(key):
             rows.remove_unused(hashes)
-        return redirect(list_address("artifacts", named(key) | {"session": key.session_id}))
+        return redirect(list_address("artifacts", named(key) | {"session": key.session_id}, only=OWNERS))
     versions = rows.versions(key).count()
     context = {"key": key, "newest": newest, "count": versions, "fields": named(key), "back": file_url(key)}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")

@@ -23,7 +23,7 @@ from sessions_app.models import AgentSession, Artifact
 from sessions_app.presentation import filetype
 from sessions_app.presentation.preview import type_of_text
 from sessions_app.runs.compose import MOST_BYTES, type_of
-from sessions_app.views.artifacts.addresses import file_url, list_address, refuse_kept
+from sessions_app.views.artifacts.addresses import OWNERS, file_url, list_address, refuse_kept
 
 UPLOAD = "devui/artifacts/upload.html"
 NAME_LENGTH = 1_000
@@ -94,7 +94,7 @@ def _upload_form(request: HttpRequest, form: Upload, given: Mapping[str, str]) -
         "is_version": bool(given["name"]) and _is_there(given),
         "most": MOST_BYTES,
         "apps": overview.app_names(),
-        "back": list_address("artifacts", given, only=("app", "user", "session", "realm")),
+        "back": list_address("artifacts", given, only=OWNERS),
     }
     status = 422 if form.errors else 200
     return render_partial(request, UPLOAD, context, partial="form", target="dialog-content", status=status)

@@ -1,0 +1,85 @@
+"""The list of traces: narrowed by whose they are and by what went wrong, in pages that lead on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlencode
+
+import pytest
+from django.db import connection
+
+from sessions_app.models import ModelCall, Trace
+from sessions_app.traces import waterfall
+from tests.pages.getting import Get
+from tests.pages.page import Element
+from tests.timeline.story import Story
+
+pytestmark = pytest.mark.django_db
+
+
+def traced(story: Story, number: int = 1, error: str = "") -> None:
+    """Add an invocation of one model call, which failed if an error is named."""
+    same = {"session_id": story.pk, "invocation_id": f"i{number}", "started_at": float(number)}
+    Trace.objects.create(**same, root_agent=f"{story.key.session_id}-{number}")
+    ModelCall.objects.create(**same, ref=f"r{number}", number=1, agent="a", request="{}", error_type=error)
+
+
+def names(page: Element) -> list[str]:
+    rows: Iterable[Element] = (row for body in page.all("tbody") for row in body.all("tr"))
+    return [next(cell.text for cell in row.all("td", data_label="Agent")) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, ["s22-4", "s21-3", "s1-2", "s1-1"]),
+        ({"user": "tom"}, ["s22-4"]),
+        ({"user": "to"}, []),
+        ({"session": "s2"}, ["s22-4", "s21-3"]),
+        ({"session": "S2"}, []),
+        ({"session": "%"}, []),
+        ({"only": "errors"}, ["s22-4", "s1-2"]),
+        ({"app": "weather", "user": "ann", "session": "s1", "only": "errors"}, ["s1-2"]),
+    ],
+)
+def test_traces_are_found_by_their_session_and_by_errors(get: Get, query: dict[str, str], found: list[str]):
+    one = Story("s1")
+    traced(one, 1)
+    traced(one, 2, error="Quota")
+    traced(Story("s21"), 3)
+    traced(Story("s22", user="tom"), 4, error="Quota")
+    page = get(f"/traces/?{urlencode(query)}")
+    assert names(page) == found
+    assert found or "No trace matches" in page.text
+
+
+def test_the_filters_of_traces_stand_in_the_form_and_are_kept_by_its_pages(
+    get: Get, client, django_assert_num_queries
+):
+    story, other = Story("s1"), Story("s2")
+    for number in range(1, 70):
+        traced(story, number, error="Quota")
+        traced(other, number)
+    url = "/traces/?user=ann&session=s1&only=errors"
+    first = get(url)
+    form = first.one("form", css="filters")
+    assert form.one("input", name_="session").attrs["value"] == "s1"
+    assert "checked" in form.one("input", name_="only").attrs
+    second = get(f"/traces/{first.one('a', rel='next').attrs['href']}")
+    assert names(first) + names(second) == [f"s1-{number}" for number in range(69, 0, -1)]
+    with django_assert_num_queries(2):  # the apps of the filter, the traces with what their models cost
+        client.get(url)
+
+
+def test_a_filter_of_traces_that_does_not_exist_is_refused(get: Get):
+    assert "'only' cannot be used" in get("/traces/?only=slow", status=400).text
+
+
+def test_traces_that_are_narrowed_are_found_by_indexes():
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL plans by the sizes of tables, and these are empty.")
+    wanted = waterfall.Wanted("weather", "ann", "s1", errors_only=True)
+    plan = waterfall.listed(wanted).order_by("-started_at", "-pk")[:51].explain()
+    assert "USING INDEX trace_newest" in plan
+    assert "USING INDEX call_of_invocation" in plan
+    assert "SCAN" not in plan.replace("SCAN sessions_app_trace USING INDEX", "")
