@@ -97,16 +97,18 @@ class Moments:
             "later": self.later.positions[scope],
             "session": self.session.pk,
             "no": False,
+            "yes": True,
         }
 
 
-_AT_BOTH = f"""
-FROM keys
-LEFT JOIN sessions_app_statechange AS old ON old.id = {last_write("then")}
-LEFT JOIN sessions_app_statechange AS new ON new.id = {last_write("later")}
-WHERE keys.key_id IS NOT NULL AND (old.removed = %(no)s OR new.removed = %(no)s)
-"""
-"""The last writes of each key up to both moments, of the keys that have a value at one of them."""
+_LAST = {
+    "sqlite": "LEFT JOIN sessions_app_statechange AS {name} ON {name}.id = {write}",
+    "postgresql": "LEFT JOIN LATERAL (SELECT * FROM sessions_app_statechange WHERE id = {write}) AS {name} ON true",
+}
+"""The last write of each key up to a moment. PostgreSQL would read all of the ledger to join it to many keys."""
+
+_HAD = "keys.key_id IS NOT NULL AND (old.removed = %(no)s OR new.removed = %(no)s)"
+"""The condition that a key has a value at one of the moments."""
 
 _IS_SAME = """(
     old.removed = %(no)s AND new.removed = %(no)s
@@ -116,18 +118,15 @@ _IS_SAME = """(
 _KEYS = f"""
 SELECT keys.key_id, CASE WHEN old.removed = %(no)s THEN old.id END, CASE WHEN new.removed = %(no)s THEN new.id END,
     CASE WHEN old.session_id = %(session)s THEN old.seq ELSE 0 END, CASE WHEN {_IS_SAME} THEN 1 ELSE 0 END
-{_AT_BOTH}
 """
 
-_DIFFERENT = f"""
-SELECT keys.key_id, old.id, new.id
-{_AT_BOTH} AND CASE WHEN {_IS_SAME} THEN 0 ELSE 1 END = 1
-"""
+_DIFFERENT = "SELECT keys.key_id, old.id, new.id"
+
+_IS_DIFFERENT = f" AND CASE WHEN {_IS_SAME} THEN 0 ELSE 1 END = 1"
 
 _HOW_MANY = f"""
 SELECT count(CASE WHEN old.removed = %(no)s THEN 1 END), count(CASE WHEN new.removed = %(no)s THEN 1 END), count(*),
     count(CASE WHEN {_IS_SAME} THEN 1 END)
-{_AT_BOTH}
 """
 
 _LIKE = " AND lower(%(prefix)s || COALESCE(old.key, new.key)) LIKE lower(%(like)s) ESCAPE '!'"
@@ -141,6 +140,47 @@ WITH keys AS (
 
 _WRITTEN_BETWEEN = _KEYS_OF_WRITES.format(which="AND position > %(then)s AND position <= %(later)s")
 """The keys that were written between two moments."""
+
+_WRITTEN_AGAIN = """
+WITH keys AS (
+    SELECT key_id FROM sessions_app_statechange
+    WHERE scope = %(scope)s AND owner_id = %(owner)s AND position <= %(later)s
+    GROUP BY key_id HAVING min(position) <= %(then)s AND max(position) > %(then)s
+)
+"""
+"""The keys that were written both until one moment and between it and another."""
+
+_WRITES_OF_KEYS = """
+SELECT count(*), count(CASE WHEN earliest > %(then)s THEN 1 END),
+    count(CASE WHEN earliest <= %(then)s AND latest > %(then)s THEN 1 END)
+FROM (
+    SELECT min(position) AS earliest, max(position) AS latest FROM sessions_app_statechange
+    WHERE scope = %(scope)s AND owner_id = %(owner)s AND position <= %(later)s GROUP BY key_id
+) AS written
+"""
+"""How many keys were ever written, how many only after a moment, how many both until it and after."""
+
+_WENT_AGAIN = """
+SELECT count(*) FROM sessions_app_statechange AS gone
+WHERE scope = %(scope)s AND owner_id = %(owner)s AND position > %(then)s AND position <= %(later)s AND removed = %(yes)s
+    AND NOT EXISTS (
+        SELECT 1 FROM sessions_app_statechange AS other
+        WHERE other.scope = gone.scope AND other.owner_id = gone.owner_id AND other.key_id = gone.key_id
+            AND other.position <= %(later)s AND other.id != gone.id AND (
+                other.position <= %(then)s OR other.position > gone.position
+                OR other.position = gone.position AND other.id > gone.id
+            )
+    )
+"""
+"""How many keys were first written after a moment, and are removed at another."""
+
+_ROWS_BETWEEN = """
+SELECT count(*) FROM (
+    SELECT 1 FROM sessions_app_statechange
+    WHERE scope = %(scope)s AND owner_id = %(owner)s AND position > %(then)s AND position <= %(later)s
+    LIMIT %(most)s
+) AS written
+"""
 
 _EVERY_KEY_LIKE = _KEYS_OF_WRITES.format(which="AND lower(%(prefix)s || key) LIKE lower(%(like)s) ESCAPE '!'")
 
@@ -163,7 +203,9 @@ def first_keys(moments: Moments, scope: Scope, limit: int = 0, like: str = "") -
         return []
     given = {**moments.given(scope), **_like(scope, like), "limit": limit}
     keys, order = (_keys_like(moments, scope), "ORDER BY keys.key_id") if like else (EVERY_KEY, "")
-    query = f"{keys} {_KEYS} {_LIKE if like else ''} {order} {'LIMIT %(limit)s' if limit else ''}"
+    query = (
+        f"{keys} {_KEYS} {_at_both()} {_LIKE if like else ''} {order} {'LIMIT %(limit)s' if limit else ''}"
+    )
     return _keys(scope, query, given)
 
 
@@ -176,7 +218,7 @@ def named_keys(moments: Moments, scope: Scope, key_ids: Collection[str], like: s
     for start in range(0, len(ordered), AT_ONCE):
         named = {f"key_{at}": key_id for at, key_id in enumerate(ordered[start : start + AT_ONCE])}
         places = ", ".join(f"(%({name})s)" for name in named)
-        query = f"WITH keys(key_id) AS (VALUES {places}) {_KEYS} {_LIKE if like else ''}"
+        query = f"WITH keys(key_id) AS (VALUES {places}) {_KEYS} {_at_both()} {_LIKE if like else ''}"
         found += _keys(scope, query, {**moments.given(scope), **_like(scope, like), **named})
     return found
 
@@ -184,7 +226,8 @@ def named_keys(moments: Moments, scope: Scope, key_ids: Collection[str], like: s
 def count(moments: Moments, scope: Scope, like: str = "") -> Counts:
     """Return how many keys of a scope there are at two moments, the later of which is now.
 
-    Of very many keys only those are looked at that were written in between.
+    Of very many keys only those are looked at that were written in between; where these are very many, too, the
+    index of the ledger tells which are new since, and values are compared of the others alone.
     """
     if not moments.has(scope):
         return Counts(0, 0, 0)
@@ -194,8 +237,34 @@ def count(moments: Moments, scope: Scope, like: str = "") -> Counts:
     stored = _stored(scope, moments.later.ids[scope])
     if moments.is_one(scope):
         return Counts(stored, stored, 0)
+    if stored > FEW_KEYS and _are_many_between(moments, scope):
+        return _count_of_many(moments, scope, stored)
     then, later, either, same = _how_many(moments, scope, _keys_between(stored))
     return Counts(stored - later + then, stored - later + either, either - same)
+
+
+def _are_many_between(moments: Moments, scope: Scope) -> bool:
+    """Tell whether there were more writes between the moments than values are compared of."""
+    (found,) = _first_row(_ROWS_BETWEEN, {**moments.given(scope), "most": FEW_KEYS + 1})
+    return found > FEW_KEYS
+
+
+def _count_of_many(moments: Moments, scope: Scope, stored: int | None = None) -> Counts:
+    """Count as `count` does, by the index of the ledger; what is changed at any two moments.
+
+    Args:
+        moments: when.
+        scope: whose keys.
+        stored: how many keys have a value at the later moment; None: only what is changed is wanted. Where as many
+            have one as were ever written, none is gone.
+    """
+    given = moments.given(scope)
+    ever, came, again = _first_row(_WRITES_OF_KEYS, given)
+    if came and ever != stored:
+        came -= _first_row(_WENT_AGAIN, given)[0]
+    then, later, either, same = _how_many(moments, scope, _WRITTEN_AGAIN) if again else (0, 0, 0, 0)
+    held = came + later if stored is None else stored
+    return Counts(held - came - later + then, held - later + either, came + either - same)
 
 
 def _keys(scope: Scope, query: str, given: Mapping[str, Any]) -> list[KeyAt]:
@@ -208,12 +277,24 @@ def _keys(scope: Scope, query: str, given: Mapping[str, Any]) -> list[KeyAt]:
 
 
 def _how_many(moments: Moments, scope: Scope, keys: str, like: str = "") -> Sequence[int]:
+    query = f"{keys} {_HOW_MANY} {_at_both()} {_LIKE if like else ''}"
+    return _first_row(query, {**moments.given(scope), **_like(scope, like)})
+
+
+def _first_row(query: str, given: Mapping[str, Any]) -> Sequence[int]:
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"{keys} {_HOW_MANY} {_LIKE if like else ''}", {**moments.given(scope), **_like(scope, like)}
-        )
+        cursor.execute(query, given)
         row: Sequence[int] = cursor.fetchone()
         return row
+
+
+def _at_both() -> str:
+    """Return SQL for the last writes of each key up to both moments, of the keys that have a value at one of them."""
+    last = _LAST[connection.vendor]
+    old, new = (
+        last.format(name=name, write=last_write(until)) for name, until in (("old", "then"), ("new", "later"))
+    )
+    return f"FROM keys {old} {new} WHERE {_HAD}"
 
 
 def _like(scope: Scope, like: str) -> dict[str, str]:
@@ -305,15 +386,21 @@ def diff(session: AgentSession, before: Event | None, after: Event | None = None
 def _different(moments: Moments, scope: Scope, limit: int) -> tuple[list[KeyDiff], int]:
     if not moments.has(scope) or moments.is_one(scope):
         return [], 0
-    keys = _keys_between(_stored(scope, moments.later.ids[scope]))
+    stored = _stored(scope, moments.later.ids[scope])
+    are_many = bool(limit) and stored > FEW_KEYS and _are_many_between(moments, scope)
+    # Of many that differ the first ones are soon found by going from key to key.
+    keys, order = (EVERY_KEY, "") if are_many else (_keys_between(stored), "ORDER BY keys.key_id")
+    most = "LIMIT %(limit)s" if limit else ""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"{keys} {_DIFFERENT} ORDER BY keys.key_id {'LIMIT %(limit)s' if limit else ''}",
+            f"{keys} {_DIFFERENT} {_at_both()} {_IS_DIFFERENT} {order} {most}",
             {**moments.given(scope), "limit": limit},
         )
         pairs = [row[1:] for row in cursor.fetchall()]
     number = len(pairs)
-    if limit and number == limit:
+    if are_many and number == limit:
+        number = _count_of_many(moments, scope).changed
+    elif limit and number == limit:
         _, _, either, same = _how_many(moments, scope, keys)
         number = either - same
     rows = _rows({pk for pair in pairs for pk in pair if pk is not None})

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+from random import Random
+
 import pytest
 from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import history, moments, writes
+from sessions_app import history, moments, state, writes
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.models import AgentSession
+from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.presentation import valuediff
+from sessions_app.timeline.board import board
 from sessions_app.timeline.difference import differences
 from tests.pages.getting import Get
 from tests.pages.page import parse
@@ -203,3 +207,65 @@ def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved):
     page = get(f"/sessions/id/{moved.pk}/?diff=1")
     assert page.one("h2", id="board-title").text == "Event 1 → now"
     assert "The state now compared with" in page.one("section", "difference").text
+
+
+@pytest.mark.parametrize("few", [0, 5_000])
+@pytest.mark.parametrize("seed", range(3))
+def test_shared_keys_are_counted_between_any_two_moments_as_a_plain_look_at_each_would(
+    db, monkeypatch, few, seed
+):
+    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    random = Random(seed)
+    story, other = Story("s1"), Story("s2")
+    for _ in range(12):
+        delta = {
+            f"{random.choice(['user:', 'app:'])}k{random.randrange(9)}": random.randrange(2) for _ in range(3)
+        }
+        random.choice([story, other]).says("x", delta=delta)
+        held = sorted(history.state_at(story.session).values(Scope.USER))
+        if held and random.random() < 0.5:
+            writes.edit_state(story.key, {}, removed=[f"user:{random.choice(held)}"])
+            story.told += 1
+        story.says("between")
+    session = story.session
+    at = {seq: plainly(session, story.event(seq)) for seq in range(1, story.told + 1)}
+    for first, last in itertools.combinations(at, 2):
+        changed = {
+            name for name in at[first].keys() | at[last].keys() if at[first].get(name) != at[last].get(name)
+        }
+        found = moments.diff(session, story.event(first), story.event(last), limit=1)
+        assert sum(found.counts.values()) == len(changed)
+        assert {key.name for key in found.keys} == {
+            min(of_scope)
+            for prefix in ("user:", "app:")
+            if (of_scope := [name for name in changed if name.startswith(prefix)])
+        }
+    now = plainly(session)
+    for seq, then in at.items():
+        shown = board(session, story.event(seq), limit=1)
+        assert dict(shown.tabs())["merged"] == len(then)
+        assert shown.changed_since == sum(
+            then.get(name) != now.get(name) for name in then.keys() | now.keys()
+        )
+        assert len(shown.entries) + len(shown.later) + shown.hidden == len(then.keys() | now.keys())
+
+
+def plainly(session: AgentSession, event: Event | None = None) -> dict[str, str | None]:
+    """Return the JSON of every shared key at an event, or now, by its name."""
+    found = history.state_at(session, event)
+    return {state.PREFIX[scope] + row.key: row.value for scope, rows in found.scopes() for row in rows}
+
+
+def test_counting_very_many_keys_that_were_written_since_asks_as_often_as_counting_more(
+    db, monkeypatch, django_assert_num_queries
+):
+    monkeypatch.setattr(moments, "FEW_KEYS", 2)
+    story = Story("s1")
+    story.says("a", delta={"user:k0": 0, "user:k1": 1})
+    for many in (5, 50):
+        story.says("b", delta={f"user:k{number}": many for number in range(many)})
+        session, event = story.session, story.event(1)
+        with django_assert_num_queries(15):
+            board(session, event, limit=1)
+        with django_assert_num_queries(13):
+            moments.diff(session, event, limit=1)
