@@ -92,7 +92,7 @@ async def list_runs(
     request: HttpRequest,
     session: QueryEx[int | None, P(description="Key of a session.")] = None,
     app: str | None = None,
-    status: str | None = None,
+    status: Run.Status | None = None,
     limit: PageSize = 50,
     before: Older = "",
 ) -> Runs:

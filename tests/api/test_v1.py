@@ -129,6 +129,7 @@ async def test_the_history_of_a_shared_key_tells_every_sessions_writes(web):
         ("/api/v1/sessions?before=nope", 400, "nope"),
         ("/api/v1/sessions?limit=0", 422, "limit"),
         ("/api/v1/runs?before=nope", 400, "nope"),
+        ("/api/v1/runs?status=nope", 422, "status"),
         ("/api/v1/runs/nope", 404, "nope"),
         ("/api/v1/nothing", 404, "Not Found"),
         ("/api/v1/", 404, "Not Found"),
