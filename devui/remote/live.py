@@ -49,7 +49,7 @@ CANCELLED = 1000, "The run was cancelled."
 Message = str | bytes
 
 
-class Call:
+class LiveCall:
     """A live run, and the socket by which a client takes part in it (`sessions_app.runs.client.RuntimeSocket`)."""
 
     def __init__(self, line: Line, copies: Copies, runs: RemoteRuns, key: SessionKey, query: str) -> None:
@@ -68,7 +68,7 @@ class Call:
         self._is_over = False
 
     @asynccontextmanager
-    async def opened(self, run: Run) -> AsyncIterator[Call]:
+    async def opened(self, run: Run) -> AsyncIterator[LiveCall]:
         """Open the socket when the run's turn has come. Who leaves it ends the run.
 
         Raises:

@@ -21,7 +21,7 @@ from devui.remote import dialects
 from devui.remote.copies import Copies, says_missing
 from devui.remote.dialects import Told
 from devui.remote.line import Answer, Line, NotReached
-from devui.remote.live import Call
+from devui.remote.live import LiveCall
 from devui.remote.runs import RemoteRuns
 from devui.runtime.turns import LiveRun
 from sessions_app import db, redact, state, wire
@@ -73,7 +73,7 @@ class Paths:
         except (SessionMissing, AlreadyExists, BadInput, UpstreamFailed) as error:
             return _refusal(error)
 
-    async def call(self, app_name: str, query: str) -> tuple[Call, Run]:
+    async def call(self, app_name: str, query: str) -> tuple[LiveCall, Run]:
         """Return a live run that waits for its turn, and its row.
 
         Raises:
@@ -91,7 +91,7 @@ class Paths:
         session = await self._brought(key)
         run = await db.write(rows.create_run, session.pk, {"live": True}, rows.ADK, self.runs.runtime_id)
         run.session = session
-        return Call(self.line, self.copies, self.runs, key, query), run
+        return LiveCall(self.line, self.copies, self.runs, key, query), run
 
     async def create(
         self, key: SessionKey, seeds: Mapping[str, Any], events: list[Any] | None = None
