@@ -21,7 +21,7 @@ from django.db.models.lookups import (
 )
 
 from sessions_app import jsonsql, state
-from sessions_app.jsonsql import ANY, OTHER, START, STRING, At, Number, Start
+from sessions_app.jsonsql import ANY, NUMBER, OTHER, START, STRING, At, Number, Start
 from sessions_app.query import StateTerm
 
 EXACT_INTEGER = 2**53
@@ -64,7 +64,7 @@ def marked(term: StateTerm) -> Q:
     if term.op in _NUMERIC:
         return _marks_in_order(term.op, _mark(term.value))
     if term.op == "~":
-        return _IS_ONE & (
+        return being_read(term) & (
             Q(mark__icontains=term.value)
             | ~Q(mark__startswith=STRING)
             | Q(GreaterThan(Length("mark"), START))
@@ -74,6 +74,17 @@ def marked(term: StateTerm) -> Q:
 
 _IS_ONE = Q(mark__gt=ANY)
 """The condition that a mark is one value's."""
+
+
+def being_read(term: StateTerm) -> Q:
+    """Return the range of the marks that are read for a part of a text: of numbers only where it may be of one."""
+    if set(term.value.lower()) <= _OF_NUMBERS:
+        return _IS_ONE
+    return Q(mark__gt=ANY, mark__lt=NUMBER) | Q(mark__gte=_end(NUMBER))
+
+
+_OF_NUMBERS = frozenset("0123456789+-.e" + "infinity")
+"""Letters of JSON texts that have the mark of a number."""
 
 
 def unmarked(term: StateTerm) -> list[Q]:

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sessions_app import state
-from sessions_app.comparing import compared, is_told_by_marks, marked, unmarked
+from sessions_app.comparing import being_read, compared, is_told_by_marks, marked, unmarked
 from sessions_app.finding.answers import (
     ENTRIES,
     FEW,
@@ -200,14 +200,16 @@ def _written_values(term: StateTerm) -> QuerySet[StateChange]:
     return rows.filter(compared("value", term), removed=False) if _is_of_value(term) else rows
 
 
-def _values(term: StateTerm) -> QuerySet[StateValue]:
-    """Return the values that owners ever had and that may be as a term says."""
-    return StateValue.objects.filter(marked(term), scope=term.scope, key_id=state.key_id(term.key))
+def _values(term: StateTerm, marks: Q | None = None) -> QuerySet[StateValue]:
+    """Return the values that owners ever had and that may be as a term says; or of these marks, of its key."""
+    return StateValue.objects.filter(marks or marked(term), scope=term.scope, key_id=state.key_id(term.key))
 
 
 def _is_read(term: StateTerm) -> bool:
     """Tell whether the index of values would have to be read for a term, entry by entry, and has too many for it."""
-    return term.op == "~" and not term.path and is_more(_values(_of_key(term)), READ)
+    if term.op != "~" or term.path or not is_more(_values(_of_key(term)), READ):
+        return False
+    return is_more(_values(term, being_read(term)), READ)
 
 
 def _owners_ever(term: StateTerm, tail: Tail) -> set[int] | None:

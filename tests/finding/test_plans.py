@@ -8,8 +8,8 @@ from django.db.models import Q
 
 from devui import env
 from sessions_app import event_index, indexing, search
-from sessions_app.comparing import is_told_by_marks, marked
-from sessions_app.finding import InSession
+from sessions_app.comparing import being_read, is_told_by_marks, marked
+from sessions_app.finding import InSession, stated
 from sessions_app.models import AgentSession, StateValue
 from sessions_app.query import StateTerm, parse
 from tests.finding.conftest import Find
@@ -100,3 +100,21 @@ def test_postgresql_compiles_no_query_unless_the_url_says_so():
     assert env.database(url)["OPTIONS"] == {"options": "-c jit=off"}
     asked = env.database(f"{url}?options=-c%20work_mem%3D64MB&sslmode=require")["OPTIONS"]
     assert asked == {"options": "-c work_mem=64MB", "sslmode": "require"}
+
+
+def test_numbers_are_not_read_for_a_text_that_none_of_them_has(find: Find, monkeypatch: pytest.MonkeyPatch):
+    Story("s1", {"k": 12})
+    Story("s2", {"k": "12 km"})
+    Story("s3", {"k": ["km"]})
+    Story("s4", {"k": -1.5e300})
+    Story("s5", {"k": True})
+    for most in (20_000, 3, 0):
+        monkeypatch.setattr(stated, "READ", most)
+        assert find("k ~ km ever") == ["s2", "s3"]
+        assert find("k ~ KM") == ["s2", "s3"]
+        assert find("k ~ 1") == ["s1", "s2", "s4"]
+        assert find("k ~ E ever") == ["s4", "s5"]
+        assert find("k ~ tru") == ["s5"]
+    indexing.index_all()
+    read = StateValue.objects.filter(being_read(term("k ~ km")), key_id="k")
+    assert read.count() == 3

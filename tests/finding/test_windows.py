@@ -108,6 +108,20 @@ def test_what_an_index_tells_is_not_looked_for(monkeypatch: pytest.MonkeyPatch):
         assert finding.Search(parse(text)).plan.tests == []
 
 
+@pytest.mark.parametrize("text", ["app:weather", "is:error", "tool:rare", "thunderstorm", "k = 3"])
+def test_a_search_that_an_index_answers_looks_at_no_window(
+    text: str, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: DjangoAssertNumQueries
+):
+    monkeypatch.undo()
+    make(20, Random(1))
+    looks = []
+    monkeypatch.setattr(finding, "look", lambda *given, **_: looks.append(given))
+    wanted = listing.Wanted(query=parse(text))
+    with django_assert_max_num_queries(12):
+        assert listing.page(wanted).looking is None
+    assert looks == []
+
+
 def test_a_place_that_is_none_is_refused():
     with pytest.raises(BadInput):
         listing.page(listing.Wanted(query=parse("title:odd")), "yesterday", listing.SoFar(3, 0))
