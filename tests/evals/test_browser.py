@@ -132,6 +132,19 @@ def test_a_case_opens_where_it_stands_and_the_button_says_what_will_run(page: Pa
     expect(page.locator("[data-run-label]")).to_have_text("Run 1 of 3 cases")
 
 
+def test_a_case_of_an_endless_id_makes_no_page_wider(page: Page, process: Process):
+    process.allowed.release(3)
+    start(page)
+    expect(page.locator(".outcome-count")).to_contain_text("2 of 3 passed")
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.keyboard.press("j")
+    title = page.locator("#attempt-title")
+    expect(title).to_have_attribute("title", title.locator("bdi").inner_text())
+    title.locator("bdi").evaluate("shown => { shown.textContent = 'x'.repeat(3200); }")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert title.evaluate("shown => shown.clientHeight < shown.scrollHeight")
+
+
 @pytest.mark.parametrize("width", [320, 390, 800, 1280])
 def test_no_page_is_wider_than_its_window(page: Page, process: Process, width: int):
     process.allowed.release(3)
