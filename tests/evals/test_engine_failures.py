@@ -147,8 +147,8 @@ async def test_an_agent_that_cannot_be_loaded_fails_the_run_with_its_traceback(p
 @pytest.mark.parametrize(
     ("criterion", "what"),
     [
-        ({"threshold": 1.0, "match_type": "SOMEHOW"}, "match_type"),
-        ({"threshold": 1.0, "ignore_args": "perhaps"}, "ignore_args"),
+        ({"threshold": 1.0, "match_type": None}, "match_type"),
+        ({"threshold": 1.0, "ignore_args": None}, "ignore_args"),
     ],
 )
 async def test_a_criterion_the_metric_cannot_read_fails_the_run_before_anything_runs(play, criterion, what):
