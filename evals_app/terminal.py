@@ -15,6 +15,7 @@ from evals_app.gate import Held
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.progress import roughly, seconds_of, time_left
 from evals_app.writes import Outcome, Score
+from sessions_app.presentation import visible
 
 Status = EvalAttempt.Status
 
@@ -67,7 +68,7 @@ class Console:
         self._line(f"{run.evalset.path}: {cases} case{'s' * (cases != 1)}{times}")
         self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
         for warning in json.loads(run.warnings):
-            self._line(f"  {self._paint('warning', '33')} {warning}")
+            self._line(warning, "warning", "33")
 
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
         """Say that an attempt has started (no outcome yet) or how it has ended."""
@@ -77,16 +78,16 @@ class Console:
         self._running.pop(attempt.pk, None)
         took = time.time() - (attempt.started_at or time.time())
         self._times.append(took)
-        mark = self._paint(f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
         again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
-        self._line(f"  {mark} {self._name(attempt)} {took:6.2f} s  {_said(outcome)}{again}".rstrip())
+        said = f"{self._name(attempt)} {took:6.2f} s  {_said(outcome)}{again}".rstrip()
+        self._line(said, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
         return self._status()
 
     def end(self, run: EvalRun) -> None:
         """Say what came of it."""
         self._run = None
         if run.status in {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}:
-            self._line(f"  {self._paint('could not run', '31')} {run.error_type}: {run.error}")
+            self._line(f"{run.error_type}: {run.error}", "could not run", "31")
             if run.hint:
                 self._line(f"  {run.hint}")
             return
@@ -100,7 +101,7 @@ class Console:
         took = seconds_of(run, time.time()) or 0.0
         self._line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
         if run.status == EvalRun.Status.STOPPED:
-            self._line(f"  {self._paint('stopped', '33')} {run.stopped_because} --resume {run.id} goes on.")
+            self._line(f"{run.stopped_because} --resume {run.id} goes on.", "stopped", "33")
 
     def held(self, held: Held) -> None:
         """Say what comparing a run with another one came to, and what the build fails on."""
@@ -110,13 +111,13 @@ class Console:
             counts = ", ".join(f"{count} {verdict}" for verdict, count in held.comparison.counts.items())
             self._line(f"{held.run.evalset.path} against run {held.then.id}: {counts}")
         for why in held.fails:
-            self._line(f"  {self._paint('fails', '31')} {why}")
+            self._line(why, "fails", "31")
 
     def died(self, how: str) -> None:
         """Say that the process of the agent ended on the way, and what follows."""
         self._died = True
         said = f"The process of the agent ended ({how}). What was in flight is tried again, one at a time."
-        self._line(f"  {self._paint('died', '31')} {said}")
+        self._line(said, "died", "31")
 
     def interrupted(self, agent_dir: Path, runs: Sequence[EvalRun]) -> None:
         """Say what came of runs that were interrupted, and how to go on with them."""
@@ -130,8 +131,9 @@ class Console:
         name = f"{attempt.case_id} #{attempt.repetition}" if run.num_runs > 1 else attempt.case_id
         return f"{name:<{NAME_WIDTH}}"
 
-    def _line(self, text: str) -> None:
-        self._out.write(f"{CLEAR_LINE if self._live else ''}{text}\n")
+    def _line(self, text: str, mark: str = "", colour: str = "") -> None:
+        marked = f"  {self._paint(mark, colour)} " if mark else ""
+        self._out.write(f"{CLEAR_LINE if self._live else ''}{marked}{_harmless(text)}\n")
         self._out.flush()
 
     def _status(self) -> None:
@@ -141,7 +143,7 @@ class Console:
         ended = self._before + len(self._times)
         names = ", ".join(attempt.case_id for attempt in self._running.values())
         said = f"  {ended} of {self._run.total}{self._left(self._run.total - ended)} · {names}"
-        self._out.write(f"{CLEAR_LINE}{said[:width]}")
+        self._out.write(f"{CLEAR_LINE}{_harmless(said)[:width]}")
         self._out.flush()
 
     def _left(self, open_attempts: int) -> str:
@@ -155,6 +157,11 @@ class Console:
 
     def _paint(self, text: str, colour: str) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._live and colour else text
+
+
+def _harmless(text: str) -> str:
+    """Return text as one line that steers no terminal, whatever an agent or a model put into it."""
+    return visible.text(text.replace("\n", " "))
 
 
 def _said(outcome: Outcome) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from sessions_app.presentation import visible
+
 FAILED = "failed"
 
 
@@ -87,13 +89,13 @@ class CaseResult:
 
     @property
     def said(self) -> str:
-        """How it ended: a line for the case, and one for every repetition that did not pass."""
+        """How it ended: a line for the case, and one for every repetition that did not pass. It steers no terminal."""
         good = sum(attempt.passed for attempt in self.attempts)
         lines = [f"{self.id}: {good} of {len(self.attempts)} passed"]
         for attempt in self.attempts:
             if not attempt.passed:
                 lines += [f"  {attempt.said}", *_turns(attempt)]
-        return "\n".join(lines)
+        return visible.text("\n".join(lines))
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,14 @@ def test_a_case_that_fails_exits_1_and_says_by_what(store):
     assert "tool_trajectory_avg_score 0 < 1" in line
 
 
+def test_what_a_case_is_called_steers_no_terminal(store, tmp_path):
+    write(tmp_path, "own.evalset.json", evalset(case("a\x1b]0;mine\x07\nb\u202e", turn("Hello", "Hello"))))
+    _, out = run_evals(AGENTS / "weather", tmp_path / "own.evalset.json")
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert r"a\u001b]0;mine\u0007 b\u202e" in out
+
+
 def test_an_error_and_a_metric_that_cannot_run_exit_1(store):
     code, out = run_evals(AGENTS / "office", "raises_on_purpose")
     assert (code, "RuntimeError: The printer on floor 7 does not answer." in out) == (1, True)

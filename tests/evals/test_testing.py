@@ -159,8 +159,8 @@ def test_results_tell_what_went_wrong_in_a_few_lines():
     assert said[:2] == ["c: 1 of 2 passed", "  #2 failed: m 0.25 < 0.5; judged: no key"]
     assert said[2].startswith("     turn 1: called look(city='Rome'); answered 'xxx")
     assert len(said[2]) < 400
-    broken = CaseResult("d", [attempt("error", error="ValueError: bad")])
-    assert "#1 error: ValueError: bad" in broken.said
+    broken = CaseResult("d", [attempt("error", error="ValueError: bad\x1b[2J")])
+    assert r"#1 error: ValueError: bad\u001b[2J" in broken.said
     whole = Results("r", "done", [missed, broken, CaseResult("e", [attempt("passed")])])
     assert (whole.passed, whole.pass_rate) == (False, 0.5)
     assert not Results("r", "done").passed

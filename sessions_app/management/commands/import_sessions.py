@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from sessions_app.errors import DevUIError
 from sessions_app.importers import Choice
 from sessions_app.imports import Report, fingerprint_of, import_location
+from sessions_app.presentation import visible
 from sessions_app.schema import ensure_schema
 
 INCOMPLETE, COULD_NOT_READ = 1, 2
@@ -106,7 +107,7 @@ class Command(BaseCommand):
         for heading, lines in report.sections():
             write(f"{heading} ({lines.total}):")
             for line in lines.kept[:MOST_LINES]:
-                write(f"  {_printable(line)}")
+                write(f"  {visible.name(line)}")
             if lines.total > MOST_LINES:
                 write(f"  … and {lines.total - MOST_LINES} more")
 
@@ -114,11 +115,6 @@ class Command(BaseCommand):
 def pause() -> None:
     """Wait until it is time to look at a live store again."""
     time.sleep(FOLLOW_S)
-
-
-def _printable(line: str) -> str:
-    """Return a line without what would steer a terminal: ids are whatever a source says."""
-    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in line)
 
 
 def _zone(name: str) -> ZoneInfo:
