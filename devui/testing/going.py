@@ -12,6 +12,10 @@ from devui.testing.process import Refused
 from devui.testing.results import AttemptResult, CaseResult, EvalsFailed, Results
 
 
+END_S = 30.0
+"""Seconds in which a run whose attempts have all ended says that it has."""
+
+
 class Going:
     """A run of an evalset that goes on, and what its cases came to so far."""
 
@@ -27,7 +31,14 @@ class Going:
 
     def start(self) -> None:
         """Run the cases beside whatever else goes on."""
+        plugin.settle_later(self.settle)
         threading.Thread(target=self.carry_out, daemon=True).start()
+
+    def settle(self) -> None:
+        """Wait for the end of a run of which nothing is left: the summary tells it, and the last test did not wait."""
+        with self._changed:
+            if all(map(self._is_whole, self._cases)):
+                self._changed.wait_for(lambda: self._ended or self._refused, END_S)
 
     def carry_out(self) -> None:
         """Run the cases to their end."""

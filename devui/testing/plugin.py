@@ -17,6 +17,7 @@ STORE = ".devui/devui.sqlite3"
 """Where results are kept below the suite's folder: the store that `devui web` uses there."""
 
 _config: pytest.Config | None = None
+_settling: list[Callable[[], None]] = []
 _closing: list[Callable[[], None]] = []
 _ended: list[tuple[str, Mapping[str, Any]]] = []
 
@@ -35,7 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """End the agents' processes."""
+    """Let the runs come to their end, then end the agents' processes."""
+    while _settling:
+        _settling.pop()()
     while _closing:
         _closing.pop()()
 
@@ -56,6 +59,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def note(evalset: str, facts: Mapping[str, Any]) -> None:
     """Remember a run that ended, for the summary."""
     _ended.append((evalset, facts))
+
+
+def settle_later(settle: Callable[[], None]) -> None:
+    """Have something waited for when the session ends."""
+    _settling.append(settle)
 
 
 def close_later(close: Callable[[], None]) -> None:

@@ -239,7 +239,7 @@ def test_a_key_is_found_by_its_name_where_there_are_more_than_are_shown(open_pag
     expect(page.locator("#board .columns .entry:visible")).to_have_count(10)
     box.fill("")
     expect(entry(page, "k001")).to_be_visible()
-    expect(page.locator("#board .columns .entry:visible")).to_have_count(60)
+    expect(page.locator("#board .columns .entry:visible")).to_have_count(30)
 
 
 def test_a_long_value_without_spaces_begins_beside_the_mark_that_opens_it(open_page, story):

@@ -128,7 +128,7 @@ async def test_a_process_that_cannot_take_a_run_late_is_told_by_the_run(own: Sta
 
     ended = await own.end_of(late)
     assert ended.status == Status.FAILED
-    assert "500" in ended.error
+    assert "TypeError" in ended.error
 
 
 async def test_a_run_whose_process_is_killed_while_it_loads_is_run_by_the_next(own: Stage, agents_dir):
