@@ -11,7 +11,6 @@ from devui.testing.evaluation import Evaluation
 from devui.testing.process import Refused
 from devui.testing.results import AttemptResult, CaseResult, EvalsFailed, Results
 
-
 END_S = 30.0
 """Seconds in which a run whose attempts have all ended says that it has."""
 
