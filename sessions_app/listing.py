@@ -110,7 +110,7 @@ class Looking:
         place: the cursor behind which it goes on.
         so_far: what it came to.
         shown: how many sessions the page shows by now, pinned ones too.
-        of: how many there are to look at; None: more than `MOST_TOLD`.
+        of: how many there are to look at; None: more than `MOST_TOLD`, or the look has just begun.
         back_to: time of the oldest session that was looked at, in epoch seconds.
     """
 
@@ -187,15 +187,21 @@ def _looked_for(
     looking = None
     found_by_now = so_far.found + len(shown)
     if looked.to:
-        number = of.order_by().values("pk")[: MOST_TOLD + 1].count()
+        number = _to_look_at(of) if so_far.looked else None
         looking = Looking(
             looked.to,
             SoFar(so_far.looked + looked.sessions, found_by_now),
             found_by_now + len(pinned),
-            number if number <= MOST_TOLD else None,
+            number,
             keyset.moment_of(looked.to),
         )
     return keyset.Page(shown, "", not before), looking
+
+
+def _to_look_at(of: QuerySet[AgentSession]) -> int | None:
+    """Return how many sessions there are to look at; None: more than `MOST_TOLD`."""
+    number = of.order_by().values("pk")[: MOST_TOLD + 1].count()
+    return number if number <= MOST_TOLD else None
 
 
 def read_tags(rows: Iterable[AgentSession]) -> None:

@@ -126,7 +126,15 @@ def _ever(term: StateTerm, tail: Tail) -> Answer:
         return Many(is_in_ledger)
     listed = _by_values(term, tail, Q() if is_told_by_marks(term) else is_in_ledger)
     having = sorted_by(_values(_of_key(term)), "owner_id")
-    return Many(is_in_ledger, listed, _others(term, tail, having, ~is_in_ledger, listed))
+    others = _others(term, tail, having, ~is_in_ledger, listed)
+    return Many(is_in_ledger, listed, others, some=_some(term))
+
+
+def _some(term: StateTerm) -> frozenset[int]:
+    """Return a few sessions whose own key ever had such a value, where the index tells them."""
+    if term.scope is not Scope.SESSION or not is_told_by_marks(term):
+        return frozenset()
+    return frozenset(_values(term).values_list("owner_id", flat=True)[:FEW])
 
 
 def _others(term: StateTerm, tail: Tail, having: Statement, test: Q, listed: Lister | None) -> Lister | None:

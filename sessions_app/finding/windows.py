@@ -15,7 +15,7 @@ Rows = QuerySet[AgentSession]
 WINDOW = 250
 """Sessions that are looked at first: so few that a slow test of each ends soon. The next window is larger."""
 
-LOOK_S = 0.05
+LOOK_S = 0.025
 """Seconds after which a look ends, at the end of its window."""
 
 FIELD = "updated_at"

@@ -88,16 +88,23 @@ def test_looks_bring_the_rows_of_one_whole_query_in_their_order(
 
 def test_a_look_says_how_far_it_came():
     make(20, Random(1))
-    looking = listing.page(listing.Wanted(query=parse("title:nowhere"))).looking
+    wanted = listing.Wanted(query=parse("title:nowhere"))
+    looking = listing.page(wanted).looking
     assert looking is not None
-    assert (looking.so_far.looked, looking.so_far.found, looking.shown, looking.of) == (3, 0, 0, 20)
+    assert (looking.so_far.looked, looking.so_far.found, looking.shown, looking.of) == (3, 0, 0, None)
     third = AgentSession.objects.order_by("-updated_at", "-pk")[2]
     assert looking.back_to == third.updated_at
+    looking = listing.page(wanted, looking.place, looking.so_far).looking
+    assert looking is not None
+    assert (looking.so_far.looked, looking.of) == (6, 20)
 
 
 def test_sessions_of_one_app_alone_are_looked_through_where_the_query_names_it():
     make(20, Random(1))
-    looking = listing.page(listing.Wanted(query=parse("app:weather title:nowhere"))).looking
+    wanted = listing.Wanted(query=parse("app:weather title:nowhere"))
+    looking = listing.page(wanted).looking
+    assert looking is not None
+    looking = listing.page(wanted, looking.place, looking.so_far).looking
     assert looking is not None
     assert looking.of == AgentSession.objects.filter(app_name="weather").count()
 
@@ -156,6 +163,7 @@ def test_without_scripts_a_link_leads_on_until_all_was_looked_at(get: Get):
         on = [link for link in page.all("a", rel="next") if "Look on" in link.text]
         address = f"/sessions/{on[0].attrs['href']}" if on else ""
     assert len(told) == 3
-    assert "No match among the newest 3 of 10 sessions" in told[0]
+    assert "No match among the newest 3 sessions" in told[0]
+    assert "No match among the newest 6 of 10 sessions" in told[1]
     assert "the newest 9 of 10" in told[-1]
     assert "No session matches" in page.text
