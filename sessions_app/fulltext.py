@@ -33,33 +33,6 @@ class WordsField(models.TextField):  # type: ignore[type-arg]  # generic in the 
         return "text" if connection.vendor == SQLITE else "tsvector"
 
 
-class WordIndex(models.Index):
-    """An index over a `WordsField`, declared in a model's Meta. On SQLite it is a table that outlives rebuilds."""
-
-    def create_sql(
-        self,
-        model: type[models.Model],
-        schema_editor: BaseDatabaseSchemaEditor,
-        using: str = "",
-        **kwargs: Any,
-    ) -> Statement:
-        """Return the statement that makes the index."""
-        if schema_editor.connection.vendor == SQLITE:
-            return Statement(
-                "CREATE VIRTUAL TABLE IF NOT EXISTS %(name)s USING fts5(owner, words, tokenize = 'ascii')",
-                name=schema_editor.quote_name(self.name),
-            )
-        return super().create_sql(model, schema_editor, using=" USING gin", **kwargs)
-
-    def remove_sql(
-        self, model: type[models.Model], schema_editor: BaseDatabaseSchemaEditor, **kwargs: Any
-    ) -> str:
-        """Return the statement that removes the index."""
-        if schema_editor.connection.vendor == SQLITE:
-            return f"DROP TABLE IF EXISTS {schema_editor.quote_name(self.name)}"
-        return super().remove_sql(model, schema_editor, **kwargs)
-
-
 class WordSetIndex(models.Index):
     """An index over a `WordsField` that has rows on PostgreSQL alone."""
 
@@ -73,6 +46,29 @@ class WordSetIndex(models.Index):
         """Return the statement that makes the index."""
         kind = "" if schema_editor.connection.vendor == SQLITE else " USING gin"
         return super().create_sql(model, schema_editor, using=kind, **kwargs)
+
+
+class WordIndex(WordSetIndex):
+    """An index over a `WordsField`, declared in a model's Meta. On SQLite it is a table that outlives rebuilds."""
+
+    def create_sql(
+        self, model: type[models.Model], schema_editor: BaseDatabaseSchemaEditor, *args: Any, **kwargs: Any
+    ) -> Statement:
+        """Return the statement that makes the index."""
+        if schema_editor.connection.vendor == SQLITE:
+            return Statement(
+                "CREATE VIRTUAL TABLE IF NOT EXISTS %(name)s USING fts5(owner, words, tokenize = 'ascii')",
+                name=schema_editor.quote_name(self.name),
+            )
+        return super().create_sql(model, schema_editor, *args, **kwargs)
+
+    def remove_sql(
+        self, model: type[models.Model], schema_editor: BaseDatabaseSchemaEditor, **kwargs: Any
+    ) -> str:
+        """Return the statement that removes the index."""
+        if schema_editor.connection.vendor == SQLITE:
+            return f"DROP TABLE IF EXISTS {schema_editor.quote_name(self.name)}"
+        return super().remove_sql(model, schema_editor, **kwargs)
 
 
 class Entry(NamedTuple):
