@@ -14,10 +14,11 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import textdiff, valuediff
 from sessions_app.presentation.textdiff import Piece
 from sessions_app.presentation.valuediff import Line
-from sessions_app.timeline import details
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.changes import cut
+from sessions_app.timeline.details import WORDS
 from sessions_app.timeline.difference import Differences, differences
+from sessions_app.timeline.fields import EMPTY, mapping
 from sessions_app.timeline.parts import Part, parts_of
 
 TEXT_LIMIT = 20_000
@@ -136,17 +137,15 @@ def _fields(event: Event) -> Iterator[tuple[str, Any]]:
     yield "invocation", event.invocation_id
     yield "branch", event.branch
     yield from _contents(parts_of(body.get("content")))
-    usage = body.get("usageMetadata")
-    for name, value in (usage if isinstance(usage, dict) else {}).items():
+    for name, value in mapping(body, "usageMetadata").items():
         yield f"usage · {name}", value
-    actions = body.get("actions")
-    for name, value in (actions if isinstance(actions, dict) else {}).items():
+    for name, value in mapping(body, "actions").items():
         inner = value.items() if name in _OPENED and isinstance(value, dict) else [("", value)]
         for key, each in inner:
             yield f"{_OPENED.get(name, 'action')} · {key or name}", each
     for name, value in body.items():
-        if name not in NOT_COMPARED and value not in details.EMPTY:
-            yield details.WORDS.get(name) or str(name), value
+        if name not in NOT_COMPARED and value not in EMPTY:
+            yield WORDS.get(name) or str(name), value
 
 
 _OPENED = {"stateDelta": "state delta", "artifactDelta": "artifact"}

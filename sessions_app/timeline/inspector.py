@@ -16,6 +16,7 @@ from sessions_app.timeline import window as windows
 from sessions_app.timeline.actions import Action, Compaction
 from sessions_app.timeline.changes import KeyChange, changes_of
 from sessions_app.timeline.details import Details
+from sessions_app.timeline.fields import mapping
 from sessions_app.timeline.items import Item
 from sessions_app.timeline.parts import Part
 from sessions_app.timeline.reading import read
@@ -101,14 +102,12 @@ class Inspection:
     @property
     def saved(self) -> list[Saved]:
         """The artifacts that the event saved."""
-        delta = self._actions.get("artifactDelta")
-        return [Saved(name, version) for name, version in delta.items()] if isinstance(delta, dict) else []
+        return [Saved(name, version) for name, version in mapping(self._actions, "artifactDelta").items()]
 
     @property
     def changes_count(self) -> int:
         """How many keys of state the event wrote, shown or not."""
-        delta = self._actions.get("stateDelta")
-        return max(len(self.changes), len(delta) if isinstance(delta, dict) else 0)
+        return max(len(self.changes), len(mapping(self._actions, "stateDelta")))
 
     @property
     def hidden_changes(self) -> int:
@@ -139,8 +138,7 @@ class Inspection:
 
     @property
     def _actions(self) -> dict[str, Any]:
-        actions = self.body.get("actions")
-        return actions if isinstance(actions, dict) else {}
+        return mapping(self.body, "actions")
 
 
 def inspect(session: AgentSession, event: Event, *, more: bool = False) -> Inspection:

@@ -1,0 +1,93 @@
+"""What an answer rests on: what a search found (`google.genai`'s grounding metadata) and what it cites. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from sessions_app.timeline.fields import beside, is_count, listed, mapping, rows
+
+SCHEMES = frozenset({"http", "https"})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where something was found. `url` is empty unless a browser may follow it; `uri` is what was said."""
+
+    number: int
+    kind: str
+    title: str
+    uri: str
+    url: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """A stretch of the answer and the sources that bear it, as (number, confidence in percent or None)."""
+
+    text: str
+    sources: list[tuple[int, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """What the answer rests on. `queries` are (kind, text); `more` is what else the metadata holds."""
+
+    queries: list[tuple[str, str]]
+    sources: list[Source]
+    supports: list[Support]
+    more: dict[str, Any]
+
+
+def grounding_of(said: Mapping[str, Any]) -> Grounding | None:
+    """Return what an event's grounding metadata tells; None when there is none."""
+    if not said:
+        return None
+    kinds = {"webSearchQueries": "web", "imageSearchQueries": "images", "retrievalQueries": "retrieval"}
+    return Grounding(
+        queries=[(kind, str(text)) for name, kind in kinds.items() for text in listed(said, name)],
+        sources=[_source(number, chunk) for number, chunk in enumerate(rows(said, "groundingChunks"), 1)],
+        supports=[_support(each) for each in rows(said, "groundingSupports")],
+        more=beside({*kinds, "groundingChunks", "groundingSupports"}, said),
+    )
+
+
+def citations_of(said: Mapping[str, Any]) -> list[tuple[Source, dict[str, Any]]]:
+    """Return (source, what else is said of it) of an event's citation metadata, in either of its spellings."""
+    found = []
+    for number, each in enumerate(rows(said, "citations") or rows(said, "citationSources"), 1):
+        uri = str(each.get("uri") or "")
+        source = Source(number, "", str(each.get("title") or uri), uri, _link(uri))
+        found.append((source, beside({"uri", "title"}, each)))
+    return found
+
+
+def _source(number: int, chunk: Mapping[str, Any]) -> Source:
+    kind = next((name for name, value in chunk.items() if isinstance(value, dict)), "")
+    where = mapping(chunk, kind)
+    uri = str(where.get("uri") or where.get("imageUri") or where.get("sourceUri") or "")
+    title = str(where.get("title") or where.get("domain") or uri or kind)
+    words = {"retrievedContext": "document", "web": "page"}
+    return Source(number, words.get(kind, kind), title, uri, _link(uri), str(where.get("text") or ""))
+
+
+def _support(said: Mapping[str, Any]) -> Support:
+    numbers = [number + 1 for number in listed(said, "groundingChunkIndices") if is_count(number)]
+    scores = listed(said, "confidenceScores")
+    confident = [
+        round(100 * scores[place]) if place < len(scores) and isinstance(scores[place], int | float) else None
+        for place in range(len(numbers))
+    ]
+    text = str(mapping(said, "segment").get("text") or "")
+    return Support(text, list(zip(numbers, confident, strict=True)))
+
+
+def _link(uri: str) -> str:
+    """Return an address that a browser may follow, else nothing: what agents write may run scripts."""
+    try:
+        return uri if urlsplit(uri).scheme in SCHEMES else ""
+    except ValueError:
+        return ""

@@ -1,0 +1,97 @@
+"""The tokens of a model call, by what they were spent on (`google.genai`'s usage metadata). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sessions_app.timeline.fields import beside, is_count, rows
+
+_COUNTS = frozenset(
+    {
+        "promptTokenCount",
+        "candidatesTokenCount",
+        "totalTokenCount",
+        "cachedContentTokenCount",
+        "thoughtsTokenCount",
+        "toolUsePromptTokenCount",
+    }
+)
+_DETAILS = {
+    "promptTokensDetails": "prompt",
+    "cacheTokensDetails": "cached",
+    "toolUsePromptTokensDetails": "results of tools",
+    "candidatesTokensDetails": "output",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A kind of tokens: how many, and its place in the bar of all, both in percent of the whole."""
+
+    name: str
+    label: str
+    count: int
+    start: float = 0.0
+    width: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens by kind. The parts of `bar` add up to what was counted; `cached` is a part of the prompt.
+
+    Attributes:
+        modalities: (kind of tokens, modality, count).
+        more: what else the metadata holds.
+    """
+
+    total: int
+    prompt: int
+    cached: int
+    bar: list[Share]
+    modalities: list[tuple[str, str, int]]
+    more: dict[str, Any]
+
+    @property
+    def cached_percent(self) -> int:
+        """How much of the prompt came from the cache."""
+        return round(100 * self.cached / self.prompt) if self.prompt else 0
+
+
+def usage_of(said: Mapping[str, Any]) -> Usage | None:
+    """Return what an event's usage metadata tells; None when there is none."""
+    if not said:
+        return None
+    counts = {name: value for name, value in said.items() if name.endswith("TokenCount") and is_count(value)}
+    cached, prompt = counts.get("cachedContentTokenCount", 0), counts.get("promptTokenCount", 0)
+    shares = [
+        Share("cached", "prompt, from the cache", min(cached, prompt)),
+        Share("prompt", "prompt" if not cached else "prompt, not cached", max(0, prompt - cached)),
+        Share("tool", "results of tools", counts.get("toolUsePromptTokenCount", 0)),
+        Share("thoughts", "thoughts", counts.get("thoughtsTokenCount", 0)),
+        Share("output", "output", counts.get("candidatesTokenCount", 0)),
+    ]
+    return Usage(
+        total=counts.get("totalTokenCount", sum(share.count for share in shares)),
+        prompt=prompt,
+        cached=cached,
+        bar=_placed([share for share in shares if share.count]),
+        modalities=[
+            (label, str(each.get("modality") or "?"), each["tokenCount"])
+            for name, label in _DETAILS.items()
+            for each in rows(said, name)
+            if is_count(each.get("tokenCount"))
+        ],
+        more=beside({*_COUNTS, *_DETAILS}, said),
+    )
+
+
+def _placed(shares: list[Share]) -> list[Share]:
+    whole = sum(share.count for share in shares)
+    placed, start = [], 0.0
+    for share in shares:
+        width = 100 * share.count / whole
+        placed.append(replace(share, start=round(start, 3), width=round(width, 3)))
+        start += width
+    return placed
