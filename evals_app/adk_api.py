@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 
 from devui.http import json_text
 from evals_app import adk_results, choices, configs, dispatch, editing, launch, library
+from evals_app.cases import recording
 from evals_app.evalsets.schema import EvalCase
 from evals_app.metrics import METRICS, Metric, missing_for
 from evals_app.models import EvalRun, EvalSet
@@ -25,7 +26,6 @@ from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.ids import can_exist
 from sessions_app.live.bell import listen
 from sessions_app.models import AgentSession
-from sessions_app.runs.client import provider
 
 DEV = "/dev/apps/{seg:app_name}"
 OLD_SET, NEW_SET = DEV + "/eval_sets/{seg:evalset_id}", DEV + "/eval-sets/{seg:evalset_id}"
@@ -147,12 +147,10 @@ async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case
 async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Make a session's conversation a case, which starts with the state that the session started with."""
     asked = bodies.shaped(bodies.parse(request), AddedSession)
-    start = await db.read(_state_at_start, app_name, asked)
-    client = await provider().client(app_name)
-    whose = {"user_id": asked.user_id, "session_id": asked.session_id}
+    session, start = await db.read(_session_and_start, app_name, asked)
     case = {
         "eval_id": asked.eval_id,
-        "conversation": await client.call("POST", "/devui/evals/conversation", whose),
+        "conversation": await recording.conversation_of(session),
         "session_input": {"app_name": app_name, "user_id": asked.user_id, "state": start},
         "creation_timestamp": time.time(),
     }
@@ -295,7 +293,7 @@ def _public(case: EvalCase) -> Json:
     return case.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _state_at_start(app_name: str, asked: AddedSession) -> Json:
+def _session_and_start(app_name: str, asked: AddedSession) -> tuple[AgentSession, Json]:
     found = None
     if can_exist(asked.user_id, asked.session_id):
         named = {"app_name": app_name, "user_id": asked.user_id, "session_id": asked.session_id}
@@ -304,7 +302,7 @@ def _state_at_start(app_name: str, asked: AddedSession) -> Json:
         raise SessionMissing(
             "Session not found", hint=f"User {asked.user_id!r} has no session {asked.session_id!r}."
         )
-    return history.state_at_start(found).merged()
+    return found, history.state_at_start(found).merged()
 
 
 def _result_ids(app_name: str) -> list[str]:
