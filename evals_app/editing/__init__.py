@@ -4,6 +4,7 @@ from evals_app.editing.adk import add_case, case, place_of, remove_case, replace
 from evals_app.editing.files import (
     ID,
     Change,
+    NewFile,
     agents_folder,
     cases,
     change,
@@ -15,11 +16,13 @@ from evals_app.editing.files import (
     save,
     text_of,
     worked_out,
+    worked_out_new,
 )
 
 __all__ = [
     "ID",
     "Change",
+    "NewFile",
     "add_case",
     "agents_folder",
     "case",
@@ -36,4 +39,5 @@ __all__ = [
     "save",
     "text_of",
     "worked_out",
+    "worked_out_new",
 ]

@@ -57,6 +57,27 @@ class Change:
         return digest_of(f"{digest_of(self.before)}{digest_of(self.after)}")
 
 
+@dataclass(frozen=True)
+class NewFile:
+    """A file that is not there yet, as it would be."""
+
+    app_name: str
+    path: str
+    will_be: Whole
+
+    before = ""
+
+    @property
+    def after(self) -> str:
+        """Its whole text."""
+        return self.will_be.text
+
+    @property
+    def mark(self) -> str:
+        """What tells this file from another one: its path and its text."""
+        return digest_of(f"{self.path}\n{self.after}")
+
+
 def agents_folder() -> AgentsFolder:
     """Return the folder that holds the agents and their evalsets.
 
@@ -189,9 +210,32 @@ def create(
         NotFound: no such app.
         BadInput: the id cannot be one or is taken, a case cannot be used, or the file cannot be written.
     """
+    return put(app_name, _fresh(evalset_id, cases, form, more), origin=origin)
+
+
+def worked_out_new(app_name: str, evalset_id: str, cases: list[Json], created_at: float) -> NewFile:
+    """Return what `create` would write of some cases. Nothing is written.
+
+    Args:
+        app_name: whose.
+        evalset_id: the file's name without its ending.
+        cases: in ADK's present form.
+        created_at: seconds since the epoch.
+
+    Raises:
+        NotFound: no such app.
+        BadInput: the id cannot be one or is taken, or a case cannot be used.
+    """
+    file = _fresh(evalset_id, cases, "json", {"creation_timestamp": created_at})
+    _free_path(app_name, file.file_name)
+    return NewFile(app_name, f"{app_name}/{file.file_name}", file)
+
+
+def _fresh(evalset_id: str, cases: list[Json], form: str, more: Json) -> Whole:
     name = f"{evalset_id}.evalset.{'yaml' if form == 'yaml' else 'json'}"
-    about = {"name": evalset_id, **more, "creation_timestamp": time.time()}
-    return put(app_name, changing.fresh(name, evalset_id, cases, **about), origin=origin)
+    about = {"name": evalset_id, **more}
+    about.setdefault("creation_timestamp", time.time())
+    return changing.fresh(name, evalset_id, cases, **about)
 
 
 def put(app_name: str, file: Whole, *, origin: str = "page") -> EvalSet:
@@ -201,7 +245,25 @@ def put(app_name: str, file: Whole, *, origin: str = "page") -> EvalSet:
         NotFound: no such app.
         BadInput: its name makes no id or is taken, or it cannot be written.
     """
-    evalset_id = library.id_of_file(file.file_name)
+    path = _free_path(app_name, file.file_name)
+    try:
+        writing.create(path, file.text)
+    except FileExistsError as error:
+        raise AlreadyTaken(f"{file.file_name} is there already.", hint="Choose another id.") from error
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    library.refresh(agents_folder(), app_name, origin, written=file)
+    return library.find(app_name, library.id_of_file(file.file_name))
+
+
+def _free_path(app_name: str, file_name: str) -> Path:
+    """Return where a new evalset file is to stand.
+
+    Raises:
+        NotFound: no such app.
+        BadInput: its name makes no id or is taken.
+    """
+    evalset_id = library.id_of_file(file_name)
     if not ID.fullmatch(evalset_id.removesuffix(library.TEST_MARK)):
         raise BadInput(
             f"Invalid Eval Set ID. Eval Set ID should have the `^{ID.pattern}$` format",
@@ -212,15 +274,7 @@ def put(app_name: str, file: Whole, *, origin: str = "page") -> EvalSet:
         raise AlreadyTaken(
             f"EvalSet {evalset_id} already exists for app {app_name}.", hint="Choose another id."
         )
-    path = folder / file.file_name
-    try:
-        writing.create(path, file.text)
-    except FileExistsError as error:
-        raise AlreadyTaken(f"{file.file_name} is there already.", hint="Choose another id.") from error
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    library.refresh(agents_folder(), app_name, origin, written=file)
-    return library.find(app_name, evalset_id)
+    return folder / file_name
 
 
 def remove(app_name: str, evalset_id: str) -> None:

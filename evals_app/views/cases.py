@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,15 +71,15 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
             page = replace(page, error=error)
         else:
             if saved is not None:
-                return redirect(evalset_url(saved, saved=review.case["eval_id"]))
+                return redirect(evalset_url(saved, saved=[review.case["eval_id"]]))
             page = replace(page, has_changed=True)
     return await db.read(_page, request, app_name, evalset_id, page)
 
 
-def evalset_url(evalset: EvalSet, **query: str) -> str:
-    """Return the address of an evalset's page."""
+def evalset_url(evalset: EvalSet, saved: Sequence[str] = ()) -> str:
+    """Return the address of an evalset's page, which says that some cases were saved."""
     path = seg_reverse("evalset", app_name=evalset.app_name, evalset_id=evalset.evalset_id)
-    return f"{path}?{urlencode(query)}" if query else path
+    return f"{path}?{urlencode({'saved': saved}, doseq=True)}" if saved else path
 
 
 def _opened(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:

@@ -96,7 +96,7 @@ def _evalset_page(
         "cases": listed,
         "opened": place,
         "opened_id": "" if place is None else listed[place]["id"],
-        "saved": request.GET.get("saved", ""),
+        "saved": request.GET.getlist("saved"),
         "case": _case(found, opened),
         "config": config,
         "choices": choices.offered(

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from evals_app import editing, library
 from evals_app.cases import diff, recording, saving, uploads
 from evals_app.cases.recording import Key, Options, Turn
-from evals_app.editing import Change
+from evals_app.editing import Change, NewFile
 from evals_app.evalsets import BadFile
 from evals_app.models import EvalSet
 from evals_app.views.cases import evalset_url
@@ -196,22 +196,27 @@ async def record(request: HttpRequest) -> HttpResponse:
     try:
         said = {source.session.pk: await recording.conversation_of(source.session) for source in sources}
         cases = await db.read(_cases, wish, sources, said)
-        if not wish.target:
-            made = await db.write(lambda: editing.create(app_name, wish.new_id, cases, origin="session"))
-            return redirect(evalset_url(made))
-        worked_out = await db.read(_worked_out, app_name, wish.target, cases)
-        if wish.seen:
-            saved = await db.write(saving.save_change, worked_out, wish.seen, "session")
+        worked_out = await db.read(_worked_out, app_name, wish, cases)
+        if wish.seen == worked_out.mark:
+            saved = await db.write(_saved, worked_out)
             if saved is not None:
-                return redirect(evalset_url(saved, saved=str(cases[0]["eval_id"])))
+                added = worked_out.will_be.content.cases[-len(cases) :]  # under the ids that were free
+                return redirect(evalset_url(saved, [case.eval_id for case in added]))
     except DevUIError as error:
         return await db.read(_record, request, wish, sources, None, error)
     return await db.read(_record, request, wish, sources, worked_out, None)
 
 
-def _worked_out(app_name: str, evalset_id: str, cases: list[Json]) -> Change:
-    evalset = library.find(app_name, evalset_id)
-    return editing.worked_out(evalset, saving.adding_all(cases))
+def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> Change | NewFile:
+    if not wish.target:
+        return editing.worked_out_new(app_name, wish.new_id, cases, wish.created)
+    return editing.worked_out(library.find(app_name, wish.target), saving.adding_all(cases))
+
+
+def _saved(worked_out: Change | NewFile) -> EvalSet | None:
+    if isinstance(worked_out, NewFile):
+        return editing.put(worked_out.app_name, worked_out.will_be, origin="session")
+    return saving.save_change(worked_out, worked_out.mark, "session")
 
 
 def _sources(wish: CasesWish) -> list[Source]:
@@ -220,7 +225,8 @@ def _sources(wish: CasesWish) -> list[Source]:
             "No session is named." if not wish.sessions else f"{len(wish.sessions)} sessions are too many.",
             hint=f"Tick up to {MOST_SESSIONS} sessions in the list.",
         )
-    found = [_source(find_session(pk), wish, place) for place, pk in enumerate(wish.sessions)]
+    taken: set[str] = set()
+    found = [_source(find_session(pk), wish, place, taken) for place, pk in enumerate(wish.sessions)]
     apps = sorted({source.session.app_name for source in found})
     if len(apps) > 1:
         raise BadInput(
@@ -230,36 +236,38 @@ def _sources(wish: CasesWish) -> list[Source]:
     return found
 
 
-def _source(session: AgentSession, wish: CasesWish, place: int) -> Source:
+def _source(session: AgentSession, wish: CasesWish, place: int, taken: set[str]) -> Source:
     turns = recording.turns_of(session)
     known = {turn.invocation_id for turn in turns}
     first, last = (name if name in known else "" for name in (wish.first, wish.last))
     part = recording.part(turns, first, last) if len(wish.sessions) == 1 and turns else turns
     given = wish.ids[place].strip() if place < len(wish.ids) else ""
     keys = recording.keys_written(session, part)
-    return Source(session, turns, part, keys, given or recording.suggested_id(session, part))
+    name = saving.free_id(given or recording.suggested_id(session, part), taken)
+    taken.add(name)
+    return Source(session, turns, part, keys, name)
 
 
 def _cases(wish: CasesWish, sources: list[Source], said: dict[int, list[Json]]) -> list[Json]:
-    """Return a case of each session; ids that would be double get numbers."""
-    taken: set[str] = set()
-    found = []
-    for source in sources:
-        name = saving.free_id(source.case_id, taken)
-        taken.add(name)
-        found.append(
-            recording.case_of(
-                source.session, source.part, said[source.session.pk], name, wish.options, wish.created
-            )
+    """Return a case of each session."""
+    return [
+        recording.case_of(
+            source.session,
+            source.part,
+            said[source.session.pk],
+            source.case_id,
+            wish.options,
+            wish.created,
         )
-    return found
+        for source in sources
+    ]
 
 
 def _record(
     request: HttpRequest,
     wish: CasesWish,
     sources: list[Source],
-    change: Change | None = None,
+    change: Change | NewFile | None = None,
     error: DevUIError | None = None,
 ) -> HttpResponse:
     app_name = sources[0].session.app_name
@@ -273,6 +281,7 @@ def _record(
         "app_name": app_name,
         "targets": list(targets.values_list("evalset_id", flat=True)),
         "change": change,
+        "evalset": change.evalset if isinstance(change, Change) else change,
         "lines": shown,
         "added": added,
         "removed": removed,

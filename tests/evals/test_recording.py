@@ -130,11 +130,40 @@ async def test_several_sessions_become_cases_of_a_new_evalset_at_once(browser, s
     )
     query = "&".join(f"session={pk}" for pk in others)
     await browser.get(f"/evals/record/?{query}")
-    response = await browser.send("review", status=302, target="", new_id="all-of-them")
-    assert "4" in response.text
+    await browser.send("review", target="", new_id="all-of-them")
+    removed, lines = browser.diff()
+    assert not removed
+    assert not (folder.given / "all-of-them.evalset.json").exists(), "only shown as yet"
+    page = await browser.save()
+    assert "4 cases: question-1, question-2, question-3, question-4 stand in the file." in page.text
+    assert (folder.given / "all-of-them.evalset.json").read_text().split() == " ".join(lines).split()
     cases = json.loads((folder.given / "all-of-them.evalset.json").read_text())["eval_cases"]
     assert [one["eval_id"] for one in cases] == ["question-1", "question-2", "question-3", "question-4"]
     assert [one["final_session_state"] for one in cases][:2] == [{"user:seen": 1}, {"user:seen": 2}]
+
+
+async def test_a_new_evalset_whose_id_is_taken_is_told_before_anything_is_shown(browser, session):
+    await browser.get(f"/evals/record/?session={session.pk}")
+    page = await browser.send("review", status=400, target="", new_id="set")
+    assert "EvalSet set already exists" in page.text
+    assert not page.all("button", name="seen")
+
+
+async def test_a_case_whose_id_was_taken_is_named_as_it_stands_in_the_file(browser, session):
+    await browser.get(f"/evals/record/?session={session.pk}")
+    await browser.send("review", target="set", case_id="one")
+    page = await browser.save()
+    assert "Case one-2 stands in the file." in page.text
+
+
+async def test_sessions_that_begin_alike_are_told_apart_and_get_ids_of_their_own(browser, session):
+    service = DjangoSessionService()
+    twin = await service.create_session(**OWNER, session_id="twin")
+    await said(service, twin, 1)
+    also = await db.read(AgentSession.objects.get, session_id="twin")
+    page = await browser.get(f"/evals/record/?session={session.pk}&session={also.pk}")
+    assert [one.attrs["value"] for one in page.all("input", name="case_id")] == ["question-1", "question-2"]
+    assert {"s1", "twin"} <= {one.text for one in page.all("bdi", css="mono")}
 
 
 async def test_turns_that_were_taken_back_and_edits_are_none(browser, session):
