@@ -23,7 +23,7 @@ LARGE = ("content", "part", "custom_metadata")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedFiles:
     """Which files are meant; an empty text means all. `session` names a session, `users_own` leaves those out.
 
     `name` is a part of the file's name as agents know it, in any case (of letters outside ASCII on PostgreSQL only).
@@ -37,7 +37,7 @@ class Wanted:
     name: str = ""
 
 
-def newest(wanted: Wanted) -> QuerySet[Artifact]:
+def newest(wanted: WantedFiles) -> QuerySet[Artifact]:
     """Return the newest version of each file that is wanted, content left aside."""
     if wanted.realm.startswith(realms.UNSEEN):
         return Artifact.objects.none()

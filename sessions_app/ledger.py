@@ -28,7 +28,7 @@ class Provenance(NamedTuple):
     author: str = ""
 
 
-class Owners(NamedTuple):
+class Taken(NamedTuple):
     """The rows that own state, each with the position of this write; a scope not written has its current version."""
 
     ids: dict[Scope, int]
@@ -53,7 +53,7 @@ _SEE_APP = "SELECT id, version FROM sessions_app_appscope WHERE realm = %s AND a
 
 def take_owners(
     cursor: Statements, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
-) -> Owners:
+) -> Taken:
     """Take a version of each shared scope that is written (under its row's lock) and see that of the other."""
     written = {write.scope for write in writes}
     ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: position}
@@ -64,7 +64,7 @@ def take_owners(
     for scope, row in zip((Scope.USER, Scope.APP), rows, strict=True):
         if row is not None:
             ids[scope], positions[scope] = row
-    return Owners(ids, positions)
+    return Taken(ids, positions)
 
 
 _STATE_TABLE = {
@@ -93,9 +93,7 @@ _INSERT_CHANGE = (
 )
 
 
-def write_keys(
-    cursor: Statements, owners: Owners, writes: Iterable[KeyWrite], provenance: Provenance
-) -> None:
+def write_keys(cursor: Statements, owners: Taken, writes: Iterable[KeyWrite], provenance: Provenance) -> None:
     """Write each key to its scope's state and to the ledger."""
     changes = []
     for write in writes:

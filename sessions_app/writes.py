@@ -20,13 +20,7 @@ from sessions_app import bell, indexing, state, statements, wire
 from sessions_app.attribution import Writer
 from sessions_app.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
 from sessions_app.ids import ID_BYTES, SessionKey, can_exist, check_event_ids, check_id, check_ids
-from sessions_app.ledger import (
-    Owners,
-    Provenance,
-    insert_temp,
-    take_owners,
-    write_keys,
-)
+from sessions_app.ledger import Provenance, Taken, insert_temp, take_owners, write_keys
 from sessions_app.models import AgentSession, Cause, Scope, StateChange, UntrackedKey
 from sessions_app.statements import Statements
 from sessions_app.wire import EventRecord, KeyWrite
@@ -354,7 +348,7 @@ def _advance_session(cursor: Statements, session_pk: int, seq: int, record: Even
     )
 
 
-def _insert_event(cursor: Statements, session_pk: int, seq: int, record: EventRecord, owners: Owners) -> None:
+def _insert_event(cursor: Statements, session_pk: int, seq: int, record: EventRecord, owners: Taken) -> None:
     cursor.execute(
         "INSERT INTO sessions_app_event (session_id, seq, event_id, invocation_id, author, kind, timestamp, branch,"
         " app_version, user_version, is_final, total_tokens, summary, data, private)"

@@ -21,7 +21,7 @@ SIGNED_IN_BY = frozenset({"oauth2", "openIdConnect"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedCredential:
     """A credential that is asked for.
 
     Attributes:
@@ -51,23 +51,23 @@ class Wanted:
         return urlunsplit(found._replace(query=urlencode([*query, ("redirect_uri", redirect_uri)])))
 
 
-def wanted(args: Mapping[str, Any]) -> Wanted:
+def wanted(args: Mapping[str, Any]) -> WantedCredential:
     """Return what the arguments of a request ask for."""
     config = args.get("authConfig") or args.get("auth_config")
     config = dict(config) if isinstance(config, Mapping) else {}
     scheme = _mapping(config.get("authScheme"))
     kind = str(scheme.get("type") or "")
     if kind == "apiKey":
-        return Wanted("api_key", config, name=str(scheme.get("name") or ""))
+        return WantedCredential("api_key", config, name=str(scheme.get("name") or ""))
     if kind == "http":
         name = str(scheme.get("scheme") or "bearer")
-        return Wanted("basic" if name.lower() == "basic" else "bearer", config, name=name)
+        return WantedCredential("basic" if name.lower() == "basic" else "bearer", config, name=name)
     if kind in SIGNED_IN_BY:
         return _signed_in_at(config)
-    return Wanted("other", config, name=kind)
+    return WantedCredential("other", config, name=kind)
 
 
-def answer(asked: Wanted, sent: Mapping[str, str]) -> dict[str, Any]:
+def answer(asked: WantedCredential, sent: Mapping[str, str]) -> dict[str, Any]:
     """Return the answer that a form gives: api_key, username and password, token, response_uri or credential.
 
     Raises:
@@ -93,7 +93,7 @@ def answer(asked: Wanted, sent: Mapping[str, str]) -> dict[str, Any]:
     raise BadInput("The credential is empty.", hint="Write it as JSON: one of ADK's AuthCredential.")
 
 
-def came_back(asked: Wanted, response_uri: str, redirect_uri: str = "") -> dict[str, Any]:
+def came_back(asked: WantedCredential, response_uri: str, redirect_uri: str = "") -> dict[str, Any]:
     """Return the answer after somebody signed in and came back to an address with a code.
 
     Raises:
@@ -118,12 +118,12 @@ def came_back(asked: Wanted, response_uri: str, redirect_uri: str = "") -> dict[
     )
 
 
-def _signed_in_at(config: dict[str, Any]) -> Wanted:
+def _signed_in_at(config: dict[str, Any]) -> WantedCredential:
     exchanged = _mapping(config.get("exchangedAuthCredential"))
     oauth2 = _mapping(exchanged.get("oauth2"))
     uri = str(oauth2.get("authUri") or "")
     query = parse_qs(_split(uri).query)
-    return Wanted(
+    return WantedCredential(
         "oauth2",
         config,
         auth_uri=uri,
@@ -133,17 +133,17 @@ def _signed_in_at(config: dict[str, Any]) -> Wanted:
     )
 
 
-def _oauth2(asked: Wanted, **filled: str) -> dict[str, Any]:
+def _oauth2(asked: WantedCredential, **filled: str) -> dict[str, Any]:
     before = _mapping(asked.config.get("exchangedAuthCredential"))
     kind = before.get("authType") or "oauth2"
     return {**before, "authType": kind, "oauth2": {**_mapping(before.get("oauth2")), **filled}}
 
 
-def _http(asked: Wanted, login: dict[str, str]) -> dict[str, Any]:
+def _http(asked: WantedCredential, login: dict[str, str]) -> dict[str, Any]:
     return {"authType": "http", "http": {"scheme": asked.name or "bearer", "credentials": login}}
 
 
-def _answered(asked: Wanted, credential: dict[str, Any]) -> dict[str, Any]:
+def _answered(asked: WantedCredential, credential: dict[str, Any]) -> dict[str, Any]:
     return {**asked.config, "exchangedAuthCredential": credential}
 
 

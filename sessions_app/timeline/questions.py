@@ -45,7 +45,7 @@ class Question:
     hint: str = ""
     payload: Any = None
     schema: dict[str, Any] = field(default_factory=dict)
-    credential: credentials.Wanted | None = None
+    credential: credentials.WantedCredential | None = None
 
     @property
     def fields(self) -> list[schemaform.Field]:

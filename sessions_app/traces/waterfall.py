@@ -89,7 +89,7 @@ class Waterfall:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedTraces:
     """Which traces are meant; an empty text means all. `session` is how a session's id begins.
 
     `errors_only`: those in which a model call failed.
@@ -105,10 +105,10 @@ def traces(app: str = "", session: AgentSession | None = None) -> QuerySet[Trace
     """Return the traces of real life, of an app, or those of one session."""
     if session is not None:
         return Trace.objects.select_related("session").filter(session=session)
-    return listed(Wanted(app))
+    return listed(WantedTraces(app))
 
 
-def listed(wanted: Wanted) -> QuerySet[Trace]:
+def listed(wanted: WantedTraces) -> QuerySet[Trace]:
     """Return the traces of real life that are wanted."""
     # Not a condition on the join: a planner would begin with the sessions, and sort the traces of all of them.
     sessions = AgentSession.objects.filter(pk=OuterRef("session"), realm="")

@@ -102,13 +102,13 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
 def index(request: HttpRequest) -> HttpResponse:
     """Show what was recorded of invocations, newest first."""
     query = TracesQuery(request.GET).read()
-    wanted = waterfall.Wanted(query["app"], query["user"], query["session"], query["only"] == "errors")
+    wanted = waterfall.WantedTraces(query["app"], query["user"], query["session"], query["only"] == "errors")
     page = keyset.page(waterfall.told(waterfall.listed(wanted)), "started_at", query["before"])
     context = {
         "page": page,
         "rows": page.rows,
         "query": query,
-        "is_filtered": wanted != waterfall.Wanted(),
+        "is_filtered": wanted != waterfall.WantedTraces(),
         "apps": overview.app_names(),
     }
     return render_partial(request, LIST, context, partial="traces")

@@ -105,8 +105,8 @@ def _there(query: Mapping[str, Any]) -> str:
     return f"{reverse('artifacts-there')}?{urlencode(named)}" if all(named.values()) else ""
 
 
-def _wanted(query: Mapping[str, Any]) -> artifact_list.Wanted:
-    return artifact_list.Wanted(
+def _wanted(query: Mapping[str, Any]) -> artifact_list.WantedFiles:
+    return artifact_list.WantedFiles(
         query["app"],
         query["user"],
         query["session"],
