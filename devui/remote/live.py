@@ -41,10 +41,15 @@ PING_S = 20.0
 CLOSE_S = 1.0
 """Seconds that the server has to agree to the end of a connection."""
 
+SILENCE_S = 10.0
+"""Seconds of silence after a client has said all (`{"close": true}`) that end the run: ADK's own server leaves the
+socket open when its run is over, and one that does not heed the word would go on for good."""
+
 WENT_WELL = frozenset({1000, 1001, 1005})
 """Codes of a close that is no failure; 1005 stands for none."""
 
 CANCELLED = 1000, "The run was cancelled."
+OVER = 1000, "The run is over: the server has said nothing more."
 
 Message = str | bytes
 
@@ -65,7 +70,8 @@ class LiveCall:
         self._error: BaseException | None = None
         self._news = asyncio.Event()
         self._seq = 0
-        self._is_over = False
+        self._said_all = asyncio.Event()
+        self._spoke = asyncio.Event()
 
     @asynccontextmanager
     async def opened(self, run: Run) -> AsyncIterator[LiveCall]:
@@ -86,7 +92,7 @@ class LiveCall:
             self._connection.result()
             yield self
         finally:
-            if self._is_over:
+            if self._said_all.is_set():
                 await self._connection.result().close()
                 await asyncio.wait([ended], timeout=CATCH_UP_S)
             ended.cancel()
@@ -94,9 +100,10 @@ class LiveCall:
 
     async def send(self, message: Message) -> None:
         """Send a message. One to a socket that is closed is lost."""
-        self._is_over = self._is_over or _ends(message)
         with suppress(ConnectionClosed):
             await self._connection.result().send(message)
+        if _ends(message):
+            self._said_all.set()
 
     async def messages(self) -> AsyncIterator[Message]:
         """Yield what the server sends until it closes the socket.
@@ -129,10 +136,12 @@ class LiveCall:
         try:
             connection = await self._connect()
             reading = asyncio.create_task(self._read_now_and_then(live))
+            ending = asyncio.create_task(self._end_in_silence(connection))
             try:
                 await self._pass_on(live, connection)
             finally:
                 reading.cancel()
+                ending.cancel()
                 await connection.close()
             await self._read(live)
         except BaseException as error:
@@ -147,6 +156,7 @@ class LiveCall:
         try:
             while True:
                 message = await connection.recv()
+                self._spoke.set()
                 if isinstance(message, str):
                     told = await read_frame(self._copies, "", message)
                     failure = told if isinstance(told, Failure) else failure
@@ -156,11 +166,11 @@ class LiveCall:
                         self._news.set()
                 await self._heard.put(message)
         except ConnectionClosed as closed:
-            if closed.rcvd is None:
+            self.closed = self.closed or _code_and_reason(closed)
+            if self.closed is None:
                 raise NotReached(
                     f"{self._line.url} broke the live connection off.", hint="Its log may say more."
                 ) from closed
-            self.closed = closed.rcvd.code, closed.rcvd.reason
         if failure is None and self.closed[0] not in WENT_WELL:
             failure = Failure(
                 "RemoteError", self.closed[1] or f"The live connection was closed ({self.closed[0]})."
@@ -168,6 +178,16 @@ class LiveCall:
         if failure is not None:
             await self._read(live)
             raise RemoteFailure(failure)
+
+    async def _end_in_silence(self, connection: ClientConnection) -> None:
+        """Hang up when the client has said all and the server says nothing more."""
+        await self._said_all.wait()
+        with suppress(TimeoutError):
+            while True:
+                self._spoke.clear()
+                await asyncio.wait_for(self._spoke.wait(), SILENCE_S)
+        self.closed = OVER
+        await connection.close()
 
     async def _connect(self) -> ClientConnection:
         given = parse_qsl(self._query, keep_blank_values=True)
@@ -254,6 +274,11 @@ def _authorization(account: tuple[str, str] | None) -> dict[str, str]:
     if account is None:
         return {}
     return {"Authorization": "Basic " + base64.b64encode(":".join(account).encode()).decode()}
+
+
+def _code_and_reason(closed: ConnectionClosed) -> tuple[int, str] | None:
+    """Return how the server closed a connection; None: it broke off."""
+    return (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else None
 
 
 def _ends(message: Message) -> bool:

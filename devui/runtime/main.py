@@ -20,6 +20,7 @@ from devui.runtime.config import RuntimeConfig
 from devui.runtime.endpoints import add_endpoints
 from devui.runtime.guard import TokenGuard
 from devui.runtime.host import RuntimeHost
+from devui.runtime.live_frames import LiveFrames
 from devui.runtime.signs import Heartbeat, Lifeline, end_group
 from sessions_app import db
 from sessions_app.runs import processes
@@ -75,7 +76,7 @@ def _make_server(host: RuntimeHost) -> uvicorn.Server:
     add_endpoints(app, host)
     return uvicorn.Server(
         uvicorn.Config(
-            TokenGuard(app, host.config.token),
+            TokenGuard(LiveFrames(app), host.config.token),
             log_config=None,
             log_level="warning",
             access_log=False,

@@ -108,6 +108,17 @@ async def test_a_live_run_is_talked_to_in_both_directions_and_stored(served, sup
     assert {"heard hello", "heard again"} <= set(said)
 
 
+@pytest.mark.parametrize("frame", ["{", "[]", '{"content": 1}', '{"blob": {"data": "***"}}'])
+async def test_a_frame_that_cannot_be_read_is_left_out_and_the_end_is_noticed(
+    served, supervisor, dial, frame
+):
+    async with dial(await new_session(served), "&modalities=TEXT") as socket:
+        await socket.send(frame)
+        await socket.send(saying("hello"))
+        assert await heard(socket) == "heard hello"
+    assert (await ended_run()).status == "cancelled"
+
+
 async def test_an_agent_that_fails_closes_the_socket_with_its_error(served, supervisor, dial):
     async with dial(await new_session(served), "&modalities=TEXT") as socket:
         await socket.send(saying("fail"))

@@ -16,6 +16,7 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from devui.remote import live
 from sessions_app import db
 from sessions_app.models import Event, Run
 from sessions_app.runs import client as runs
@@ -85,6 +86,19 @@ async def test_a_live_run_is_talked_to_in_both_directions_and_its_copy_is_what_t
     ]
     assert {"hello", "heard hello", "heard again"} <= set(await db.read(texts))
     assert (await the_session()).mirrored.behind == ""
+
+
+async def test_a_server_that_does_not_end_a_run_whose_client_has_said_all_is_left_in_silence(
+    there, here, monkeypatch
+):
+    monkeypatch.setattr(live, "SILENCE_S", 0.2)
+    async with dial(here) as socket:
+        await socket.send(saying("hello"))
+        assert await heard(socket) == "heard hello"
+        await socket.send('{"close": true}')
+        assert await closed(socket) == live.OVER
+    assert (await ended_run()).status == "done"
+    assert "heard hello" in await db.read(texts)
 
 
 @pytest.mark.soak
