@@ -4,13 +4,13 @@ indexes: one seek a name, however many sessions have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from django.db import connection
 
 from sessions_app import event_index, listing, state, unindexed
-from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait
-from sessions_app.query import Vocabulary
+from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
+from sessions_app.query import Name, Vocabulary
 
 MOST = 300
 """Names of a kind; of more, the first in their order."""
@@ -52,6 +52,39 @@ def known(texts: Iterable[str] = ()) -> Vocabulary:
         ids=_ids(texts),
         is_whole=not unindexed.has_any(),
     )
+
+
+def existing(names: Iterable[Name]) -> set[Name]:
+    """Return which of the names that a query has exist, also beyond those that are `known`. A seek each."""
+    return {(kind, name) for kind, name in names if _EXIST[kind](name)}
+
+
+def _has_user(name: str) -> bool:
+    return AgentSession.objects.filter(
+        realm="", app_name__in=listing.apps_with_sessions(), user_id=name
+    ).exists()
+
+
+def _has_key(name: str) -> bool:
+    try:
+        scope, key = state.scope_of(name)
+    except ValueError:  # of no state: a temporary key
+        return False
+    return StateValue.objects.filter(scope=scope, key_id=state.key_id(key)).exists()
+
+
+def _has_trait(trait: str) -> Callable[[str], bool]:
+    return lambda name: SessionTrait.objects.filter(name=trait, value=name).exists()
+
+
+_EXIST: dict[str, Callable[[str], bool]] = {
+    "app": lambda name: name in listing.apps_with_sessions(),
+    "user": _has_user,
+    "tool": _has_trait(SessionTrait.Name.TOOL),
+    "author": _has_trait(SessionTrait.Name.AUTHOR),
+    "tag": lambda name: SessionTag.objects.filter(name=name).exists(),
+    "key": _has_key,
+}
 
 
 def _ids(texts: Iterable[str]) -> dict[str, str]:

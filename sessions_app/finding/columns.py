@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +74,7 @@ def _lasted(term: Field) -> Q:
 
 def _aged(column: str) -> Callable[[Field], Q]:
     """Return the condition on an age: the younger, the later the time."""
-    return lambda term: Q(**{f"{column}__{_TURNED[term.op]}": moment(term.value)})
+    return lambda term: Q(**{f"{column}__{_TURNED[term.op]}": time.time() - span(term.value)})
 
 
 _COLUMNS: dict[str, Callable[[Field], Q]] = {

@@ -11,7 +11,7 @@ from sessions_app.forms.lists import (
     SessionWatch,
     ViewName,
 )
-from sessions_app.forms.query import Completing, ManyTexts, Pager, QueryForm, Watch
+from sessions_app.forms.query import MOST_TAKEN, Completing, ManyTexts, Pager, QueryForm, Watch
 from sessions_app.forms.sessions import NewSession, SessionTitle, SessionTtl
 from sessions_app.forms.state import (
     HistoryQuery,
@@ -25,6 +25,7 @@ from sessions_app.forms.state import (
 
 __all__ = [
     "MOST_ACTED_ON",
+    "MOST_TAKEN",
     "Acts",
     "CompareQuery",
     "Completing",

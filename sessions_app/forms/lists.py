@@ -9,11 +9,11 @@ from django import forms
 
 from sessions_app import saved_views
 from sessions_app.errors import BadInput
-from sessions_app.forms.query import Pager, Watch
+from sessions_app.forms.query import MOST_TAKEN, Pager, Watch
 from sessions_app.keyset import PAGE_SIZE, integer_key
 from sessions_app.listing import SoFar, Wanted
 from sessions_app.models import Run
-from sessions_app.query import MAX_LENGTH, parse
+from sessions_app.query import parse
 from sessions_app.query.times import moment
 from sessions_app.writes import ID_BYTES
 
@@ -24,7 +24,7 @@ MOST_ACTED_ON = 500
 class SessionQuery(Pager):
     """Filters of the session list."""
 
-    q = forms.CharField(required=False, max_length=MAX_LENGTH)
+    q = forms.CharField(required=False, max_length=MOST_TAKEN)
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     errors_only = forms.BooleanField(required=False)

@@ -7,7 +7,10 @@ from typing import Any
 from django import forms
 
 from sessions_app.errors import BadInput
-from sessions_app.query import MAX_LENGTH
+
+MOST_TAKEN = 8_000
+"""Characters of a query that a search box takes and that is read at all: more than the language allows, because it says
+of too long a query what is wrong, and a box that cuts one would not."""
 
 
 class QueryForm(forms.Form):
@@ -54,7 +57,7 @@ class Watch(QueryForm):
 class Completing(QueryForm):
     """What stands in a search box, and where the caret is."""
 
-    q = forms.CharField(required=False, strip=False, max_length=MAX_LENGTH)
+    q = forms.CharField(required=False, strip=False, max_length=MOST_TAKEN)
     caret = forms.IntegerField(required=False, min_value=0)
 
     def asked(self) -> tuple[str, int]:

@@ -6,7 +6,7 @@ Every term must hold. docs/search.md describes the language.
 """
 
 from sessions_app.query.completion import Completion, Vocabulary, complete
-from sessions_app.query.correction import Remark, named, timed, unknown
+from sessions_app.query.correction import Name, Remark, named, names_in, starred, timed, typed, unknown
 from sessions_app.query.parsing import MAX_LENGTH, parse
 from sessions_app.query.problems import QueryProblem
 from sessions_app.query.terms import Field, Query, StateTerm, Term, When, Word, tag_name
@@ -16,6 +16,7 @@ __all__ = [
     "MAX_LENGTH",
     "Completion",
     "Field",
+    "Name",
     "Query",
     "QueryProblem",
     "Remark",
@@ -27,9 +28,12 @@ __all__ = [
     "complete",
     "moment",
     "named",
+    "names_in",
     "parse",
     "span",
+    "starred",
     "tag_name",
     "timed",
+    "typed",
     "unknown",
 ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from sessions_app import state
 from sessions_app.query.completion import Vocabulary
-from sessions_app.query.terms import Field, Query, StateTerm, Term, When, Word, spelled
+from sessions_app.query.meaning import meanings
+from sessions_app.query.terms import NUMBER, Field, Query, StateTerm, Term, When, Word, spelled
+
+Name = tuple[str, str]
+"""What is named, such as `tool`, and its name."""
 
 NAMED = ("app", "user", "tool", "author", "tag", "key")
 """Terms whose values are names that the store knows."""
@@ -25,18 +29,76 @@ class Remark:
     suggestion: str = ""
 
 
-def unknown(query: Query, known: Vocabulary) -> list[Remark]:
-    """Return what is to be said of the names in a query that are not among the known ones."""
+def names_in(query: Query, *, of_what_is_not: bool = False) -> list[Name]:
+    """Return the names in a query.
+
+    Args:
+        query: the query.
+        of_what_is_not: only those in terms that hold where nothing has the name, such as `-tool:look` or
+            `order_id missing`: these find as much with a name misspelled.
+    """
+    names = [_name_in(term) for term in query.terms if not of_what_is_not or _is_of_what_is_not(term)]
+    return [name for name in names if name]
+
+
+def unknown(
+    query: Query,
+    known: Vocabulary,
+    *,
+    existing: Collection[Name] = (),
+    names: Collection[Name] | None = None,
+) -> list[Remark]:
+    """Return what is to be said of the names in a query that are not among the known ones.
+
+    Args:
+        query: the query.
+        known: names that the store has.
+        existing: those in the query that it has besides.
+        names: of which in the query something is said; None: of all.
+    """
     remarks = []
     for position, term in enumerate(query.terms):
         wanted = _name_in(term)
-        if wanted is None:
+        if wanted is None or wanted in existing or (names is not None and wanted not in names):
             continue
         kind, name = wanted
-        names = known.of(kind)
-        if name not in names:
+        if name not in known.of(kind):
             remarks.append(_remark(query, position, kind, name, known))
     return remarks
+
+
+def _is_of_what_is_not(term: Term) -> bool:
+    is_turned = isinstance(term, StateTerm) and term.when in (When.MISSING, When.NEVER)
+    return term.negated != is_turned
+
+
+def typed(query: Query, known: Vocabulary) -> list[Remark]:
+    """Return how else the texts and numbers could be meant that the values of known keys are compared with."""
+    return [
+        Remark(message, _with(query, position, meant))
+        for position, term in enumerate(query.terms)
+        if isinstance(term, StateTerm) and term.op == "=" and term.name in known.keys
+        for message, meant in _typed(term)
+    ]
+
+
+def _typed(term: StateTerm) -> Iterator[tuple[str, StateTerm]]:
+    value = term.value
+    if isinstance(value, str) and NUMBER.fullmatch(value):
+        yield f"{value[:40]!r} in quotation marks is a text.", replace(term, value=json.loads(value))
+    elif isinstance(value, str) and value:
+        yield f"{value[:40]!r} is compared letter by letter.", replace(term, op="~")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield f"{value} is a number; as a text it is in quotation marks.", replace(term, value=str(value))
+
+
+def starred(query: Query) -> list[Remark]:
+    """Return what is to be said of words with a star, which stands for anything in other languages."""
+    return [
+        Remark(f"{term.text[:80]!r}: words match whole, and a star stands for nothing else.")
+        for term in query.words
+        if "*" in term.text
+    ]
 
 
 def named(query: Query, known: Vocabulary) -> list[Remark]:
@@ -104,7 +166,7 @@ def timed(query: Query) -> list[Remark]:
         for words, meant in _times_of(term):
             if behind[: len(words)] == words:
                 found = " ".join(words)
-                suggestion = _with(query, position, meant, len(words))
+                suggestion = _with(query, position, meant, words=len(words))
                 remarks.append(Remark(f"{found!r} is read as text: did you mean {str(meant)!r}?", suggestion))
                 break
     return remarks
@@ -127,10 +189,10 @@ def _times_of(term: StateTerm) -> Iterator[tuple[list[str], StateTerm]]:
             yield text.split(), replace(term, op=_OPPOSITES[term.op], when=When.NEVER)
 
 
-def _with(query: Query, position: int, term: Term, words: int = 0) -> str:
-    """Return the query with another term at a position, in whose place the words behind it go, too."""
+def _with(query: Query, position: int, *meant: Term, words: int = 0) -> str:
+    """Return the query with other terms in place of the one at a position and of so many words behind it."""
     terms = list(query.terms)
-    terms[position : position + 1 + words] = [term]
+    terms[position : position + 1 + words] = meant
     return str(Query(tuple(terms)))
 
 
@@ -143,21 +205,10 @@ def _name_in(term: Term) -> tuple[str, str] | None:
 
 
 def _remark(query: Query, position: int, kind: str, name: str, known: Vocabulary) -> Remark:
-    close = get_close_matches(name, known.of(kind), 1)
     what = "No state has a key" if kind == "key" else f"No session has the {kind}"
     if kind in INDEXED and not known.is_whole:
         what = f"Search, which has yet to read some sessions, knows no {kind}"
     message = f"{what} {name[:80]!r}"
-    if not close:
-        return Remark(f"{message}.")
-    meant = _renamed(query.terms[position], close[0])
-    return Remark(f"{message}: did you mean {close[0]!r}?", _with(query, position, meant))
-
-
-def _renamed(term: Term, name: str) -> Term:
-    if isinstance(term, StateTerm):
-        scope, key = state.scope_of(name)
-        return replace(term, scope=scope, key=key)
-    if isinstance(term, Field):
-        return replace(term, value=name)
-    return term
+    for shown, terms in meanings(query, position, name, known.of(kind)):
+        return Remark(f"{message}: did you mean {shown!r}?", _with(query, position, *terms))
+    return Remark(f"{message}.")

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from sessions_app.errors import BadInput
 from sessions_app.query import times
-from sessions_app.query.scanner import Atom, Scanner
+from sessions_app.query.scanner import Atom, Instead, Scanner
 from sessions_app.query.terms import (
     AGES,
     ALIASES,
@@ -26,6 +26,9 @@ from sessions_app.query.terms import (
 
 _WHOLE = re.compile(r"(\d{1,12})([km]?)", re.ASCII | re.IGNORECASE)
 _THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000}
+_UNIT_APART = re.compile(r"\s+(ms|[smhd])(?!\S)")
+_SYNONYMS = {"failed": "error", "failing": "error"}
+"""Words for what a session is that are no terms, but stand on pages."""
 
 
 def name_of(atom: Atom) -> str:
@@ -64,7 +67,9 @@ def take_field(scanner: Scanner, atom: Atom, name: str, *, negated: bool) -> Fie
             instead=(*atom.place, _as_key(atom, name)),
         )
     if not value.strip():
-        scanner.refuse(f"{name}: needs a value.", *atom.place, hint=_example(name))
+        scanner.refuse(
+            f"{name}: needs a value.", *atom.place, hint=_example(name), instead=_joined(scanner, atom)
+        )
     if name in MOMENTS:
         _check_time(scanner, times.moment, value, atom.place)
     return Field(name, _value_of(scanner, name, value, atom.place), negated=negated)
@@ -96,9 +101,12 @@ def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated:
     if op == "~" or (op == "=" and name in AGES and not value):
         scanner.refuse(f"{name} is a number: it contains nothing.", *place, hint=_example(name))
     if name in AGES or name == "duration":
+        _refuse_unit_apart(scanner, name, op, value, place)
         _check_time(scanner, times.span, value, place)
     elif (number := _whole(value)) is None:
-        scanner.refuse(f"{value[:40]!r} is no whole number.", *place, hint=_example(name))
+        scanner.refuse(
+            f"{value[:40]!r} is no whole number of at most 12 digits.", *place, hint=_example(name)
+        )
     else:
         value = str(number)
     if name in AGES and op not in ORDERS:
@@ -130,7 +138,7 @@ def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
         f"There is no term {name[:40]!r}{_or_meant(close)}",
         atom.start,
         atom.start + at + 1,
-        hint="Text with a colon stands in quotation marks.",
+        hint="Text with a colon stands in quotation marks; a key of the state is compared, as in retries = 3.",
         instead=(*atom.place, meant),
     )
 
@@ -143,7 +151,7 @@ def _value_of(scanner: Scanner, name: str, value: str, place: tuple[int, int]) -
     plain = value.lower().replace("-", "_")
     if plain in known:
         return plain
-    close = get_close_matches(plain, known, 1)
+    close = [_SYNONYMS[plain]] if _SYNONYMS.get(plain) in known else get_close_matches(plain, known, 1)
     scanner.refuse(
         f"{value[:40]!r} is no {'trait' if name == 'is' else name}{_or_meant(close)}",
         *place,
@@ -156,6 +164,31 @@ def _whole(text: str) -> int | None:
     """Return the number of `100`, `10k` or `2m`."""
     found = _WHOLE.fullmatch(text)
     return int(found[1]) * _THOUSANDS[found[2].lower()] if found else None
+
+
+def _joined(scanner: Scanner, atom: Atom) -> Instead | None:
+    """Return the name and the word behind it without the space between them, where that could be its value."""
+    start = scanner.beyond_space()
+    end = scanner.word_end(start)
+    written = scanner.text[start:end]
+    if not written or ":" in written:
+        return None
+    return atom.start, end, scanner.text[atom.start : atom.end] + written
+
+
+def _refuse_unit_apart(scanner: Scanner, name: str, op: str, value: str, place: tuple[int, int]) -> None:
+    """Refuse `duration > 1 s`, which would be a number of seconds and a word to look for."""
+    unit = _UNIT_APART.match(scanner.text, scanner.at)
+    if unit is None or not value[-1:].isdigit():
+        return
+    colon = ":" if name in AGES else ""
+    scanner.refuse(
+        f"A space stands between {value[:20]} and its unit.",
+        place[0],
+        unit.end(),
+        hint=_example(name),
+        instead=(place[0], unit.end(), f"{name}{colon}{op}{value}{unit[1]}"),
+    )
 
 
 def _check_time(scanner: Scanner, read: Callable[[str], float], value: str, place: tuple[int, int]) -> None:

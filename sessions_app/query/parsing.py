@@ -33,6 +33,9 @@ MAX_LENGTH = 2_000
 
 MAX_TERMS = 40
 
+MOST_MENDED = 5
+"""Mistakes that one suggestion mends; what has more was meant otherwise."""
+
 
 def parse(text: str) -> Query:
     """Read a query; blank text is the empty one.
@@ -40,6 +43,26 @@ def parse(text: str) -> Query:
     Raises:
         QueryProblem: it cannot be meant; the problem says where, and what was probably meant.
     """
+    try:
+        return _read(text)
+    except QueryProblem as problem:
+        problem.suggestion = _readable(problem.suggestion)
+        raise
+
+
+def _readable(suggestion: str) -> str:
+    """Return a suggestion, or what it leads to when it is refused itself, or nothing."""
+    for _ in range(MOST_MENDED):
+        try:
+            _read(suggestion)
+        except QueryProblem as problem:
+            suggestion = problem.suggestion
+        else:
+            return suggestion
+    return ""
+
+
+def _read(text: str) -> Query:
     if len(text) > MAX_LENGTH:
         raise QueryProblem(
             f"A query has at most {MAX_LENGTH:,} characters; this one has {len(text):,}.",
@@ -143,6 +166,8 @@ def _refuse_nothing(scanner: Scanner, atom: Atom, start: int) -> None:
     if not atom.text.strip():
         scanner.refuse("There is nothing between the quotation marks.", *atom.place)
     before, after = scanner.text[:start].rstrip(), scanner.text[atom.end :].lstrip()
+    if atom.text == "-" and not before:
+        after = f"-{after}" if after else ""
     scanner.refuse(
         f"No letter or digit is in {scanner.text[start : atom.end][:40]!r}: search finds words.",
         start,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, NoReturn
 
 from sessions_app.query.problems import QueryProblem
-from sessions_app.query.terms import ARROW, OPERATORS, When, is_suffix, quoted
+from sessions_app.query.terms import ARROW, FOREIGN_OPERATORS, OPERATORS, When, is_suffix, quoted
 
 Instead = tuple[int, int, str]
 """Which part of a text was probably meant to be what."""
@@ -58,7 +58,7 @@ class Scanner:
 
     def skip_space(self) -> None:
         """Go on to the next character that is no space."""
-        self.at = self._beyond_space()
+        self.at = self.beyond_space()
 
     def take_negation(self) -> bool:
         """Go on behind a minus sign that stands before a term; return whether there is one."""
@@ -74,7 +74,20 @@ class Scanner:
         return next((op for op in OPERATORS if self.text.startswith(op, place)), "")
 
     def take_operator(self) -> str:
-        """Return the comparison that stands here and go on behind it."""
+        """Return the comparison that stands here and go on behind it.
+
+        Raises:
+            QueryProblem: it is one of another language.
+        """
+        foreign = self.text[self.at : self.at + 2]
+        if meant := FOREIGN_OPERATORS.get(foreign):
+            self.refuse(
+                f"There is no comparison {foreign!r}: did you mean {meant!r}?",
+                self.at,
+                self.at + len(foreign),
+                hint="A value that begins with < or > stands in quotation marks.",
+                instead=(self.at, self.at + len(foreign), meant),
+            )
         op = self.operator()
         self.at += len(op)
         return op
@@ -123,17 +136,17 @@ class Scanner:
             start,
             end,
             hint=r"Close it, or write \" for a quotation mark inside quoted text.",
-            instead=(start, end, quoted(meant)) if meant else None,
+            instead=(start, end, quoted(meant) if meant else ""),
         )
 
     def comparison_follows(self) -> int | None:
         """Return where the comparison behind the spaces begins, or None."""
-        ahead = self._beyond_space()
+        ahead = self.beyond_space()
         return ahead if self.operator(ahead) else None
 
     def suffix_follows(self) -> str:
         """Return `ever`, `missing` or `never` when one is the next word, else nothing."""
-        ahead = self._beyond_space()
+        ahead = self.beyond_space()
         if ahead == self.at:
             return ""
         word = self.text[ahead : self.word_end(ahead)]
@@ -177,12 +190,13 @@ class Scanner:
         suggestion = ""
         if instead:
             first, last, meant = instead
-            suggestion = self.text[:first] + meant + self.text[last:]
+            suggestion = (self.text[:first] + meant + self.text[last:]).strip()
         return QueryProblem(
             message, start, len(self.text) if end is None else end, hint=hint, suggestion=suggestion
         )
 
-    def _beyond_space(self) -> int:
+    def beyond_space(self) -> int:
+        """Return where the next character stands that is no space, or the end."""
         ahead = self.at
         while ahead < len(self.text) and self.text[ahead].isspace():
             ahead += 1

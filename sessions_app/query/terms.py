@@ -16,6 +16,9 @@ OPERATORS = ("!=", ">=", "<=", "=", ">", "<", "~")
 """Longer ones first, as they are looked for."""
 
 ORDERS = frozenset({">=", "<=", ">", "<"})
+FOREIGN_OPERATORS = {"=>": ">=", "=<": "<=", "<>": "!="}
+"""Comparisons of other languages, and what this one says for them."""
+
 ARROW = "->"
 """Leads from a key to a path into its value."""
 

@@ -38,12 +38,15 @@ def moment(text: str, now: float | None = None) -> float:
 
 
 def span(text: str) -> float:
-    """Return the seconds of a span such as `30s`, `2h` or `1.5d`; a bare number counts seconds.
+    """Return the seconds of a span such as `500ms`, `30s`, `2h` or `1.5d`; a bare number counts seconds.
 
     Raises:
         BadInput: it is none.
     """
-    return float(text) if _BARE.fullmatch(text) else durations.parse(text)
+    number = text.removesuffix("ms")
+    if _BARE.fullmatch(number):
+        return float(number) / (1 if number == text else 1_000)
+    return durations.parse(text)
 
 
 def _of_calendar(text: str) -> float:

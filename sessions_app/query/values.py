@@ -108,7 +108,7 @@ class _Path:
     def _take_index(self) -> None:
         close = self.atom.text.find("]", self.at)
         digits = self.atom.text[self.at + 1 : close]
-        if close < 0 or not (digits.isascii() and digits.isdigit()) or int(digits[:12]) > MAX_INDEX:
+        if close < 0 or not (digits.isascii() and digits.isdigit()) or int(digits) > MAX_INDEX:
             self._refuse()
         self._end_name(wants_another=False)
         self.steps.append(int(digits))

@@ -24,7 +24,17 @@ from sessions_app import (
 )
 from sessions_app.forms import Completing, SessionLook, SessionQuery, SessionWatch
 from sessions_app.models import AgentSession
-from sessions_app.query import Query, QueryProblem, complete, named, timed, unknown
+from sessions_app.query import (
+    Query,
+    QueryProblem,
+    complete,
+    named,
+    names_in,
+    starred,
+    timed,
+    typed,
+    unknown,
+)
 from sessions_app.query.terms import DESCRIPTIONS
 
 LIST = "devui/sessions/list.html"
@@ -63,8 +73,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "left": left,
         "watch": _watch(request, watching.seen(found.rows, _mark), since=since, left=left),
     }
-    if context["is_nothing"]:
-        context["remarks"] = _remarks(request, wanted.query)
+    context["remarks"] = _remarks(request, wanted.query, is_nothing=context["is_nothing"])
     if not is_part:
         context |= _frame()
     return render_partial(request, LIST, context, partial="sessions")
@@ -113,7 +122,7 @@ def _looked_on(
         "watch": _watch(request, shown, since=since, told=told or 0, left=left or 0),
     }
     if context["is_nothing"]:
-        context["remarks"] = _remarks(request, wanted.query)
+        context["remarks"] = _remarks(request, wanted.query, is_nothing=True)
     return render(request, LIST + "#looking", context)
 
 
@@ -154,12 +163,19 @@ def _wrong_query(
     return render(request, LIST, {**context, **page, **_frame()}, status=400)
 
 
-def _remarks(request: HttpRequest, query: Query) -> list[tuple[str, str, str]]:
-    """Return what is to be said of a query that finds nothing: the words, the query meant and its address."""
-    if query.is_empty:
+def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tuple[str, str, str]]:
+    """Return what is to be said of a query: the words, the query meant and its address.
+
+    One that finds nothing may be meant otherwise. One that finds something is so when it excludes what nothing has.
+    """
+    names = names_in(query, of_what_is_not=not is_nothing)
+    existing = vocabulary.existing(names)
+    if query.is_empty or (not is_nothing and existing.issuperset(names)):
         return []
     known = vocabulary.known(word.text for word in query.words)
-    found = [*timed(query), *named(query, known), *unknown(query, known)]
+    found = unknown(query, known, existing=existing, names=names)
+    if is_nothing:
+        found = [*timed(query), *starred(query), *named(query, known), *found, *typed(query, known)]
     return [(remark.message, remark.suggestion, _meant(request, remark.suggestion)) for remark in found]
 
 

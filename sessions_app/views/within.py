@@ -11,10 +11,10 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from sessions_app.finding import EVENT_FIELDS
-from sessions_app.forms import Completing, QueryForm
+from sessions_app.forms import MOST_TAKEN, Completing, QueryForm
 from sessions_app.found import find_session
 from sessions_app.models import AgentSession, Event
-from sessions_app.query import MAX_LENGTH, Query, QueryProblem, complete, parse
+from sessions_app.query import Query, QueryProblem, complete, parse
 from sessions_app.timeline import within
 from sessions_app.timeline.window import Window
 from sessions_app.timeline.within import NOT_YET, AskedPart, Counted, Found
@@ -30,7 +30,7 @@ class WithinQuery(QueryForm):
     `down` and `up` for those before and after the open event; `part` is what alone is looked for now.
     """
 
-    q = forms.CharField(required=False, max_length=MAX_LENGTH)
+    q = forms.CharField(required=False, max_length=MOST_TAKEN)
     only = forms.BooleanField(required=False)
     at = forms.IntegerField(required=False, min_value=0)
     first = forms.IntegerField(required=False, min_value=0)

@@ -7,6 +7,7 @@ const box = document.getElementById("query");
 const place = document.getElementById("query-completions");
 let timer = 0;
 let active = -1;
+let asked = 0; // grows with each question and each closing: an answer to an earlier one comes too late
 
 box.setAttribute("role", "combobox");
 box.setAttribute("aria-autocomplete", "list");
@@ -19,6 +20,7 @@ const isOpen = () => !place.hidden;
 
 function close() {
   clearTimeout(timer);
+  asked += 1;
   place.hidden = true;
   active = -1;
   box.setAttribute("aria-expanded", "false");
@@ -26,9 +28,10 @@ function close() {
 }
 
 async function ask() {
+  const asking = ++asked;
   const query = new URLSearchParams({ q: box.value, caret: box.selectionStart ?? box.value.length });
   const html = await fetchPart(`${box.dataset.completions}?${query}`, "query-completions");
-  if (html === null || document.activeElement !== box) return;
+  if (html === null || document.activeElement !== box || asking !== asked) return;
   place.innerHTML = html;
   if (options().length === 0) {
     close();
@@ -72,7 +75,8 @@ box.addEventListener("keydown", (event) => {
   if (event.isComposing || event.keyCode === 229) return;
   const wantsOpen = event.key === "ArrowDown" || (event.key === " " && event.ctrlKey);
   if (!isOpen()) {
-    if (wantsOpen) {
+    if (event.key === "Enter") close(); // also what was asked and is on its way
+    else if (wantsOpen) {
       event.preventDefault();
       ask();
     }

@@ -22,8 +22,12 @@ from sessions_app.query import (
     complete,
     moment,
     named,
+    names_in,
     parse,
+    span,
+    starred,
     timed,
+    typed,
     unknown,
 )
 
@@ -66,6 +70,7 @@ TEXTS = st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=40)
         ("tokens<=2M", Field("tokens", "2000000", "<=")),
         ('tag:"To  Do"', Field("tag", "to do")),
         ("duration>=1.5h", Field("duration", "1.5h", ">=")),
+        ("duration>500ms", Field("duration", "500ms", ">")),
         ("updated:<2h", Field("updated", "2h", "<")),
         ("sunny", Word("sunny")),
         ('-"no such city"', Word("no such city", negated=True)),
@@ -140,6 +145,17 @@ def test_a_query_says_that_it_wants_eval_attempts():
         ("after:soon", "after:soon", "no day or time", ""),
         ("events>many", "events>many", "no whole number", ""),
         ("app:", "app:", "needs a value", ""),
+        ("x app: weather y", "app:", "needs a value", "x app:weather y"),
+        ("is: app:weather", "is:", "needs a value", ""),
+        ("is:failed", "is:failed", "did you mean 'error'?", "is:error"),
+        ("retries:3", "retries:", "There is no term 'retries'.", '"retries:3"'),
+        ("events>9999999999999", "events>9999999999999", "at most 12 digits", ""),
+        ("duration > 1 s", "duration > 1 s", "A space stands between 1 and its unit", "duration>1s"),
+        ("updated:<2 h x", "updated:<2 h", "A space stands between 2 and its unit", "updated:<2h x"),
+        ("retries => 3", "=>", "did you mean '>='?", "retries >= 3"),
+        ("events=<3", "=<", "did you mean '<='?", "events<=3"),
+        ("-user:tier <> gold", "<>", "did you mean '!='?", "-user:tier != gold"),
+        ("cart->[0000000000009999999999999999999] = 7", "", "no path", ""),
         ("x = 3 missing", " missing", "cannot be missing", ""),
         ("x > true", "true", "compares numbers and texts", ""),
         ("cart-> = 3", "cart->", "no path", ""),
@@ -152,7 +168,12 @@ def test_a_query_says_that_it_wants_eval_attempts():
         ('""', '""', "nothing between", ""),
         ('" "', '" "', "nothing between", ""),
         ('"', '"', "never closed", ""),
+        ('-"', '"', "never closed", ""),
+        ('tool:get_weather"', '"', "never closed", "tool:get_weather"),
         ("-", "-", "No letter or digit", ""),
+        ("- app:weather", "-", "No letter or digit", "-app:weather"),
+        ("() OR b", "()", "No letter or digit", ""),
+        ("'; DROP TABLE x; --", "';", "No letter or digit", "DROP TABLE x;"),
         ("--", "--", "No letter or digit", ""),
         ("()", "()", "No letter or digit", ""),
         ("*", "*", "No letter or digit", ""),
@@ -253,6 +274,72 @@ def test_names_that_nothing_has_are_told_with_the_known_name_they_are_close_to()
     assert unknown(parse("tool:get_weather user:tier missing"), known) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("user:ANN", "user:ann"),
+        ("reports > 1", "user:reports > 1"),
+        ("-user:Reports missing", "-user:reports missing"),
+        ("user:tiers = gold", "user:tier = gold"),
+        ("key:teir", "key:user:tier"),
+        ("key:temp:tier", "key:user:tier"),
+        ("cart.sku = 7", "cart->sku = 7"),
+        ("cart[0].sku != 7 ever", "cart->[0].sku != 7 ever"),
+        ("tool = look", "tool:look"),
+        ("-agent != ann", "author:ann"),
+        ('title ~ "a b" never', '-title:"a b"'),
+        ("updated < 2h", "updated:<2h"),
+        ("updated = 2h", ""),
+        ("kind = 7", ""),
+        ("weather never rains", 'weather "never" rains'),
+        ("weather never", ""),
+        ("zzz ever", ""),
+    ],
+)
+def test_an_unknown_name_is_told_with_what_was_probably_meant(text: str, meant: str):
+    known = Vocabulary(users=["ann"], keys=["cart", "report", "user:reports", "user:tier"])
+    (remark,) = unknown(parse(text), known)
+    assert remark.suggestion == meant
+    assert not meant or str(parse(meant)) == meant
+
+
+def test_names_that_exist_beside_the_known_ones_are_not_denied():
+    query = parse("tool:zip -user:zoe order_id missing")
+    assert names_in(query) == [("tool", "zip"), ("user", "zoe"), ("key", "order_id")]
+    remarks = unknown(query, Vocabulary(), existing={("tool", "zip"), ("user", "zoe")})
+    assert [remark.message for remark in remarks] == ["No state has a key 'order_id'."]
+
+
+def test_terms_that_hold_where_nothing_has_a_name_are_told_apart():
+    query = parse(
+        "tool:a -tool:b k1 = 3 k2 != 3 -k3 = 3 k4 > 3 ever k5 > 3 never k6 missing -k7 missing k8 never"
+    )
+    assert [name for _, name in names_in(query, of_what_is_not=True)] == ["b", "k3", "k5", "k6", "k8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("user:tier = gold ever", "user:tier ~ gold ever"),
+        ('retries = "3"', "retries = 3"),
+        ("retries = 3", 'retries = "3"'),
+    ],
+)
+def test_a_value_is_told_as_it_may_be_meant_otherwise(text: str, meant: str):
+    (remark,) = typed(parse(text), Vocabulary(keys=["user:tier", "retries"]))
+    assert remark.suggestion == meant
+
+
+@pytest.mark.parametrize("text", ["retries = true", 'retries = ""', "retries > 3", "unheard = of", "gold"])
+def test_of_other_values_nothing_is_told(text: str):
+    assert typed(parse(text), Vocabulary(keys=["user:tier", "retries"])) == []
+
+
+def test_a_star_is_told_to_stand_for_nothing():
+    (remark,) = starred(parse("weath* rain"))
+    assert remark.message == "'weath*': words match whole, and a star stands for nothing else."
+
+
 def test_a_tag_is_known_however_it_is_spelled():
     assert unknown(parse('tag:"To Do"'), Vocabulary(tags=["to do"])) == []
 
@@ -324,4 +411,7 @@ def test_days_are_days_in_utc_and_spans_count_back_from_now():
     assert moment("2026-11-01T01:00+01:00") == 1793491200.0
     assert moment("today", now=1793491200.0 + 3600) == 1793491200.0
     assert moment("yesterday", now=1793491200.0 + 3600) == 1793491200.0 - 86400
+    assert span("1.5h") == 5400
+    assert span("90") == 90
+    assert span("250ms") == 0.25
     assert abs(moment("2h") - (time.time() - 7200)) < 60

@@ -171,6 +171,7 @@ def test_sessions_are_found_by_what_they_are(find: Find):
     ):
         assert find(query) == (["s1", "s2"] if query == "after:2023-11-14" else ["s1"]), query
     assert find("is:pinned") == find("is:forked") == find("origin:fork") == find("-app:weather") == ["s2"]
+    assert find("updated:>2026 created:>2026 -updated:<90 app:weather") == ["s1"]  # seconds, no year
     assert find("updated:<1d") == find("is:imported") == find("app:WEATHER") == []
 
 

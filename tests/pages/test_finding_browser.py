@@ -212,3 +212,20 @@ def test_a_link_to_a_session_that_is_not_there_offers_those_with_an_id_like_it(
     page.goto("/sessions/weather/ann/s-taa/")
     page.get_by_role("link", name="s-tea").click()
     expect(page.locator("#session-name")).to_have_text("Which tea is it?")
+
+
+def test_a_search_that_is_sent_at_once_is_covered_by_no_completions(page: Page, told: dict[str, Story]):
+    page.goto("/sessions/")
+    box = page.get_by_role("combobox", name="Search sessions")
+    late: list[Route] = []
+    page.route("**/completions/**", lambda route: late.append(route))
+    with page.expect_request("**/completions/**"):
+        box.press_sequentially("user:BEN")
+    box.press("Enter")
+    expect(page.locator("#query-notes")).to_contain_text("did you mean 'ben'?")
+    for route in late:
+        route.continue_()
+    page.unroute("**/completions/**")
+    expect(page.locator("#query-completions")).to_be_hidden()
+    box.press("ArrowDown")
+    expect(page.locator("#query-completions")).to_be_visible()

@@ -357,6 +357,25 @@ def test_a_name_that_nothing_has_is_said_with_the_name_that_was_probably_meant(g
     assert notes.one("a").attrs["href"] == "/sessions/?q=app%3Aweather"
 
 
+def test_a_query_that_excludes_what_nothing_has_says_so_beside_what_it_finds(get: Get):
+    Story("s1", {"order_id": 1}).calls("get_weather", "c1")
+    indexing.index_all()
+    for query, meant in (("ordr_id missing", "order_id missing"), ("-tool:get_wether", "-tool:get_weather")):
+        page = get(f"/sessions/?{urlencode({'q': query})}")
+        assert [row["Id"] for row in table(page)] == ["s1"]
+        assert [link.text for link in page.one("div", id="query-notes").all("a")] == [f"Search {meant}"]
+    assert get("/sessions/?q=-tool:get_weather").one("div", id="query-notes").text == ""
+    assert (
+        get("/sessions/?q=-tool:look").one("div", id="query-notes").text == "No session has the tool 'look'."
+    )
+
+
+def test_a_query_that_is_too_long_is_told_so_in_its_place(get: Get):
+    page = get(f"/sessions/?q={'w' * 4_000}", status=400)
+    assert "at most 2,000 characters; this one has 4,000" in page.one("div", id="query-notes").text
+    assert page.one("input", id="query").attrs["value"] == "w" * 4_000
+
+
 def test_a_comparison_with_words_for_when_it_holds_offers_that_of_the_language(get):
     Story("s1", {"retries": 5}).add(delta={"retries": 1})
     notes = get("/sessions/?q=retries > 3 at any time").one("div", id="query-notes")

@@ -31,6 +31,26 @@ def test_a_store_without_anything_knows_no_name():
     assert not any([known.apps, known.users, known.tools, known.authors, known.tags, known.keys])
 
 
+def test_of_more_names_than_are_known_the_others_exist_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vocabulary, "MOST", 1)
+    monkeypatch.setattr(vocabulary, "NEWEST", 1)
+    for number, user in enumerate(("zoe", "ann")):
+        story = Story(f"s{number}", {"a": 1, "user:z": 2}, user=user)
+        story.calls("a_tool", "c1")
+        story.calls("z_tool", "c2")
+        labels.tag([story.pk], f"{user}'s")
+    indexing.index_all()
+    known = vocabulary.known()
+    there = {("user", "zoe"), ("tool", "z_tool"), ("tag", "zoe's"), ("key", "user:z"), ("app", "weather")}
+    assert not any(name in known.of(kind) for kind, name in there - {("key", "user:z"), ("app", "weather")})
+    absent = {(kind, f"{name}?") for kind, name in there} | {
+        ("key", "z"),
+        ("key", "temp:z"),
+        ("author", "zoe"),
+    }
+    assert vocabulary.existing(there | absent) == there
+
+
 def test_the_number_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(vocabulary, "MOST", 2)
     story = Story("s1")
