@@ -6,7 +6,7 @@ import json
 
 from django.db.models import Q
 
-from evals_app.models import EvalAttempt
+from evals_app.models import EvalAttempt, EvalRun
 
 Status = EvalAttempt.Status
 
@@ -41,3 +41,9 @@ def must_be_alone(attempt: EvalAttempt) -> bool:
     """Tell whether an attempt is to run with no other in its process: it was in flight once when one ended."""
     tried = json.loads(attempt.earlier)
     return any(one["error_type"] in {GONE, ENDED_IT, BLOCKED_IT} for one in tried)
+
+
+def count_alone(run: EvalRun) -> int:
+    """Return how many attempts of a run wait that are to run alone."""
+    tried = run.attempts.filter(status=Status.PENDING).exclude(earlier="[]")
+    return sum(map(must_be_alone, tried))

@@ -3,62 +3,50 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from evals_app import report
 from evals_app.exports import number
 from evals_app.gate import Held
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.progress import roughly, seconds_of, time_left
+from evals_app.screen import Out, Screen, harmless, padded, shortened
 from evals_app.writes import Outcome, Score
-from sessions_app.presentation import visible
 
 Status = EvalAttempt.Status
 
 NAME_WIDTH = 40
+LONGEST_NAME = 120
+LONGEST_SAID = 600
+"""Characters of a name, and of what is said of an attempt; the results have the whole."""
+
 COLOURS = {Status.PASSED: "32", Status.FAILED: "31", Status.ERROR: "31", Status.INCOMPLETE: "33"}
-CLEAR_LINE = "\r\x1b[2K"
-
-
-class Out(Protocol):
-    """Where lines go."""
-
-    def write(self, text: str, /) -> object:
-        """Write text as it is."""
-
-    def flush(self) -> object:
-        """Show what was written."""
-
-    def isatty(self) -> bool:
-        """Tell whether a person watches."""
 
 
 class Console:
     """Writes a line for every attempt that has ended; on a terminal a last line says what is going on."""
 
     def __init__(self, out: Out) -> None:
-        self._out = out
-        self._live = out.isatty()
+        self._screen = Screen(out)
         self._running: dict[int, EvalAttempt] = {}
         self._times: list[float] = []
         self._before = 0
-        self._died = False
+        self._has_died = False
         self._run: EvalRun | None = None
 
-    def begin(self, run: EvalRun) -> None:
+    def begin(self, run: EvalRun, alone: int) -> None:
         """Say what is about to run."""
         self._run, self._before = run, run.finished
         self._times.clear()
         self._running.clear()
-        if not (self._died and run.resumed):
+        if not (self._has_died and run.resumed):
             self._head(run)
         if run.resumed:
             left = run.total - run.finished
-            self._line(f"  run {run.id} goes on: {left} of {run.total} attempts are left, the others stay")
+            said = f"  run {run.id} goes on: {left} of {run.total} attempts are left, the others stay"
+            self._line(f"{said}{_in_flight(alone) if alone else ''}")
 
     def _head(self, run: EvalRun) -> None:
         """Say what a run is about and how it is judged."""
@@ -114,10 +102,9 @@ class Console:
             self._line(why, "fails", "31")
 
     def died(self, how: str) -> None:
-        """Say that the process of the agent ended on the way, and what follows."""
-        self._died = True
-        said = f"The process of the agent ended ({how}). What was in flight is tried again, one at a time."
-        self._line(said, "died", "31")
+        """Say that the process of the agent ended on the way; what follows is said as it comes."""
+        self._has_died = True
+        self._line(f"The process of the agent ended ({how}).", "died", "31")
 
     def interrupted(self, agent_dir: Path, runs: Sequence[EvalRun]) -> None:
         """Say what came of runs that were interrupted, and how to go on with them."""
@@ -126,25 +113,25 @@ class Console:
                 self.end(run)
                 self._line(f"Interrupted. run_evals {agent_dir} --resume {run.id} goes on.")
 
+    def wrote(self, kind: str, path: Path) -> None:
+        """Say where results were written."""
+        self._line(f"{kind}: {path}")
+
     def _name(self, attempt: EvalAttempt) -> str:
         run = self._run or attempt.run
-        name = f"{attempt.case_id} #{attempt.repetition}" if run.num_runs > 1 else attempt.case_id
-        return f"{name:<{NAME_WIDTH}}"
+        name = _shown(attempt)
+        return padded(f"{name} #{attempt.repetition}" if run.num_runs > 1 else name, NAME_WIDTH)
 
     def _line(self, text: str, mark: str = "", colour: str = "") -> None:
-        marked = f"  {self._paint(mark, colour)} " if mark else ""
-        self._out.write(f"{CLEAR_LINE if self._live else ''}{marked}{_harmless(text)}\n")
-        self._out.flush()
+        self._screen.line(text, mark, colour)
 
     def _status(self) -> None:
-        if not self._live or self._run is None:
+        if self._run is None:
             return
-        width = shutil.get_terminal_size().columns - 1
         ended = self._before + len(self._times)
-        names = ", ".join(attempt.case_id for attempt in self._running.values())
-        said = f"  {ended} of {self._run.total}{self._left(self._run.total - ended)} · {names}"
-        self._out.write(f"{CLEAR_LINE}{_harmless(said)[:width]}")
-        self._out.flush()
+        names = ", ".join(map(_shown, self._running.values()))
+        going_on = f" · {names}" if names else ""
+        self._screen.status(f"  {ended} of {self._run.total}{self._left(self._run.total - ended)}{going_on}")
 
     def _left(self, open_attempts: int) -> str:
         """Return how long it will still take, in words, once that can be told."""
@@ -155,16 +142,23 @@ class Console:
         seconds = time_left(mean, open_attempts - len(ages), ages, self._run.parallelism)
         return "" if seconds is None else f" · about {roughly(seconds)} left"
 
-    def _paint(self, text: str, colour: str) -> str:
-        return f"\x1b[{colour}m{text}\x1b[0m" if self._live and colour else text
+
+def _shown(attempt: EvalAttempt) -> str:
+    """Return a case's name as it is seen, of a length that a line can have."""
+    return shortened(harmless(attempt.case_id), LONGEST_NAME)
 
 
-def _harmless(text: str) -> str:
-    """Return text as one line that steers no terminal, whatever an agent or a model put into it."""
-    return visible.text(text.replace("\n", " "))
+def _in_flight(alone: int) -> str:
+    """Say how many attempts of a run that goes on were in flight when a process died."""
+    return f"; {alone} {'was' if alone == 1 else 'were'} in flight and {'runs' if alone == 1 else 'run'} again, alone"
 
 
 def _said(outcome: Outcome) -> str:
+    """Return what came of an attempt, in one line."""
+    return shortened(_whole(outcome), LONGEST_SAID)
+
+
+def _whole(outcome: Outcome) -> str:
     if outcome.failure is not None:
         return f"{outcome.failure.type}: {' '.join(outcome.failure.message.split())}"
     overall = [score for score in outcome.scores if score.invocation is None]

@@ -143,7 +143,7 @@ class _Teller:
     def __init__(self, say: Say) -> None:
         self._say = say
 
-    def begin(self, run: EvalRun) -> None:
+    def begin(self, run: EvalRun, alone: int) -> None:
         """Nothing: the suite asked for it."""
 
     def end(self, run: EvalRun) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from django.db.models import Q
 
-from evals_app import writes
+from evals_app import standing, writes
 from evals_app.engine.execute import ENDED, execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.standing import BLOCKED_IT, ENDED_IT
@@ -36,8 +36,8 @@ Result = TypeVar("Result")
 class Listener(Protocol):
     """Is told how runs go on."""
 
-    def begin(self, run: EvalRun) -> None:
-        """A run is about to be carried out."""
+    def begin(self, run: EvalRun, alone: int) -> None:
+        """A run is about to be carried out; so many of its attempts were in flight when a process died."""
 
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
         """An attempt has started (no outcome yet) or ended."""
@@ -103,7 +103,7 @@ async def carry_out(
     async with _process(app_name, source.code_version) as runtime_id:
         await db.write(writes.assign, [run.pk for run in runs], runtime_id)
         for run in runs:
-            listener.begin(run)
+            listener.begin(run, await db.read(standing.count_alone, run))
             await execute_run(
                 run.id, source, asyncio.Event(), runtime_id=runtime_id, progress=listener.attempt
             )

@@ -154,8 +154,9 @@ def _terminate() -> None:
 def _leave() -> None:
     db.close_pools()
     connections.close_all()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for out in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more, or an agent closed it
+            out.flush()
 
 
 def _end_with_parent(life: int) -> None:

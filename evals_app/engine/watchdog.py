@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from pathlib import Path
 
 from django.db import connection
 
@@ -78,8 +79,12 @@ class Watchdog:
                 self._end(still)
 
     def _end(self, still: float) -> None:
-        stack = "".join(traceback.format_stack(sys._current_frames().get(self._loop_thread)))
-        why = f"The process stood still for {still:.0f} seconds: an agent waits without `await`."
+        stood = traceback.extract_stack(sys._current_frames().get(self._loop_thread))
+        stack, at = "".join(stood.format()), stood[-1]
+        why = (
+            f"The process stood still for {still:.0f} seconds in {at.name} ({Path(at.filename).name}, line"
+            f" {at.lineno}): code there waits without `await`, or computes for too long."
+        )
         try:
             writes.end_blocked(self._run_id, Failure(BLOCKED_IT, why, stack))
         finally:

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import F
 
 from evals_app import standing
+from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.standing import ENDED_IT, GONE
 from evals_app.writes.attempts import BY_HAND, cancel_attempt, finish_attempt
@@ -59,11 +60,22 @@ def go_on_without(runtime_id: str, death: Death) -> list[str]:
             return []
         alone = _alone_in(runtime_id)
         if death.by_itself and alone is not None and standing.must_be_alone(alone):
-            why = f"The process ended with {death.how} while case {alone.case_id!r} ran alone in it."
-            _blame(alone, Failure(ENDED_IT, why))
+            _blame(alone, Failure(ENDED_IT, _why_it_ended(alone, death)))
         going_on = [run.pk for run in runs if _waits(run, death)]
         bell.ring_after_commit()
     return going_on
+
+
+def _why_it_ended(alone: EvalAttempt, death: Death) -> str:
+    """Say how a process ended in which an attempt was alone; a watchdog may have ended it (`engine/watchdog`)."""
+    why = f"The process ended with {death.how} while case {alone.case_id!r} ran alone in it."
+    longest = Limits.read(alone.run.limits).attempt_seconds
+    if longest is None or time.time() - (alone.started_at or time.time()) < longest:
+        return why
+    return (
+        f"{why} It had had more than {longest:g} seconds, the limit of an attempt. Code in C that lets no thread run,"
+        " such as a regular expression without end, is ended so; the log shows where it stood."
+    )
 
 
 def end_blocked(run_id: str, failure: Failure) -> None:

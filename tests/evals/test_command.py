@@ -21,14 +21,14 @@ pytestmark = pytest.mark.anywhere
 AGENTS = Path(__file__).resolve().parents[2] / "examples" / "agents"
 
 
-def run_evals(*arguments, **options):
-    out = io.StringIO()
+def run_evals(*arguments, out=None):
+    out = out or io.StringIO()
     code = 0
     try:
-        call_command("run_evals", *map(str, arguments), stdout=out, **options)
+        call_command("run_evals", *map(str, arguments), stdout=out)
     except SystemExit as ended:
         code = ended.code
-    return code, out.getvalue()
+    return code, out.getvalue() if isinstance(out, io.StringIO) else ""
 
 
 def refused(*arguments):

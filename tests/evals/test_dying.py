@@ -6,10 +6,12 @@ import json
 import textwrap
 
 import pytest
+from django.db.models import F
 
 from devui.supervisor import Supervisor
 from evals_app import again, configs, dispatch, launch, library, standing, writes
 from evals_app.launch import Order
+from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.writes import Death, Outcome
 from sessions_app import db
@@ -85,6 +87,25 @@ def test_an_attempt_that_ends_its_process_while_it_is_alone_is_not_tried_again(o
     assert statuses(run) == ["error", "pending", "pending"]
     assert run.attempts.filter(standing.HAS_OUTCOME).count() == 1
     assert not run.attempts.filter(standing.UNFINISHED).exists()
+
+
+def test_an_attempt_that_was_ended_for_its_time_says_so(order):
+    run = order(limits=Limits(attempt_seconds=5))
+    begin(run, "a")
+    writes.go_on_without(PROCESS, DIED)
+    begin(run, "a")
+    run.attempts.filter(case_id="a").update(started_at=F("started_at") - 11)
+    writes.go_on_without(PROCESS, Death("exit status 1"))
+    ended = of(run)["a"]
+    assert ended.error_type == standing.ENDED_IT
+    assert "It had had more than 5 seconds, the limit of an attempt." in ended.error
+
+
+def test_what_runs_again_alone_is_counted(order):
+    run = order()
+    begin(run, "a", "b")
+    writes.go_on_without(PROCESS, DIED)
+    assert standing.count_alone(run) == 2
 
 
 def test_a_run_whose_last_attempt_ended_its_process_is_done(order):
@@ -215,6 +236,7 @@ def test_the_command_line_outlives_agents_that_end_their_process(store, killer, 
     assert "exit status 3" in done.stdout
     assert "while case 'exit1' ran alone" in done.stdout
     assert "signal 11, SIGSEGV while case 'kill3' ran alone" in done.stdout
+    assert "were in flight and run again, alone" in done.stdout
     assert "4 of 6 passed, 2 error" in done.stdout
     assert "0 of 1 passed, 1 error" in done.stdout
     first, second = EvalRun.objects.order_by("created_at")

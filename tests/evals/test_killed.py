@@ -110,6 +110,7 @@ def test_a_run_whose_process_is_killed_is_resumed(store, gate):
     done = warm.run(command(gate, "--resume", "last"), cwd=ROOT, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 of 6 attempts are left" in done.stdout
+    assert "2 were in flight and run again, alone" in done.stdout
     assert "(try 2)" in done.stdout
     run.refresh_from_db()
     assert (run.status, run.passed, run.errors, run.cancelled, run.resumed) == ("done", 6, 0, 0, 1)
@@ -165,6 +166,7 @@ def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_i
     assert "ProcessBlocked" in done.stdout
     blocked = run.attempts.get(case_id="block")
     assert blocked.error_type == "ProcessBlocked"
+    assert "in _run_async_impl (agent.py, line " in blocked.error
     assert "time.sleep(0.01)" in blocked.traceback
 
 
@@ -185,7 +187,7 @@ def test_code_in_c_that_lets_no_thread_run_is_ended_too(store, gate):
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert statuses() == ["error", "passed"]
-    assert "while case 'search' ran alone in it" in done.stdout
+    assert "while case 'search' ran alone in it. It had had more than 1 seconds" in done.stdout
     assert "_run_async_impl" in done.stderr
 
 

@@ -120,7 +120,7 @@ class Command(BaseCommand):
         except (KeyboardInterrupt, Stopped):
             console.interrupted(agent_dir, cancel(ordered))
             raise
-        self._write_files(runs, options)
+        _write_files(runs, options, console)
         return _code_of(runs, gate, console)
 
     def _carry_out(
@@ -130,20 +130,6 @@ class Command(BaseCommand):
         if self._is_program and hasattr(os, "fork"):
             return carry_out_in_children(ordered, agents, app_name, console, console.died)
         return run_to_end(carry_out(ordered, agents, app_name, console))
-
-    def _write_files(self, runs: Sequence[EvalRun], options: dict[str, Any]) -> None:
-        from evals_app import exports
-
-        render = {
-            "junit": exports.as_junit,
-            "json": exports.as_json,
-            "csv": exports.as_csv,
-            "html": exports.as_html,
-        }
-        for name in FILES:
-            if path := options[name]:
-                _write(path, render[name](runs))
-                self.stdout.write(f"{name}: {path}\n")
 
 
 Add = Callable[..., Any]
@@ -318,6 +304,21 @@ def _code_of(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
     for one in held:
         console.held(one)
     return NOT_ALL_PASSED if any(one.fails for one in held) else 0
+
+
+def _write_files(runs: Sequence[EvalRun], options: dict[str, Any], console: Console) -> None:
+    from evals_app import exports
+
+    render = {
+        "junit": exports.as_junit,
+        "json": exports.as_json,
+        "csv": exports.as_csv,
+        "html": exports.as_html,
+    }
+    for name in FILES:
+        if path := options[name]:
+            _write(path, render[name](runs))
+            console.wrote(name, path)
 
 
 def _write(path: Path, text: str) -> None:

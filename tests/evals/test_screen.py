@@ -1,0 +1,104 @@
+"""Lines of `run_evals` fit where they stand: a terminal's width, an encoding without our signs, nobody who reads."""
+
+from __future__ import annotations
+
+import io
+import os
+
+import pytest
+
+from evals_app.models import EvalRun
+from evals_app.screen import Screen, fitting, padded, shortened
+from tests.evals.builders import case, evalset, turn, write
+from tests.evals.test_command import AGENTS, run_evals
+from tests.evals.test_gate import echo  # noqa: F401 - a fixture
+
+
+class Terminal(io.StringIO):
+    """A terminal that remembers what was written."""
+
+    def isatty(self):
+        return True
+
+
+class Left(io.StringIO):
+    """A pipe whose reader leaves after the first lines."""
+
+    def __init__(self, lines, refusal):
+        super().__init__()
+        self.lines, self.refusal = lines, refusal
+
+    def flush(self):
+        self.lines -= 1
+        if self.lines < 0:
+            raise self.refusal
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "iso-8859-1"])
+def test_an_encoding_without_our_signs_has_others_for_them(store, encoding):
+    written = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    code, _ = run_evals(AGENTS / "weather", "lookups:one_city", out=written)
+    written.seek(0)
+    said = written.read()
+    assert code == 0
+    assert "response_match_score 1 >= 0.8" in said
+
+
+def test_what_an_encoding_lacks_is_written_as_an_escape():
+    written = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    Screen(written).line("é 東")
+    written.seek(0)
+    assert written.read() == "é \\u6771\n"
+
+
+@pytest.mark.parametrize(
+    "refusal", [BrokenPipeError(), OSError(9, "Bad file descriptor"), ValueError("closed")]
+)
+def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(store, tmp_path, refusal):
+    code, _ = run_evals(AGENTS / "weather", "lookups", f"--json={tmp_path}/r.json", out=Left(3, refusal))
+    run = EvalRun.objects.get()
+    assert (code, run.status, run.passed) == (0, "done", 7)
+    assert (tmp_path / "r.json").is_file()
+
+
+def test_what_is_held_back_for_a_reader_who_has_gone_is_let_go():
+    read, wrote = os.pipe()
+    os.close(read)
+    with os.fdopen(wrote, "w") as pipe:
+        Screen(pipe).line("nobody hears it")
+
+
+def test_the_last_line_of_a_terminal_is_cut_to_the_columns_that_ideographs_take(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "11")
+    terminal = Terminal()
+    Screen(terminal).status("東京の天気 weather")
+    assert terminal.getvalue() == "\r\x1b[2K東京の天気"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "cut"),
+    [("abc", 2, "ab"), ("東京", 3, "東"), ("e\u0301x", 1, "e\u0301"), ("", 4, ""), ("東京", 4, "東京")],
+)
+def test_a_text_fits_into_columns(text, columns, cut):
+    assert fitting(text, columns) == cut
+
+
+def test_names_are_filled_up_by_the_columns_that_they_take():
+    assert padded("東京", 6) == "東京  "
+
+
+def test_what_is_too_long_is_cut_before_its_end():
+    assert shortened("a" * 50 + "b" * 50, 10) == "aaaaaa…bbb"
+    assert shortened("short", 10) == "short"
+
+
+def test_long_ids_and_errors_make_no_endless_lines(store, echo, tmp_path):  # noqa: F811
+    (echo / "agent.py").write_text(
+        (echo / "agent.py").read_text().replace("ANSWERS.get(said, said)", "{}['k' * 9000]")
+    )
+    write(echo, "s.evalset.json", evalset(case("x" * 3200 + "end", turn("a", "a"))))
+    code, said = run_evals(echo, "s")
+    assert code == 1
+    assert max(map(len, said.splitlines())) < 800
+    assert "xxend " in said
+    assert EvalRun.objects.get().attempts.get().error.count("k") >= 9000
