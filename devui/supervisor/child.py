@@ -27,6 +27,10 @@ class Child:
     Attributes:
         ready: set when the process has answered, whether or not its agent could be loaded.
         exited: set when the process is gone and its runs have been ended.
+        settled: set when it is ready, has exited, or is to be replaced.
+        code_version: hash of the code it was started for; of what it loaded, as soon as it is ready.
+        is_mixed: the code was changed while it was loaded.
+        mixed_before: how many processes before it, one after the other, were replaced for that.
         output: what it prints.
         end_reason: why this process ended it; empty when it ended by itself.
         unused: set while no request is under way.
@@ -37,6 +41,10 @@ class Child:
         self.http = listener.client({TOKEN_HEADER: config.token})
         self.ready = asyncio.Event()
         self.exited = asyncio.Event()
+        self.settled = asyncio.Event()
+        self.code_version = config.code_version
+        self.is_mixed = False
+        self.mixed_before = 0
         self.end_reason = ""
         self.unused = asyncio.Event()
         self.unused.set()
@@ -70,19 +78,9 @@ class Child:
         life, lifeline = os.pipe()
         output = Output(app_name, write_line)
         child = cls(config, listener, lifeline, output)
-        handed_down = (listener.socket.fileno(), life)
-        command = [sys.executable, "-m", "devui", "runtime", app_name]
         try:
             os.write(lifeline, config.to_line())
-            child._process = await asyncio.create_subprocess_exec(
-                *[*command, "--fd", str(handed_down[0]), "--lifeline", str(handed_down[1])],
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output.fd,
-                stderr=output.fd,
-                pass_fds=handed_down,
-                start_new_session=True,
-                env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
-            )
+            child._process = await _start(app_name, listener.socket.fileno(), life, output.fd, environment)
         except BaseException:
             output.close()
             await child.close()
@@ -189,3 +187,19 @@ class Child:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
+
+
+async def _start(
+    app_name: str, listening: int, life: int, output: int, environment: Mapping[str, str]
+) -> asyncio.subprocess.Process:
+    """Start the program of a runtime with the file descriptors that it goes on with, in a session of its own."""
+    handed_down = ["--fd", str(listening), "--lifeline", str(life)]
+    return await asyncio.create_subprocess_exec(
+        *[sys.executable, "-m", "devui", "runtime", app_name, *handed_down],
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(listening, life),
+        start_new_session=True,
+        env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
+    )

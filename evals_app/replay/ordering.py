@@ -10,7 +10,7 @@ from typing import Any
 from evals_app import configs, launch, writes
 from evals_app.cases import recording
 from evals_app.cases.recording import Options
-from evals_app.models import EvalRun
+from evals_app.models import EvalRun, EvalSetVersion
 from evals_app.replay.policy import Policy
 from sessions_app import state
 from sessions_app.errors import BadInput
@@ -46,6 +46,21 @@ def order_replay(
     case = recording.case_of(
         session, turns, conversation, session.session_id, Options(keys=None), time.time()
     )
+    config = configs.with_states(configs.default(), [case])
+    return writes.create_run(
+        _version_of(session.app_name, case),
+        [(0, case["eval_id"])],
+        config=config.data,
+        config_source=config.source,
+        parallelism=1,
+        policy=policy.as_json(),
+        prices=launch.price_table().as_json(),
+        source="replay",
+    )
+
+
+def _version_of(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
+    """Return what the evalset of replays says, which has no file: this one case."""
     content = {"eval_set_id": REPLAYS, "eval_cases": [case]}
     digest = sha256(state.dumps(content).encode(errors="replace")).hexdigest()
     seen = {
@@ -55,16 +70,6 @@ def order_replay(
         "description": ABOUT,
         "digest": digest,
     }
-    evalset = writes.mirror(session.app_name, REPLAYS, seen, content, origin="session")
+    evalset = writes.mirror(app_name, REPLAYS, seen, content, origin="session")
     writes.mark_gone([evalset.pk])  # it is on no list: each replay is found by its session and its run
-    config = configs.with_states(configs.default(), [case])
-    return writes.create_run(
-        evalset.versions.get(digest=digest),
-        [(0, case["eval_id"])],
-        config=config.data,
-        config_source=config.source,
-        parallelism=1,
-        policy=policy.as_json(),
-        prices=launch.price_table().as_json(),
-        source="replay",
-    )
+    return evalset.versions.get(digest=digest)
