@@ -223,8 +223,10 @@ def test_a_search_that_is_sent_at_once_is_covered_by_no_completions(page: Page, 
         box.press_sequentially("user:BEN")
     box.press("Enter")
     expect(page.locator("#query-notes")).to_contain_text("did you mean 'ben'?")
-    for route in late:
-        route.continue_()
+    with page.expect_response("**/completions/**") as answer:
+        late[-1].continue_()
+    answer.value.finished()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
     page.unroute("**/completions/**")
     expect(page.locator("#query-completions")).to_be_hidden()
     box.press("ArrowDown")
