@@ -16,16 +16,20 @@ from pydantic.alias_generators import to_camel
 Anything = dict[str, Any]
 
 
+BOTH_SPELLINGS = ConfigDict(
+    alias_generator=to_camel,
+    populate_by_name=True,
+    extra="forbid",
+    ser_json_bytes="base64",
+    val_json_bytes="base64",
+)
+"""How models of google.genai and of ADK's evals read JSON: in camel case and in snake case, unknown fields refused."""
+
+
 class Spoken(BaseModel):
     """Read in both spellings; a field that google.genai does not know is refused, as there."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="forbid",
-        ser_json_bytes="base64",
-        val_json_bytes="base64",
-    )
+    model_config = BOTH_SPELLINGS
 
 
 class FunctionCall(Spoken):

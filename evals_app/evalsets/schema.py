@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
-from pydantic.alias_generators import to_camel
 
-from evals_app.evalsets.content import Content, FunctionCall, FunctionResponse, Part
+from evals_app.evalsets.content import BOTH_SPELLINGS, Content, FunctionCall, FunctionResponse, Part
 from sessions_app import state
 
 CALLS, EVENTS = "intermediate-data", "invocation-events"
@@ -33,13 +32,7 @@ Kept = Annotated[str, AfterValidator(_kept)]
 class Strict(BaseModel):
     """ADK's `EvalBaseModel`: both spellings, unknown fields refused."""
 
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        populate_by_name=True,
-        extra="forbid",
-        ser_json_bytes="base64",
-        val_json_bytes="base64",
-    )
+    model_config = BOTH_SPELLINGS
 
 
 class Loose(BaseModel):
