@@ -29,7 +29,7 @@ from evals_app.evalsets.schema import DEFAULT_USER
 from evals_app.metrics import METRICS
 from evals_app.models import EvalAttempt
 from evals_app.replay.policy import RECORDED, Policy
-from evals_app.writes import Failure, Outcome, Score
+from evals_app.writes import Failure, Outcome, Score, measuring
 from sessions_app import db
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
@@ -277,10 +277,10 @@ def _session_of(realm: str) -> tuple[int | None, int]:
     return row or (None, 0)
 
 
-def _came_to(realm: str) -> tuple[int | None, int, reached.Usage]:
+def _came_to(realm: str) -> tuple[int | None, int, measuring.Usage]:
     """Return key and tokens of the session that an attempt ran in, and what its models took."""
     session_pk, tokens = _session_of(realm)
-    return session_pk, tokens, reached.usage_of(session_pk) if session_pk else reached.Usage()
+    return session_pk, tokens, measuring.usage_of(session_pk) if session_pk else measuring.Usage()
 
 
 def _as_json(actual: Sequence[Invocation]) -> list[dict[str, Any]]:

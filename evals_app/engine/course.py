@@ -17,6 +17,10 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.prices import Prices
 from evals_app.writes import Failure, Outcome
 from sessions_app import db
+from sessions_app.traces.outbox import outbox
+
+SETTLED_S = 1.0
+"""Seconds to wait at most for what was recorded of models to be written, before attempts are cut off."""
 
 GLANCE = 1.0
 """Seconds between two looks at what people asked of a run, and at its limits."""
@@ -88,6 +92,7 @@ class Course:
             everything.cancel()
             called_off.cancel()
             await self._executor.stop()
+            await outbox().settled(SETTLED_S)  # what the attempts that are cut off have spent until now
             await asyncio.gather(everything, called_off, return_exceptions=True)
 
     async def _wait(self, *events: asyncio.Future[Any]) -> None:
@@ -110,6 +115,7 @@ class Course:
         for attempt in look.running:
             if attempt.cancel_requested_at is not None:
                 self._executor.cancel(attempt.pk)
+                await outbox().settled(SETTLED_S)
                 await db.write(writes.cancel_attempt, attempt.pk, writes.BY_HAND)
             elif self._is_late(attempt, now):
                 self._executor.cancel(attempt.pk)

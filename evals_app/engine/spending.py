@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from django.db.models import F, Sum
 
@@ -32,17 +33,25 @@ def spent_since(
     sums = ended.aggregate(tokens=Sum("total_tokens"), cost=Sum("cost"))
     realms = [attempt.realm for attempt in running]
     in_flight = AgentSession.objects.filter(realm__in=realms).aggregate(all=Sum("total_tokens"))["all"]
-    tokens = (sums["tokens"] or 0) + (in_flight or 0)
+    before = _tries_before(run, since)
+    tokens = (sums["tokens"] or 0) + (in_flight or 0) + sum(one["total_tokens"] for one in before)
     if limits.cost is None:
         return Spent(tokens)
     usage = _usage_in(realms)
     unknown = list(ended.filter(cost=None, total_tokens__gt=0).values_list("by_model", flat=True)[:LOOKED_AT])
     asked = {model for by_model in unknown for model in json.loads(by_model)}
     unpriced = costs.unpriced(sorted(asked | usage.keys()))
-    if unpriced or unknown:
+    if unpriced or unknown or any(one["total_tokens"] and one["cost"] is None for one in before):
         return Spent(tokens, None, costs.currency, tuple(unpriced))
     now = costs.cost(usage, time.time()) if usage else 0.0
-    return Spent(tokens, (sums["cost"] or 0.0) + (now or 0.0), costs.currency)
+    cost = (sums["cost"] or 0.0) + (now or 0.0) + sum(one["cost"] or 0.0 for one in before)
+    return Spent(tokens, cost, costs.currency)
+
+
+def _tries_before(run: EvalRun, since: float) -> list[dict[str, Any]]:
+    """Return the tries since a time that another one followed: of attempts whose process died."""
+    kept = run.attempts.exclude(earlier="[]").values_list("earlier", flat=True)
+    return [one for tries in kept for one in json.loads(tries) if (one["started_at"] or 0.0) >= since]
 
 
 def _usage_in(realms: Sequence[str]) -> dict[str, dict[str, int]]:

@@ -9,9 +9,9 @@ from django.db import transaction
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.writes.causing import cause_of
 from evals_app.writes.counting import count, next_revision_of
+from evals_app.writes.measuring import spent_by
 from evals_app.writes.outcomes import Failure, Outcome, Score
 from sessions_app import bell, state
-from sessions_app.models import AgentSession
 
 OPEN = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
 """Where attempts stand that have not ended."""
@@ -45,7 +45,6 @@ def finish_attempt(attempt_pk: int, outcome: Outcome) -> bool:
         failure = outcome.failure or Failure("", "")
         attempt.status = outcome.status
         attempt.finished_at = time.time()
-        attempt.session_id = outcome.session_pk
         keep_outcome(attempt, outcome)
         attempt.error_type = failure.type
         attempt.error = state.clean_text(failure.message)
@@ -83,26 +82,30 @@ def cancel_attempt(attempt_pk: int, why: str) -> bool:
 
 
 def _cancel(attempt: EvalAttempt, why: str) -> None:
-    session = AgentSession.objects.filter(realm=attempt.realm).order_by("pk").first()
     if attempt.status == EvalAttempt.Status.RUNNING:
         attempt.finished_at = time.time()
     attempt.status = EvalAttempt.Status.CANCELLED
     attempt.stopped_because = why
-    attempt.session = session
-    attempt.total_tokens = session.total_tokens if session else 0
+    keep_spending(attempt, spent_by(attempt))
     attempt.save(force_update=True)
     count(attempt.run_id, attempt.status)
 
 
 def keep_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
     """Give a row what was measured of its attempt and what the agent did, not yet stored."""
-    for name in MEASURED:
-        setattr(attempt, name, getattr(outcome, name))
+    keep_spending(attempt, outcome)
     attempt.actual = state.canonical(list(outcome.actual)).public
     attempt.cause = state.clean_text(cause_of(attempt, outcome))
-    attempt.by_model = state.dumps(dict(outcome.by_model))
     attempt.judge = state.dumps(dict(outcome.judge))
     attempt.differences = state.canonical(list(outcome.differences)).public
+
+
+def keep_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
+    """Give a row its session and what that took, not yet stored."""
+    attempt.session_id = outcome.session_pk
+    for name in MEASURED:
+        setattr(attempt, name, getattr(outcome, name))
+    attempt.by_model = state.dumps(dict(outcome.by_model))
 
 
 def _locked(attempt_pk: int) -> EvalAttempt:

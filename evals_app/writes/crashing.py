@@ -12,13 +12,14 @@ from evals_app import standing
 from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.standing import ENDED_IT, GONE
-from evals_app.writes.attempts import BY_HAND, cancel_attempt, finish_attempt
+from evals_app.writes.attempts import BY_HAND, cancel_attempt, finish_attempt, keep_spending
 from evals_app.writes.counting import next_revision
-from evals_app.writes.outcomes import Failure, Outcome
+from evals_app.writes.measuring import spent_by
+from evals_app.writes.outcomes import Failure
 from evals_app.writes.runs import end_run, finish_run
 from evals_app.writes.taking_up import begin_anew, wait_again
 from sessions_app import bell
-from sessions_app.models import AgentSession, Run
+from sessions_app.models import Run
 
 UNASSIGNED_S = 60.0
 """Seconds after which a pending run that no process was given is an orphan: who ordered it has died."""
@@ -95,9 +96,7 @@ def _alone_in(runtime_id: str) -> EvalAttempt | None:
 
 
 def _blame(attempt: EvalAttempt, failure: Failure) -> None:
-    session = _session_of(attempt)
-    key, tokens = (session.pk, session.total_tokens) if session else (None, 0)
-    finish_attempt(attempt.pk, Outcome(Status.ERROR, key, tokens, failure=failure))
+    finish_attempt(attempt.pk, spent_by(attempt, failure))
 
 
 def _waits(run: EvalRun, death: Death) -> bool:
@@ -123,15 +122,10 @@ def _waits(run: EvalRun, death: Death) -> bool:
 
 def _try_again(attempt: EvalAttempt, death: Death) -> None:
     """Let an attempt that was in flight wait again; that try is kept beside it, as one that came to no end."""
-    attempt.session = _session_of(attempt)
-    attempt.total_tokens = attempt.session.total_tokens if attempt.session else 0
+    keep_spending(attempt, spent_by(attempt))
     attempt.status, attempt.finished_at = Status.ERROR, time.time()
     attempt.error_type, attempt.error = GONE, str(death)
     begin_anew(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
-
-
-def _session_of(attempt: EvalAttempt) -> AgentSession | None:
-    return AgentSession.objects.filter(realm=attempt.realm).order_by("pk").first()
 
 
 def crash_run(run_id: str, why: str) -> bool:

@@ -10,14 +10,15 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, OuterRef, Subquery, Value
+from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
+from evals_app.writes.attempts import keep_spending
 from evals_app.writes.counting import COUNTED, next_revision
+from evals_app.writes.measuring import spent_by
 from evals_app.writes.outcomes import Facts, Failure
 from sessions_app import bell, realms, state
-from sessions_app.models import AgentSession
 
 
 def create_run(
@@ -199,24 +200,21 @@ def end_run(run_id: str, status: str, in_flight: str, failure: Failure, because:
     now = time.time()
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
-    its_session = AgentSession.objects.filter(realm=OuterRef("realm")).order_by("pk")
-    is_error = in_flight == EvalAttempt.Status.ERROR
     why = because or WHY.get(EvalRun.Status(status), "")
-    running = attempts.filter(status=EvalAttempt.Status.RUNNING).update(
-        status=in_flight,
-        session=Subquery(its_session.values("pk")[:1]),
-        total_tokens=Coalesce(Subquery(its_session.values("total_tokens")[:1]), 0),
-        finished_at=now,
-        revision=revision,
-        error_type=failure.type if is_error else "",
-        error=state.clean_text(failure.message) if is_error else "",
-        stopped_because="" if is_error else why,
-    )
+    running = list(attempts.filter(status=EvalAttempt.Status.RUNNING).select_related("run"))
+    for attempt in running:
+        attempt.status, attempt.finished_at, attempt.revision = in_flight, now, revision
+        if in_flight == EvalAttempt.Status.ERROR:
+            attempt.error_type, attempt.error = failure.type, state.clean_text(failure.message)
+        else:
+            attempt.stopped_because = why
+        keep_spending(attempt, spent_by(attempt))
+        attempt.save(force_update=True)
     waiting = attempts.filter(status=EvalAttempt.Status.PENDING).update(
         status=EvalAttempt.Status.CANCELLED, revision=revision, stopped_because=why
     )
     column = COUNTED[EvalAttempt.Status(in_flight)]
-    EvalRun.objects.filter(pk=run_id).update(**{column: F(column) + running})
+    EvalRun.objects.filter(pk=run_id).update(**{column: F(column) + len(running)})
     EvalRun.objects.filter(pk=run_id).update(
         status=status,
         finished_at=now,

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from evals_app import again, progress, repetitions, report, trends, writes
+from evals_app import again, configs, launch, library, progress, repetitions, report, trends, writes
 from evals_app.engine.execute import execute_run
 from evals_app.engine.spending import spent_since
 from evals_app.limits import Limits
@@ -17,8 +17,10 @@ from evals_app.refusals import EvalRunActive, HasChanged
 from sessions_app import db
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, ModelCall
+from sessions_app.runs import processes
+from sessions_app.writes import SessionKey, create_session
 from tests.evals import agents
-from tests.evals.builders import case, evalset, turn
+from tests.evals.builders import case, evalset, turn, write
 
 pytestmark = pytest.mark.anywhere
 
@@ -380,6 +382,82 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
     assert Limits(cost=7.0).reached(1.0, found[0]) == ""
     unpriced = "The limit of 5 EUR cannot be kept: there is no price of other."
     assert Limits(cost=5.0).reached(1.0, found[1]) == unpriced
+
+
+@pytest.fixture
+def in_flight(order_of_three):
+    """An attempt in flight that has asked a priced model for a million tokens, in a run with a price table."""
+    EvalRun.objects.update(prices=json.dumps(PRICED.as_json()))
+    run = EvalRun.objects.get()
+    writes.claim_run(run.id, None)
+    attempt = writes.start_attempt(run.attempts.get(case_id="c0").pk)
+    session = create_session(SessionKey(attempt.realm, "counter", "u", "s"))
+    AgentSession.objects.filter(pk=session.pk).update(total_tokens=1_000_000)
+    ModelCall.objects.create(
+        session=session,
+        ref="r",
+        invocation_id="i",
+        number=1,
+        model="priced",
+        started_at=1.0,
+        finished_at=3.0,
+        prompt_tokens=500_000,
+        output_tokens=500_000,
+        total_tokens=1_000_000,
+    )
+    return attempt
+
+
+@pytest.fixture
+def order_of_three(db, folder):
+    """A pending run of three cases."""
+    path = write(folder.given, "set.evalset.json", three("a", "b", "c"))
+    return launch.order_run(library.adopt(folder, "counter", path), launch.Order(configs.default()))
+
+
+def cancelled_by_hand(attempt):
+    writes.cancel_attempt(attempt.pk, writes.BY_HAND)
+
+
+def cut_off_with_its_run(attempt):
+    writes.finish_run(attempt.run_id, EvalRun.Status.STOPPED, because="The limit was reached.")
+
+
+def left_by_a_dead_process(attempt):
+    writes.crash_run(attempt.run_id, "The power failed.")
+
+
+@pytest.mark.parametrize("ended", [cancelled_by_hand, cut_off_with_its_run, left_by_a_dead_process])
+def test_what_was_spent_until_an_attempt_is_cut_off_is_known_by_model_and_cost(in_flight, ended):
+    ended(in_flight)
+    in_flight.refresh_from_db()
+    assert (in_flight.prompt_tokens, in_flight.output_tokens, in_flight.total_tokens) == (
+        500_000,
+        500_000,
+        1_000_000,
+    )
+    assert (in_flight.cost, in_flight.model_seconds) == (5.0, 2.0)
+    assert list(json.loads(in_flight.by_model)) == ["priced"]
+    spent = spent_since(in_flight.run, [], 0.0, Limits(cost=100.0), PRICED)
+    assert (spent.cost, spent.tokens) == (5.0, 1_000_000)
+    assert report.summary(in_flight.run).spent.cost == 5.0
+
+
+def test_the_cost_is_unknown_when_a_process_died_before_it_wrote_down_all_calls(in_flight):
+    AgentSession.objects.update(total_tokens=1_000_001)
+    left_by_a_dead_process(in_flight)
+    in_flight.refresh_from_db()
+    assert (in_flight.cost, in_flight.total_tokens) == (None, 1_000_001)
+
+
+def test_what_a_try_spent_whose_process_died_counts_towards_the_limits(in_flight):
+    processes.register("p" * 32, "counter", 1, "v1")
+    EvalRun.objects.update(runtime_id="p" * 32)
+    assert writes.go_on_without("p" * 32, writes.Death("exit status 3")) == [in_flight.run_id]
+    limits = Limits(tokens=1, cost=1.0)
+    spent = spent_since(in_flight.run, [], in_flight.started_at - 1.0, limits, PRICED)
+    assert (spent.tokens, spent.cost) == (1_000_000, 5.0)
+    assert spent_since(in_flight.run, [], in_flight.started_at + 1.0, limits, PRICED).tokens == 0
 
 
 def test_the_time_left_is_told_from_what_has_ended():
