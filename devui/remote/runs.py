@@ -59,7 +59,7 @@ class RemoteRuns(Turns):
     """The runs of one remote server."""
 
     def __init__(self, runtime_id: str, line: Line, copies: Copies) -> None:
-        super().__init__(runtime_id, "", on_left=lambda: None)
+        super().__init__(runtime_id, on_left=lambda: None)
         self._line = line
         self._copies = copies
 

@@ -31,7 +31,7 @@ class RuntimeConfig:
         app_name: the app whose agents it runs.
         agents_dir: the agents folder as it was given, absolute.
         runtime_id: primary key of its `RuntimeProcess`.
-        code_version: hash of the app's code when the process was started.
+        code_version: hash of the app's code when the process was started; what it loads may be newer.
         token: what every request must carry in the header `X-DevUI-Token`.
     """
 

@@ -59,11 +59,10 @@ class RuntimeHost:
         load_as_adk_web_does()
         _keep_messages_out_of_spans(config.options)
         self.config = config
-        self.source = AgentSource(config.agents_dir, config.app_name, config.code_version)
+        self.source = AgentSource(config.agents_dir, config.app_name)
         self.source.load_services()
         self.runs = Runs(
             config.runtime_id,
-            config.code_version,
             on_left=self._check_drained,
             truth=services.session_service(config.options, self.source.folder.root),
             place=without_password(config.options.session_service_uri),
@@ -111,7 +110,8 @@ class RuntimeHost:
             "app": self.config.app_name,
             "pid": os.getpid(),
             "runtime_id": self.config.runtime_id,
-            "code_version": self.config.code_version,
+            "code_version": self.source.code_version,
+            "is_mixed": self.source.is_mixed,
             "state": self.state,
             "active_runs": self.active_runs,
             **({"error": self.error} if self.error else {}),
@@ -119,21 +119,22 @@ class RuntimeHost:
 
     async def load(self) -> None:
         """Load the agent and write its card. A failure is kept and told, never raised."""
-        name, version = self.config.app_name, self.config.code_version
+        name = self.config.app_name
         try:
-            root, app = self.source.load()
+            root, app = self.source.load_first()
             await self.server.get_runner_async(name)
         except (Exception, SystemExit) as error:
             self.state, self.failure = "failed", _as_exception(error)
             self._failed_at = self.failure.__traceback__
             self.error = describe_failure(error, self.source.folder.root)
             log.warning("Agent %r could not be loaded: %s", name, self.error["message"])
-            await db.write(agent_cards.write_failed, name, version, self.error)
+            await db.write(agent_cards.write_failed, name, self.source.code_version, self.error)
         else:
             self.state = "ready"
             self.description = await self._described(root, app)
             self.runs.git_revision = self.description.get("code", {}).get("git", "")
-            await db.write(agent_cards.write_ready, name, version, self.description)
+            await db.write(agent_cards.write_ready, name, self.source.code_version, self.description)
+        self.runs.code_version = self.source.code_version
 
     async def _described(self, root: Node, app: App | None) -> dict[str, Any]:
         """Return the description of the agent. One that cannot be described can be run all the same."""

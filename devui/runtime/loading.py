@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from yaml import MarkedYAMLError
 
 from devui.runtime._adk import AgentLoadError, Node, OneAppLoader
 from sessions_app.agents import CODE_SUFFIXES, open_folder
+from sessions_app.errors import NotFound
 
 MAX_TRACEBACK = 50_000
 
@@ -22,17 +24,33 @@ MAX_LINE = 300
 
 
 class AgentSource:
-    """The agent of one app: loaded once, by ADK's rules (`.env`, `services.py`, `app` before `root_agent`)."""
+    """The agent of one app: loaded once, by ADK's rules (`.env`, `services.py`, `app` before `root_agent`).
 
-    def __init__(self, agents_dir: str, app_name: str, code_version: str = "") -> None:
+    Attributes:
+        code_version: hash of the app's files as they were before any of them was loaded, then when all were.
+        is_mixed: the two differ: nobody knows which files were loaded as they were, and which as they are.
+    """
+
+    def __init__(self, agents_dir: str, app_name: str) -> None:
         self.app_name = app_name
         self.folder = open_folder(agents_dir)
-        self.code_version = code_version or self.folder.code_version(app_name)
+        self.code_version = self.folder.code_version(app_name)
+        self.is_mixed = False
         self.loader = OneAppLoader(str(self.folder.given), app_name)
 
     def load_services(self) -> None:
         """Run the folder's `services.py` and `services.yaml`, which may register services with ADK."""
         load_services_module(str(self.folder.given))
+
+    def load_first(self) -> tuple[Node, App | None]:
+        """Load the agent, and see whether its files were changed meanwhile. Raises what `load` does."""
+        before = self.code_version
+        try:
+            return self.load()
+        finally:
+            with suppress(NotFound):  # its folder is gone: what was loaded is what was there
+                self.code_version = self.folder.code_version(self.app_name)
+            self.is_mixed = self.code_version != before
 
     def load(self) -> tuple[Node, App | None]:
         """Return the root agent, and the `App` around it when the agent's module has one.

@@ -46,13 +46,12 @@ class Runs(Turns):
     def __init__(
         self,
         runtime_id: str,
-        code_version: str,
         on_left: Callable[[], None],
         truth: BaseSessionService | None = None,
         place: str = "",
     ) -> None:
         """Keep sessions in DevUI's store, unless another service at `place` is the `truth`."""
-        super().__init__(runtime_id, code_version, on_left)
+        super().__init__(runtime_id, on_left)
         here = TellingSessionService(self)
         self.service = here if truth is None else MirroredSessionService(truth, place, here)
         self.place = place

@@ -63,10 +63,9 @@ class LiveRun:
 class Turns:
     """The runs that this process drives."""
 
-    def __init__(self, runtime_id: str, code_version: str, on_left: Callable[[], None]) -> None:
+    def __init__(self, runtime_id: str, on_left: Callable[[], None]) -> None:
         self.runtime_id = runtime_id
-        self.code_version = code_version
-        self.git_revision = ""  # known once the agent has been loaded, before any run
+        self.code_version = self.git_revision = ""  # known once the agent has been loaded, before any run
         self._on_left = on_left
         self.active: dict[str, LiveRun] = {}
         self._running: dict[int, LiveRun] = {}
@@ -159,7 +158,7 @@ class Turns:
         return False
 
     async def leave_unclaimed(self, live: LiveRun) -> None:
-        """Let go of a run that was cancelled before its turn, or ended or claimed elsewhere."""
+        """Let go of a run that was cancelled before its turn, or ended elsewhere, or is another process's by now."""
         if live.abort.is_set():
             await self.finish(live, Status.CANCELLED)
         else:
@@ -174,7 +173,8 @@ class Turns:
 
     async def _leave(self, live: LiveRun) -> None:
         status = await db.read(rows.status_of, live.id) or Status.CANCELLED
-        live.frames.publish("status", status=status)
+        if status not in rows.ACTIVE:
+            live.frames.publish("status", status=status)
         live.frames.publish("end", status=status)
         self.active.pop(live.id, None)
         if self._running.get(live.session.pk) is live:

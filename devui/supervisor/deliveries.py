@@ -93,7 +93,8 @@ class Deliveries:
                 before = await self._offer(app_name, run_id)
                 if before is None:
                     return
-                self._ended_before[run_id] += 1
+                if not before.is_alive:
+                    self._ended_before[run_id] += 1
         except ServerStopping:
             await db.write(rows.assign, run_id, self._supervisor.id)
             raise
@@ -115,7 +116,9 @@ class Deliveries:
         return self._ended_before[run_id] < MOST_PROCESSES
 
     async def _offer(self, app_name: str, run_id: str) -> Child | None:
-        """Hand a run to the app's process. Return the process when it has ended and the run still waits.
+        """Hand a run to the app's process. Return the process when the run still waits and is to go to the next one.
+
+        That is so when the process has ended, or is replaced because the code has changed.
 
         Raises:
             DevUIError: the process does not take it, or the run ended with it.
@@ -126,6 +129,8 @@ class Deliveries:
             with child.used():
                 if not await db.write(rows.assign, run_id, child.id):
                     return None
+                if not await self._has_present_code(child):
+                    return child
                 await calls.call(child, "POST", "/devui/runs", {"run_id": run_id})
         except DevUIError as error:
             refusal = error
@@ -138,7 +143,14 @@ class Deliveries:
                 return None
         if refusal is not None:
             raise refusal
-        return None
+        return None if self._supervisor.is_current(child) else child
+
+    async def _has_present_code(self, child: Child) -> bool:
+        """Tell whether what a process has loaded is the present code. One that dies in loading it says so itself."""
+        if child.settled.is_set():
+            return True
+        await child.settled.wait()
+        return not child.is_alive or await self._supervisor.child(child.app_name) is child
 
     async def _give_up(self, run_id: str, error_type: str, error: str) -> None:
         status = Status.CRASHED if self._ended_before.pop(run_id, 0) else Status.FAILED

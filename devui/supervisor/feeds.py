@@ -91,9 +91,11 @@ class Feeds:
             asyncio.get_running_loop().call_later(KEPT_S, self._feeds.pop, run_id, None)
 
     async def _read(self, child: Child, run_id: str, frames: FrameLog) -> None:
-        """Read until the end, or until the process does not answer: its row then says what became of the run."""
+        """Read until the end, or until the process lets go of it or does not answer: its row says what became of it."""
         try:
             async for frame in calls.frames(child, run_id, after=frames.last):
+                if frame["type"] == "end" and frame["status"] in rows.ACTIVE:
+                    return
                 frames.add(frame)
         except DevUIError:
             await asyncio.sleep(LOOK_S)

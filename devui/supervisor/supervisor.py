@@ -31,6 +31,12 @@ from sessions_app.runs import processes, rows
 
 STOPPED = "The server was stopped."
 
+MOST_MIXED = 2
+"""How often an app is loaded once more because its code changed meanwhile: some agents write code when loaded."""
+
+SETTLE_S = 3.0
+"""Seconds that a process which loads its agent has to say which code that was, before changed code replaces it."""
+
 log = logging.getLogger(__name__)
 
 
@@ -109,12 +115,18 @@ class Supervisor:
             self.check_open()
             current = self._current.get(app_name)
             if current is not None and current.is_alive:
-                if current.config.code_version == version:
+                if current.code_version == version and not _is_to_be_loaded_again(current):
                     current.used_at = time.monotonic()
                     return current
                 self._retire(current, "its code has changed")
             child = self._current[app_name] = await self._start(app_name, folder, version)
+            if current is not None and current.is_mixed:
+                child.mixed_before = current.mixed_before + 1
             return child
+
+    def is_current(self, child: Child) -> bool:
+        """Tell whether a process is the one that the app's next runs go to."""
+        return self._current.get(child.app_name) is child
 
     def child_with(self, runtime_id: str | None) -> Child | None:
         """Return the process with this id, when it is one of ours and lives."""
@@ -239,6 +251,7 @@ class Supervisor:
             await child.output.finish()
             await db.write(_note_failed_start, child)
         child.exited.set()
+        child.settled.set()
         if crashed or not child.ended_in_order:
             log.error(
                 "%s %d runs crashed with it, %d eval runs go on.", child.death(), len(crashed), len(evals)
@@ -250,17 +263,26 @@ class Supervisor:
         """See to it that a process answers within the limit, or ends."""
         try:
             async with asyncio.timeout(self.limits.start):
-                await calls.call(child, "GET", "/devui/health")
+                told = await calls.call(child, "GET", "/devui/health")
+                child.code_version, child.is_mixed = told["code_version"], told["is_mixed"]
                 child.ready.set()
+                child.settled.set()
         except TimeoutError:
             child.kill(f"Agent {child.app_name!r} was not loaded within {self.limits.start:.0f} s.")
         except DevUIError:
             pass  # it died: `_attend` says how
 
     def _retire(self, child: Child, why: str) -> None:
-        """Give a process no more work, and end it when it has done what it has, or after a while."""
+        """Give a process no more work, and end it when it has done what it has begun, or after a while."""
         del self._current[child.app_name]
+        child.settled.set()
+        self.spawn(self._hand_on(child))
         self.spawn(self._end_when_done(child, why))
+
+    async def _hand_on(self, child: Child) -> None:
+        """Give what waits for its turn in a process to the one that replaces it."""
+        for run_id in await db.read(rows.not_begun_by, child.id):
+            self.deliveries.start(child.app_name, run_id)
 
     async def _end_when_done(self, child: Child, why: str) -> None:
         try:
@@ -316,11 +338,17 @@ class Supervisor:
 
         try:
             async for _ in awatch(folder.given, watch_filter=lambda change, path: agents.is_code(path)):
-                for app_name in list(self._current):
+                for child in list(self._current.values()):
                     with suppress(DevUIError):
-                        await self.child(app_name)
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(child.settled.wait(), SETTLE_S)
+                        await self.child(child.app_name)
         except (OSError, RuntimeError) as error:
             log.warning("Changes of code are seen when the next run starts: %s", error)
+
+
+def _is_to_be_loaded_again(child: Child) -> bool:
+    return child.is_mixed and child.mixed_before < MOST_MIXED
 
 
 @contextmanager

@@ -70,13 +70,15 @@ def assign(run_id: str, runtime_id: str) -> bool:
 def claim(run_id: str, runtime_id: str, code_version: str, git_revision: str = "") -> Run | None:
     """Turn a queued run into a running one, once, when no earlier run on its session is active.
 
-    Returns None otherwise: the caller looks at the row to see whether to wait or to give up.
+    Returns None otherwise, also when another process was given the run since: the caller looks at the row to see
+    whether to wait or to give up.
     """
     earlier = Run.objects.filter(session=OuterRef("session"), status__in=ACTIVE).filter(
         Q(created_at__lt=OuterRef("created_at")) | Q(created_at=OuterRef("created_at"), pk__lt=OuterRef("pk"))
     )
+    own = Q(runtime_id=runtime_id) | Q(runtime_id__isnull=True)
     claimed = _change(
-        Run.objects.filter(~Exists(earlier), pk=run_id, status=Status.QUEUED),
+        Run.objects.filter(~Exists(earlier), own, pk=run_id, status=Status.QUEUED),
         status=Status.RUNNING,
         runtime_id=runtime_id,
         code_version=code_version,

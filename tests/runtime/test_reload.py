@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 
 from asgiref.sync import sync_to_async
 from django.test import Client
 
-from sessions_app.models import Run
+from sessions_app import db
+from sessions_app.agents import open_folder
+from sessions_app.models import AgentCard, AgentSession, Run
 from tests.pages.page import Element, parse, table
-from tests.runtime.conftest import Stage, read_events
+from tests.runtime.conftest import Stage, read_events, until
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -52,3 +55,72 @@ async def test_the_next_run_uses_what_was_saved_and_pages_name_both_versions(sup
         new.code_version[:7],
         old.code_version[:7],
     ]
+
+
+async def ran_by(session: AgentSession) -> list[str]:
+    """Return who spoke in a session, but the user."""
+    return [event.author for event in await read_events(session) if event.author != "user"]
+
+
+async def test_what_is_saved_while_a_process_starts_is_what_runs_and_what_the_run_is_said_to_have_run(
+    supervise, agents_dir: Path
+):
+    source, may_load = agents_dir / "talker" / "agent.py", agents_dir / "may_load"
+    waiting = f"import time, pathlib\nwhile not pathlib.Path({str(may_load)!r}).exists(): time.sleep(0.01)\n"
+    (agents_dir / "services.py").write_text(waiting)
+    async with supervise() as stage:
+        session = await stage.session("talker")
+        starting = asyncio.create_task(stage.start(session, "say hi"))
+        await until(lambda: db.read(Run.objects.filter(runtime__isnull=False).count), bool)
+        source.write_text(source.read_text().replace('name="talker"', 'name="saved"'))
+        may_load.touch()
+        run = await stage.end_of(await starting)
+        told = await stage.health("talker")
+
+    present = open_folder(agents_dir).code_version("talker")
+    assert (await ran_by(session), run.code_version, told["code_version"]) == (["saved"], present, present)
+    card = await db.read(AgentCard.objects.get, app_name="talker")
+    assert card.code_version == present
+
+
+async def test_code_that_is_saved_while_it_is_loaded_is_loaded_again(supervise, agents_dir: Path):
+    source = agents_dir / "talker" / "agent.py"
+    saved = source.read_text().replace('name="talker"', 'name="saved"')
+    source.write_text(f"open(__file__, 'w').write({saved!r})\n{source.read_text()}")
+    async with supervise() as stage:
+        session = await stage.session("talker")
+        run = await stage.run(session, "say hi")
+
+    assert (await ran_by(session), run.code_version) == (
+        ["saved"],
+        open_folder(agents_dir).code_version("talker"),
+    )
+
+
+async def test_an_agent_that_writes_code_whenever_it_is_loaded_runs_all_the_same(supervise, agents_dir: Path):
+    source = agents_dir / "talker" / "agent.py"
+    stamp = "import time\nopen(__file__ + '.stamp.py', 'w').write(f'AT = {time.time_ns()}')\n"
+    source.write_text(stamp + source.read_text())
+    async with supervise() as stage:
+        runs = [await stage.run(await stage.session("talker"), "say hi") for _ in range(2)]
+        version = (await stage.health("talker"))["code_version"]
+
+    assert [(run.status, run.code_version) for run in runs] == [(Run.Status.DONE, version)] * 2
+
+
+async def test_a_run_that_waits_for_its_turn_begins_with_the_code_of_then(supervise, agents_dir: Path):
+    source = agents_dir / "talker" / "agent.py"
+    async with supervise() as stage:
+        session = await stage.session("talker")
+        first = await stage.start(session, "say " + "word " * 40, streaming=True)
+        await stage.first_text(first, "talker")
+        second = await stage.start(session, "say two", streaming=True)
+        frames = asyncio.create_task(stage.frames(second, "talker"))
+        source.write_text(source.read_text().replace('name="talker"', 'name="saved"'))
+        ended = [await stage.end_of(run) for run in (first, second)]
+        statuses = [frame["status"] for frame in await frames if frame["type"] == "status"]
+
+    assert [run.status for run in ended] == [Run.Status.DONE] * 2
+    assert await ran_by(session) == ["talker", "saved"]
+    assert ended[1].code_version == open_folder(agents_dir).code_version("talker") != ended[0].code_version
+    assert statuses == ["queued", "running", "done"]

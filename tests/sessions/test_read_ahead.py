@@ -254,7 +254,7 @@ async def test_a_store_that_fails_while_it_is_read_ahead_is_told_and_harms_nothi
 
 
 def test_a_runtime_makes_copies_ahead_and_nobody_else_unless_asked():
-    assert Runs("r1", "v1", lambda: None).service.ahead is not None
+    assert Runs("r1", lambda: None).service.ahead is not None
     assert DjangoSessionService().ahead is None
 
 
