@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Q, QuerySet
 
-from evals_app import case_content, comparison
+from evals_app import case_content, comparison, prices
 from evals_app.comparison import CaseChange, CaseKey, Comparison, Outcomes, Past, Sameness
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from evals_app.standing import HAS_OUTCOME, has_outcome
@@ -95,7 +95,10 @@ def compare_runs(then: EvalRun, now: EvalRun, case_ids: Collection[str] | None =
         if (left[key].passed, left[key].failed) != (right[key].passed, right[key].failed)
     ]
     return comparison.compare(
-        left, right, history(now, differing, {key: right[key].same for key in differing})
+        left,
+        right,
+        history(now, differing, {key: right[key].same for key in differing}),
+        one_currency=_price_table(then).currency == _price_table(now).currency,
     )
 
 
@@ -222,7 +225,7 @@ def _outcomes(same: Sameness, attempts: Sequence[_Row]) -> Outcomes:
         session=shown.session if shown else None,
         tokens=_mean(one.tokens or None for one in judged),
         seconds=_mean(one.seconds for one in judged),
-        cost=_mean(one.cost for one in judged),
+        cost=_mean(one.cost if one.tokens else None for one in judged),
     )
 
 
@@ -288,6 +291,16 @@ def what_changed(then: EvalRun, now: EvalRun) -> list[Difference]:
     return [Difference(what, before, after) for (what, before), (_, after) in facts if before != after]
 
 
+def _price_table(run: EvalRun) -> prices.Prices:
+    return prices.of_json(json.loads(run.prices))
+
+
+def _priced_by(run: EvalRun) -> str:
+    """Return the currency of a run's prices with a digest of them, wherever their file was."""
+    kept = json.loads(run.prices).get("price")
+    return f"{_price_table(run).currency} {_digest(kept)[:6]}" if kept else "nothing"
+
+
 def _facts(run: EvalRun) -> list[tuple[str, str]]:
     models = json.loads(run.agent_models)
     return [
@@ -298,6 +311,7 @@ def _facts(run: EvalRun) -> list[tuple[str, str]]:
         ("judged by", f"{run.config_source} {_judged_by(run.config)[:6]}".strip()),
         ("google-adk", run.adk_version or "unknown"),
         ("repetitions", str(run.num_runs)),
+        ("prices", _priced_by(run)),
         (
             "replayed",
             ", ".join(f"{name}: {how}" for name, how in json.loads(run.policy).items()) or "nothing",

@@ -206,6 +206,8 @@ def compare(
     before: Mapping[CaseKey, Outcomes],
     after: Mapping[CaseKey, Outcomes],
     history: Mapping[CaseKey, Sequence[Past]] | None = None,
+    *,
+    one_currency: bool = True,
 ) -> Comparison:
     """Compare two runs.
 
@@ -214,6 +216,7 @@ def compare(
         after: the cases of the run that is judged.
         history: stored outcomes of a case on its present data, grouped by sameness, these two runs' among them. They
             tell whether one repetition is enough, and which cases are flaky.
+        one_currency: costs of both runs are in the same one; else they are not compared.
 
     Returns:
         Every case of both, the worst first; the whole judged by a paired test; cost, tokens and seconds.
@@ -223,7 +226,7 @@ def compare(
     cases = [_case(key, before.get(key), after.get(key), known.get(key, ())) for key in keys]
     order = {verdict: place for place, verdict in enumerate(Verdict)}
     cases.sort(key=lambda case: order[case.verdict])
-    return Comparison(cases, whole_of(cases), list(_amounts(cases)))
+    return Comparison(cases, whole_of(cases), list(_amounts(cases, one_currency)))
 
 
 def _case(
@@ -295,11 +298,11 @@ def whole_of(cases: Sequence[CaseChange]) -> Whole:
     return Whole(len(differences), worse, better, probability, statistics.paired_effect(differences), test)
 
 
-def _amounts(cases: Sequence[CaseChange]) -> Iterator[Amount]:
+def _amounts(cases: Sequence[CaseChange], one_currency: bool) -> Iterator[Amount]:
     for name in ("cost", "tokens", "seconds"):
         pairs = [(getattr(case.before, name), getattr(case.after, name)) for case in cases if case.compared]
         known = [pair for pair in pairs if None not in pair]
-        if not known:
+        if not known or (name == "cost" and not one_currency):
             yield Amount(name, 0, None, None)
             continue
         before, after = (sum(side) / len(known) for side in zip(*known, strict=True))

@@ -1,6 +1,7 @@
 """An evalset over its runs: pass rates with their intervals, what changed in between, and every case's history.
 
-Only reads. Coordinates are of the drawing that the template makes of it, in pixels.
+Only reads. Coordinates are of the drawing that the template makes of it: percent of its width, so that it fits every
+window, and pixels of its height.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Point:
     rate: Rate
     seconds: float | None
     cost: float | None
+    currency: str
     tokens: int
     changes: list[Difference]
 
@@ -96,7 +98,6 @@ class Trend:
     points: list[Point]
     histories: list[CaseHistory]
     baseline: Point | None
-    currency: str
     page: int
     pages: int
 
@@ -122,7 +123,6 @@ def trend_of(evalset: EvalSet, page: int = 1) -> Trend:
         points,
         histories[(page - 1) * CASES : page * CASES],
         next((point for point in points if point.run.baseline), None),
-        prices.of_json(json.loads(shown[-1].prices) if shown else {}).currency,
         page,
         pages,
     )
@@ -155,7 +155,8 @@ def _points(runs: Sequence[EvalRun], stops: Stops) -> Iterator[Point]:
         changes = baselines.what_changed(before, run) if before else []
         took = run.finished_at - run.started_at if run.finished_at and run.started_at else None
         cost, tokens = costs.get(run.pk, (None, 0))
-        yield Point(run, rate, took, cost, tokens, changes)
+        currency = prices.of_json(json.loads(run.prices)).currency
+        yield Point(run, rate, took, cost, currency, tokens, changes)
         before = run
 
 
@@ -178,9 +179,9 @@ def _histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
     yield from (CaseHistory(key, found) for key, found in by_case.items())
 
 
-WIDEST, NARROWEST = 160.0, 26.0
-SPAN = 1140.0
-LEFT, RIGHT, TOP = 48.0, 24.0, 12.0
+PLACES = 7
+"""Runs that the drawing has room for at least: a few runs stand as near each other as many."""
+TOP = 12.0
 HEIGHT = 180.0
 LANE = 20.0
 BARS = 36.0
@@ -224,16 +225,6 @@ class Drawing:
     baseline: Point | None
 
     @property
-    def step(self) -> float:
-        """Pixels from run to run."""
-        return min(WIDEST, max(NARROWEST, SPAN / max(1, len(self.points))))
-
-    @property
-    def width(self) -> float:
-        """Pixels."""
-        return LEFT + RIGHT + self.step * len(self.points)
-
-    @property
     def bottom(self) -> float:
         """Where a rate of 0 stands."""
         return TOP + HEIGHT
@@ -244,16 +235,6 @@ class Drawing:
         return self.bars_y("cost") + BARS + 22
 
     @property
-    def right(self) -> float:
-        """Where lines end."""
-        return self.width - RIGHT
-
-    @property
-    def left(self) -> float:
-        """Where lines begin."""
-        return LEFT
-
-    @property
     def grid(self) -> list[tuple[float, str]]:
         """Lines of the rates: (y, what it says)."""
         return [(_y(share), f"{round(100 * share)} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
@@ -262,7 +243,7 @@ class Drawing:
     def dots(self) -> list[Dot]:
         """The runs that were judged."""
         slowest = max((point.seconds or 0.0 for point in self.points), default=0.0) or 1.0
-        dearest = max((point.cost or 0.0 for point in self.points), default=0.0) or 1.0
+        dearest = max((self.cost_of(point) or 0.0 for point in self.points), default=0.0) or 1.0
         return [
             Dot(
                 point,
@@ -271,7 +252,7 @@ class Drawing:
                 _y(point.rate.interval.low),
                 _y(point.rate.interval.high),
                 BARS * (point.seconds or 0.0) / slowest,
-                BARS * (point.cost or 0.0) / dearest,
+                BARS * (self.cost_of(point) or 0.0) / dearest,
             )
             for place, point in enumerate(self.points)
             if point.rate.total
@@ -279,7 +260,11 @@ class Drawing:
 
     def x(self, place: int) -> float:
         """Return where a run stands."""
-        return round(LEFT + self.step * (place + 0.5), 2)
+        return round(100 * (place + 0.5) / max(PLACES, len(self.points)), 2)
+
+    def cost_of(self, point: Point) -> float | None:
+        """Return the cost of a run; None when it is unknown, or in another currency than that of the newest run."""
+        return point.cost if point.currency == self.points[-1].currency else None
 
     @property
     def line(self) -> str:
@@ -332,7 +317,7 @@ class Drawing:
     @property
     def has_cost(self) -> bool:
         """Tell whether the cost of a run is known."""
-        return any(point.cost is not None for point in self.points)
+        return any(self.cost_of(point) is not None for point in self.points)
 
 
 def _y(share: float) -> float:

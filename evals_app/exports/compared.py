@@ -72,6 +72,7 @@ def trend_facts(trend: Trend) -> list[dict[str, Any]]:
             "seconds": point.seconds,
             "tokens": point.tokens,
             "cost": point.cost,
+            "currency": point.currency,
             "changes": [asdict(change) for change in point.changes],
         }
         for point in trend.points

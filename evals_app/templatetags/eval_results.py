@@ -75,12 +75,6 @@ def add_one(value: float) -> float:
 
 
 @register.filter
-def add_number(value: float, other: float) -> float:
-    """`{{ dot.x|add_number:-6 }}`: as `add`, for fractions."""
-    return round(value + other, 2)
-
-
-@register.filter
 def pips(side: Outcomes) -> list[str]:
     """`{% for pip in side|pips %}`: a mark for each repetition, at most `PIPS`."""
     marks = ["passed"] * side.passed + ["failed"] * side.failed + ["incomplete"] * side.unjudged

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from evals_app import trends
 from evals_app.engine.execute import execute_run
 from evals_app.models import EvalRun
 from sessions_app.agents import AgentsFolder
 from sessions_app.runs import client as runs
 from tests.browser import OpenWindow
-from tests.evals import agents, builders
+from tests.evals import agents, builders, kept
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
@@ -100,6 +102,8 @@ def test_a_run_is_cancelled_from_its_page(page: Page, process: Process):
     page.click("text=Cancel")
     expect(page.locator(".outcome-count")).to_contain_text("2 cancelled")
     assert EvalRun.objects.get().status == EvalRun.Status.CANCELLED
+    said, resume = (page.locator(f".notice {part}").bounding_box() or {} for part in ("strong", "button"))
+    assert resume["x"] >= said["x"] + said["width"], "Resume stands beside what it is about"
 
 
 def test_an_attempt_opens_beside_the_matrix_by_click_key_and_address(page: Page, process: Process):
@@ -143,6 +147,21 @@ def test_a_case_of_an_endless_id_makes_no_page_wider(page: Page, process: Proces
     title.locator("bdi").evaluate("shown => { shown.textContent = 'x'.repeat(3200); }")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert title.evaluate("shown => shown.clientHeight < shown.scrollHeight")
+
+
+def test_the_whole_trend_fits_a_narrow_window_and_the_newest_runs_of_the_cases_are_seen_first(page: Page):
+    of = kept.version(kept.cases("a"))
+    for at in range(trends.RUNS):
+        kept.run(of, {"a": [kept.passed() if at % 2 else kept.failed()]}, code=f"{at:04}")
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto("/evals/counter/kept/trend/")
+    expect(page.locator(".trend-dot")).to_have_count(trends.RUNS)
+    window = page.evaluate("document.documentElement.clientWidth")
+    dots = [dot.bounding_box() for dot in page.locator(".trend-dot").all()]
+    assert all(dot and dot["x"] > 0 and dot["x"] + dot["width"] < window for dot in dots)
+    assert all(left["x"] < right["x"] for left, right in pairwise(filter(None, dots)))
+    expect(page.locator(".heat-head").last).to_be_in_viewport()
+    expect(page.locator(".heat-table th[scope=row]")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("width", [320, 390, 800, 1280])

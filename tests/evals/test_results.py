@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from django.db import connection
@@ -327,7 +328,40 @@ def test_a_trend_tells_rates_what_changed_and_every_case_s_history():
     assert [lane.name for lane in drawing.lanes if lane.marks] == ["code"]
     assert drawing.dots[0].y < drawing.dots[1].y
     assert drawing.baseline_y == drawing.dots[1].y
-    assert all(drawing.left < dot.x < drawing.right and dot.high <= dot.y <= dot.low for dot in drawing.dots)
+    assert all(0 < dot.x < 100 and dot.high <= dot.y <= dot.low for dot in drawing.dots)
+    assert drawing.dots[1].x - drawing.dots[0].x < 20, "a few runs stand near each other"
+
+
+EUROS = {"currency": "EUR", "price": [{"model": "scripted", "input": 3.0, "output": 7.0}]}
+DOLLARS = {**EUROS, "currency": "USD"}
+
+
+def test_costs_in_two_currencies_are_not_compared_and_each_keeps_its_own():
+    of = kept.version(cases("a"))
+    before = kept.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "old.toml"})
+    moved = kept.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "new.toml"})
+    after = kept.run(of, {"a": [passed(cost=3.0, total_tokens=5)]}, prices={**DOLLARS, "file": "new.toml"})
+    assert cost_of(before, moved) == (1, 2.0, 2.0)
+    assert cost_of(before, after) == (0, None, None)
+    assert not baselines.what_changed(before, moved)
+    (changed,) = baselines.what_changed(before, after)
+    assert (changed.what, changed.before[:4], changed.after[:4]) == ("prices", "EUR ", "USD ")
+    trend = trends.trend_of(of.evalset)
+    assert [point.currency for point in trend.points] == ["EUR", "EUR", "USD"]
+    assert [dot.cost for dot in trend.drawing.dots] == [0.0, 0.0, trends.BARS]
+
+
+def test_an_attempt_without_tokens_says_nothing_of_what_a_repetition_costs():
+    of = kept.version(cases("a", "b"))
+    right = passed(cost=2.0, total_tokens=5)
+    raised = replace(broken(), cost=0.0)
+    before, after = kept.run(of, {"a": [right], "b": [right]}), kept.run(of, {"a": [right], "b": [raised]})
+    assert cost_of(before, after) == (1, 2.0, 2.0)
+
+
+def cost_of(before, after):
+    (cost,) = [one for one in baselines.compare_runs(before, after).amounts if one.name == "cost"]
+    return cost.cases, cost.before, cost.after
 
 
 def test_a_trend_without_runs_is_empty():
