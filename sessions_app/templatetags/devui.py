@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -20,6 +21,7 @@ from django.utils.safestring import SafeString
 from sessions_app import expiry, keeping, paths, state
 from sessions_app.models import AgentSession, Cause, Kind, Scope, StateChange
 from sessions_app.presentation import jsontree, prose, visible
+from sessions_app.presentation.textdiff import Piece
 
 register = template.Library()
 
@@ -173,6 +175,25 @@ def name_shown(value: object) -> SafeString:
 def shown(value: object) -> SafeString:
     """`{{ run.error|shown }}`: text or a value; lines stay, other unseen characters are marked escapes."""
     return visible.text_html(str(value))
+
+
+@register.filter
+def removed(pieces: Iterable[Piece]) -> SafeString:
+    """`{{ turn.expected|removed }}`: a text, struck out what the text beside it does not have."""
+    return _marked("del", "removed", pieces)
+
+
+@register.filter
+def added(pieces: Iterable[Piece]) -> SafeString:
+    """`{{ turn.actual|added }}`: a text, marked what the text beside it does not have."""
+    return _marked("ins", "added", pieces)
+
+
+def _marked(tag: str, css: str, pieces: Iterable[Piece]) -> SafeString:
+    found = ((piece.differs, shown(piece.text)) for piece in pieces)
+    return SafeString(
+        "".join(f'<{tag} class="{css}">{text}</{tag}>' if differs else text for differs, text in found)
+    )
 
 
 @register.filter
