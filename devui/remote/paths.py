@@ -31,7 +31,7 @@ from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import upstream_path
 from sessions_app.remotes import name_there
-from sessions_app.runs import rows
+from sessions_app.runs import rows, unattended
 
 SESSION_PARTS = 6
 """Parts of `/apps/{app}/users/{user}/sessions/{session}`."""
@@ -89,8 +89,7 @@ class Paths:
             raise BadInput("A live run needs user_id and session_id.", hint="Name both in the query.")
         key = SessionKey("", app_name, named["user_id"], named["session_id"].strip())
         session = await self._brought(key)
-        run = await db.write(rows.create_run, session.pk, {"live": True}, rows.ADK, self.runs.runtime_id)
-        run.session = session
+        run = await self._row(session, {"live": True})
         return LiveCall(self.line, self.copies, self.runs, key, query), run
 
     async def create(
@@ -207,8 +206,7 @@ class Paths:
         }
         # What the server cannot be told is refused before a run is made of it.
         dialects.run_body(self.copies.dialect, app_name, *key[2:], request)
-        run = await db.write(rows.create_run, session.pk, request, rows.ADK, self.runs.runtime_id)
-        run.session = session
+        run = await self._row(session, request)
         heard: asyncio.Queue[Told | None] = asyncio.Queue()
         live = self.runs.start(run, heard.put_nowait)
         if live.task is not None:
@@ -224,6 +222,14 @@ class Paths:
         if ended.status == Run.Status.FAILED:
             return _failed(ended)
         return _answer(events)
+
+    async def _row(self, session: AgentSession, request: dict[str, Any]) -> Run:
+        def create() -> Run:
+            run = rows.create_run(session.pk, request, rows.ADK, self.runs.runtime_id)
+            run.session = session
+            return run
+
+        return await unattended.row_of_caller(create)
 
     async def _brought(self, key: SessionKey) -> AgentSession:
         """Return the copy of a session, made if need be.

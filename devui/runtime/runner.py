@@ -20,10 +20,10 @@ from devui.runtime._adk import StreamingMode
 from devui.runtime.answers import sendable
 from devui.runtime.runs import Runs
 from devui.runtime.turns import LiveRun
-from sessions_app import db, keeping
+from sessions_app import keeping
 from sessions_app.ids import can_exist
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import rows
+from sessions_app.runs import rows, unattended
 
 
 class ManagedRunner(Runner):
@@ -124,7 +124,8 @@ class ManagedRunner(Runner):
         start: Any,
     ) -> AsyncGenerator[Event, None]:
         await self._runs.bring(self.app_name, user_id, session_id)
-        run = await db.write(_create_run, self._runs, self.app_name, user_id, session_id, request)
+        named = self.app_name, user_id, session_id
+        run = await unattended.row_of_caller(partial(_create_run, self._runs, *named, request))
         if run is None:
             events = start()  # ADK itself says that there is no such session
         else:

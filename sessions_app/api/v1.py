@@ -29,8 +29,8 @@ from sessions_app.found import find_session
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.query import Query, parse
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import rows
-from sessions_app.runs.client import provider
+from sessions_app.runs import rows, unattended
+from sessions_app.runs.client import RuntimeClient, provider
 
 ERRORS = {404: Problem, 422: Problem}
 router = Router()
@@ -119,15 +119,7 @@ async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run goes on by itself; its events appear in the session."""
     app_name = await db.read(_app_to_run, body)
     client = await provider().client(app_name)
-    run = await db.write(rows.create_run, body.session, body.request(), "api")
-    try:
-        await client.start_run(run.id)
-    except ServerStopping:
-        pass  # it is queued, and the next start of the server takes it up
-    except DevUIError as error:
-        name = type(error).__name__
-        await db.write(rows.end_queued, run.id, Run.Status.FAILED, name, error.message)
-        raise
+    run = await unattended.to_its_end(_start(client, body))
     return Status(202, await db.read(_run, run.id))
 
 
@@ -167,6 +159,19 @@ def _event_page(session_key: int, after: int, limit: int) -> str:
     cursor = page[:limit][-1][0] if page else after
     more = "true" if len(page) > limit else "false"
     return f'{{"events":[{",".join(texts)}],"cursor":{cursor},"more":{more}}}'
+
+
+async def _start(client: RuntimeClient, body: NewRun) -> Run:
+    run = await db.write(rows.create_run, body.session, body.request(), "api")
+    try:
+        await client.start_run(run.pk)
+    except ServerStopping:
+        pass  # it is queued, and the next start of the server takes it up
+    except DevUIError as error:
+        name = type(error).__name__
+        await db.write(rows.end_queued, run.pk, Run.Status.FAILED, name, error.message)
+        raise
+    return run
 
 
 def _run(run_id: str) -> RunOut:

@@ -14,7 +14,7 @@ from typing import Any
 from sessions_app import db
 from sessions_app.errors import DevUIError, ServerStopping
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import rows
+from sessions_app.runs import rows, unattended
 from sessions_app.runs.client import provider
 from sessions_app.runs.compose import Draft
 
@@ -27,9 +27,7 @@ async def start(session: AgentSession, request: Mapping[str, Any]) -> Run:
     Raises:
         SessionMissing: the session is gone.
     """
-    run = await db.write(rows.create_run, session.pk, request)
-    _in_background(_hand_over(session.app_name, run.pk))
-    return run
+    return await unattended.to_its_end(_queue(session, request))
 
 
 async def cancel(run: Run) -> None:
@@ -57,6 +55,12 @@ async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
         inputs.get(name, "run_config"): message if name in inputs else f"{name or 'RunConfig'}: {message}"
         for name, message in answer["problems"].items()
     }
+
+
+async def _queue(session: AgentSession, request: Mapping[str, Any]) -> Run:
+    run = await db.write(rows.create_run, session.pk, request)
+    _in_background(_hand_over(session.app_name, run.pk))
+    return run
 
 
 async def _hand_over(app_name: str, run_id: str) -> None:

@@ -1,0 +1,49 @@
+"""Runs that a request asks for, whose client may be gone before they are on their way.
+
+A server cancels the request of a client that goes away, at any `await`. The row of a run that is written then must not
+be left alone: it would wait for good, and every later run on its session behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from sessions_app import db
+from sessions_app.models import Run
+from sessions_app.runs import rows
+
+R = TypeVar("R")
+Row = TypeVar("Row", bound=Run | None)
+
+_tasks: set[asyncio.Future[Any]] = set()
+"""Keeps what goes on after its request: the event loop alone would let it be collected."""
+
+
+async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
+    """Do work to its end, also when the caller is cancelled meanwhile."""
+    return await asyncio.shield(_kept(work))
+
+
+async def row_of_caller(create: Callable[[], Row]) -> Row:
+    """Write the row of a run that belongs to its caller. When that is cancelled meanwhile, so is the run."""
+    creating = _kept(db.write(create))
+    try:
+        return await asyncio.shield(creating)
+    except asyncio.CancelledError:
+        _kept(_call_off(creating))
+        raise
+
+
+async def _call_off(creating: asyncio.Future[Row]) -> None:
+    run = await creating
+    if run is not None:
+        await db.write(rows.finish, run.pk, Run.Status.CANCELLED)
+
+
+def _kept(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+    task = asyncio.ensure_future(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    return task

@@ -1,0 +1,80 @@
+"""Runs whose client is gone before they are on their way: none is left to wait for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+
+import pytest
+
+from sessions_app import db
+from sessions_app.models import Run
+from sessions_app.runs import client as runs
+from sessions_app.runs import handover, rows, unattended
+from tests.api.told import create
+from tests.runtime.conftest import until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def statuses() -> list[str]:
+    return list(Run.objects.values_list("status", flat=True))
+
+
+class Given:
+    """A process that takes every run, and is every app's."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.took = asyncio.Event()
+
+    async def client(self, app_name: str) -> Given:
+        return self
+
+    async def start_run(self, run_id: str) -> None:
+        self.taken.append(run_id)
+        self.took.set()
+
+
+async def given_up_while_it_is_written(work: asyncio.Task[object], written: threading.Event) -> None:
+    """Cancel the caller over and over, as servers do, while the store writes; then let the store end."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+        work.cancel()
+    written.set()
+    with suppress(asyncio.CancelledError):
+        await work
+
+
+async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
+    session = await create()
+    written = threading.Event()
+
+    def row() -> Run:
+        assert written.wait(60)
+        return rows.create_run(session.pk, {}, rows.ADK)
+
+    await given_up_while_it_is_written(asyncio.create_task(unattended.row_of_caller(row)), written)
+    await until(lambda: db.read(statuses), lambda found: found == [Run.Status.CANCELLED])
+
+
+async def test_a_run_that_was_queued_is_handed_over_though_the_request_has_ended(monkeypatch):
+    session = await create()
+    written = threading.Event()
+    write_row = rows.create_run
+
+    def slowly(*given: object) -> Run:
+        assert written.wait(60)
+        return write_row(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rows, "create_run", slowly)
+    given = Given()
+    runs.register(given)  # type: ignore[arg-type]
+    try:
+        await given_up_while_it_is_written(asyncio.create_task(handover.start(session, {})), written)
+        async with asyncio.timeout(60):
+            await given.took.wait()
+    finally:
+        runs.register(None)
+    assert given.taken == [(await db.read(Run.objects.get)).pk]
