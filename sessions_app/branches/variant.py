@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app import history, keeping, state, writes
+from sessions_app import history, keeping, state, wire, writes
 from sessions_app.branches import fork
 from sessions_app.errors import BadInput
 from sessions_app.found import find_event, find_session
@@ -62,11 +62,12 @@ def said_at(session_pk: int, seq: int) -> Said:
             f"Event {seq} is no message of the user.", hint="Choose the message that should be another one."
         )
     body = json.loads(event.data)
-    parts = [part for part in (body.get("content") or {}).get("parts") or [] if isinstance(part, dict)]
+    parts = wire.parts_of(body)
+    written = [part["text"] for part in parts if isinstance(part.get("text"), str)]
     return Said(
         session,
         event,
-        text="\n".join(part["text"] for part in parts if isinstance(part.get("text"), str)),
+        text="\n".join(written) or json.loads(event.summary).get("heard", ""),
         others=[part for part in parts if not isinstance(part.get("text"), str)],
         delta=(body.get("actions") or {}).get("stateDelta") or {},
         left=session.last_seq - seq + 1,

@@ -14,6 +14,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable
+from itertools import count
 
 from django.utils.safestring import SafeString
 
@@ -53,6 +54,9 @@ _ANY = re.compile(rf"[{_UNSEEN}]")
 _ANY_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TAGS = re.compile(r"(<[^>]*>)")
 
+MOST_MARKED = 300
+"""Characters of a text that are marked each by an element; those that follow are escapes like them, and no elements."""
+
 _SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
 
@@ -73,12 +77,12 @@ def json_text(text: str) -> str:
 
 def name_html(text: str) -> SafeString:
     """Return a name as HTML, its unseen characters as marked escapes."""
-    return _html(text, _IN_NAMES, _marked) if _may_hide(text) else escape(text)
+    return _html(text, _IN_NAMES, _marking()) if _may_hide(text) else escape(text)
 
 
 def text_html(text: str) -> SafeString:
     """Return text as HTML, its unseen characters as marked escapes; lines and what writing needs stay."""
-    return _html(text, _IN_TEXT, _keeping(_marked)) if _hides(text) else escape(text)
+    return _html(text, _IN_TEXT, _keeping(_marking())) if _hides(text) else escape(text)
 
 
 def escape(text: str) -> SafeString:
@@ -91,7 +95,8 @@ def in_html(markup: str) -> str:
     if not _hides(markup):
         return markup
     pieces = _TAGS.split(markup)
-    pieces[::2] = [_IN_TEXT.sub(_keeping(_marked), piece) for piece in pieces[::2]]
+    marked = _keeping(_marking())
+    pieces[::2] = [_IN_TEXT.sub(marked, piece) for piece in pieces[::2]]
     pieces[1::2] = [text(piece) for piece in pieces[1::2]]
     return "".join(pieces)
 
@@ -120,6 +125,12 @@ def _keeping(shown: Callable[[re.Match[str]], str]) -> Callable[[re.Match[str]],
 
 def _plainly(match: re.Match[str]) -> str:
     return _escape(match[0])
+
+
+def _marking() -> Callable[[re.Match[str]], str]:
+    """Return what marks the first unseen characters of a text, and escapes the rest."""
+    number = count()
+    return lambda match: _marked(match) if next(number) < MOST_MARKED else _plainly(match)
 
 
 def _marked(match: re.Match[str]) -> str:

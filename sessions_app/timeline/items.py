@@ -24,6 +24,9 @@ SHOWN_CALLS = 8
 
 SHOWN_MEDIA = 6
 
+SHOWN_LINES = 100
+"""Lines of a text that its row shows: a reader gets past it."""
+
 IDLE_S = 600.0
 """Seconds without an event that a timeline marks."""
 
@@ -167,9 +170,33 @@ class Item:
         return found[:SHOWN_MEDIA]
 
     @property
+    def text(self) -> str:
+        """Return as much of its text as fits into a row."""
+        return "\n".join(self._lines[:SHOWN_LINES])
+
+    @property
+    def goes_on(self) -> bool:
+        """Tell whether there is more of its text."""
+        return bool(self.summary["cut"]) or len(self._lines) > SHOWN_LINES
+
+    @property
+    def _lines(self) -> list[str]:
+        found: list[str] = self.summary.get("text", "").split("\n", SHOWN_LINES)
+        return found
+
+    @property
+    def others(self) -> list[dict[str, str]]:
+        """Return the parts of other kinds that fit into a row."""
+        found: list[dict[str, str]] = self.summary.get("others", [])
+        return found[:SHOWN_CALLS]
+
+    @property
     def more_parts(self) -> int:
-        """Return how many calls, results and media do not fit."""
-        shown = (("calls", SHOWN_CALLS), ("results", SHOWN_CALLS), ("media", SHOWN_MEDIA))
+        """Return how many calls, results, media and parts of other kinds do not fit."""
+        shown = (
+            *(("calls", SHOWN_CALLS), ("results", SHOWN_CALLS), ("media", SHOWN_MEDIA)),
+            ("others", SHOWN_CALLS),
+        )
         return sum(max(0, len(self.summary.get(name, [])) - most) for name, most in shown)
 
     @property

@@ -135,8 +135,11 @@ def _answer(
     if selected is None and (query["event"] or query["seq"] is not None):
         return _no_event(request, session, query)
     context: Context = {"session": session, "selected": selected}
-    for build in contexts:
-        context |= build(session, query | {"selected": selected})
+    try:
+        for build in contexts:
+            context |= build(session, query | {"selected": selected})
+    except EventMissing:
+        return _no_moment(request, session, query, selected)
     return render(request, template, context)
 
 
@@ -297,13 +300,31 @@ PARTS = {
 
 def _no_event(request: HttpRequest, session: AgentSession, query: Context) -> HttpResponse:
     wanted = repr(query["event"]) if query["event"] else str(query["seq"])
-    seq = session.last_seq if query["event"] else query["seq"]
+    nearest = windows.nearest_event(session, session.last_seq if query["event"] else query["seq"])
+    return _event_gone(request, session, wanted, nearest, {"seq": nearest.seq} if nearest else {})
+
+
+def _no_moment(
+    request: HttpRequest, session: AgentSession, query: Context, selected: Event | None
+) -> HttpResponse:
+    """Say that the event to compare with is not there."""
+    nearest = windows.nearest_event(session, int(query["diff"]))
+    opened = {"seq": selected.seq} if selected else {}
+    other = {"diff": nearest.seq} if nearest else {}
+    return _event_gone(request, session, query["diff"], nearest, opened | other)
+
+
+def _event_gone(
+    request: HttpRequest, session: AgentSession, wanted: str, nearest: Event | None, offered: dict[str, int]
+) -> HttpResponse:
     context = {
         "message": f"This session has no event {wanted}.",
         "hint": f"It has {session.last_seq:,} events; the link may be to another session, or cut short.",
         "code": EventMissing.code,
         "session": session,
-        "nearest": windows.nearest_event(session, seq),
+        "nearest": nearest,
+        "is_compared": "diff" in offered,
+        "offered": urlencode(offered),
     }
     return render(request, MISSING, context, status=404)
 

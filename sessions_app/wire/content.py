@@ -10,6 +10,9 @@ from sessions_app.models import Kind
 INTERNAL_METADATA_PREFIX = "__adk_internal_"
 """ADK keeps its own marks under this prefix of `customMetadata`; they are stored and never sent out."""
 
+TRANSCRIPTIONS = ("inputTranscription", "outputTranscription")
+"""What was said to and by an agent that is spoken with, in words."""
+
 _SIGNALS = (
     "transferToAgent",
     "escalate",
@@ -86,7 +89,7 @@ def kind_of(wire: Mapping[str, Any]) -> Kind:
         return Kind.TOOL_CALL
     if function_responses(wire):
         return Kind.TOOL_RESULT
-    if parts_of(wire):
+    if parts_of(wire) or any(isinstance(wire.get(name), dict) for name in TRANSCRIPTIONS):
         return Kind.USER if wire.get("author") == "user" else Kind.AGENT
     if any(True for _ in signals(actions)):
         return Kind.CONTROL

@@ -9,6 +9,17 @@ from typing import Any
 from sessions_app import state
 from sessions_app.wire.content import function_calls, function_responses, parts_of, seconds, signals, spoken
 
+RENDERED = (
+    *("text", "functionCall", "functionResponse", "inlineData", "fileData"),
+    *("executableCode", "codeExecutionResult"),
+)
+"""Fields of a part that a row shows as what they are."""
+
+BESIDE = frozenset({"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"})
+"""Fields of a part that say something of it, and are nothing by themselves."""
+
+USUAL_ENDS = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
+
 TEXT_LIMIT, SHORT_LIMIT = 4000, 400
 """Characters of a text that is read, and of any other value."""
 
@@ -20,10 +31,10 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a timeline row shows of an event: bounded, empty entries left out.
 
     Keys: text, thought, cut (text was cut), calls [{id, name, args, waiting}], results [{id, name, result,
-    failed}], media [{mime, name, size or uri, pointer}], code, output, heard and voiced (transcriptions of what was
-    said to and by the agent), sources [{title, uri}], searched [queries], delta [keys], artifacts {name: version},
-    signals {name: value}, compaction {start, end, text}, error {code, message}, tokens {prompt, output, total,
-    cached, thoughts}, model, node, flags [names].
+    failed}], media [{mime, name, size or uri, pointer}], code, others [{name, value}] (parts of other kinds),
+    output, heard and voiced (transcriptions of what was said to and by the agent), sources [{title, uri}],
+    searched [queries], delta [keys], artifacts {name: version}, signals {name: value}, compaction {start, end,
+    text}, error {code, message}, tokens {prompt, output, total, cached, thoughts}, model, node, flags [names].
     """
     actions = wire.get("actions") or {}
     parts = parts_of(wire)
@@ -39,6 +50,7 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
         "results": [_result(result, unconfirmed) for result in function_responses(wire)[:LIST_LIMIT]],
         "media": list(islice(_all_media(parts), LIST_LIMIT)),
         "code": [code for part in parts[:LIST_LIMIT] if (code := _code(part))],
+        "others": [other for part in parts[:LIST_LIMIT] if (other := _other(part))],
         "output": short(wire["output"]) if wire.get("output") is not None else None,
         "heard": _transcribed(wire.get("inputTranscription")),
         "voiced": _transcribed(wire.get("outputTranscription")),
@@ -52,7 +64,7 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
         "tokens": tokens_of(wire),
         "model": short(wire.get("modelVersion") or ""),
         "node": short((wire.get("nodeInfo") or {}).get("path") or ""),
-        "flags": [name for name in ("partial", "interrupted", "turnComplete") if wire.get(name)],
+        "flags": _flags(wire),
     }
     return {key: value for key, value in summary.items() if value}
 
@@ -115,6 +127,25 @@ def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
     if result := part.get("codeExecutionResult"):
         return {"outcome": result.get("outcome") or "", "output": (result.get("output") or "")[:TEXT_LIMIT]}
     return None
+
+
+def _other(part: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return a part that is none of those above: a tool of the model's own, or what nobody here knows yet."""
+    if any(part.get(name) is not None for name in RENDERED):
+        return None
+    for name, body in (("toolCall", "args"), ("toolResponse", "response")):
+        if isinstance(tool := part.get(name), dict):
+            return {"name": short(tool.get("toolType") or name), "value": short(tool.get(body) or {})}
+    unknown = {name: value for name, value in part.items() if name not in BESIDE}
+    return {"name": short(", ".join(unknown)), "value": short(unknown)} if unknown else None
+
+
+def _flags(wire: Mapping[str, Any]) -> list[str]:
+    """Return what is set, and why the model ended when that is unusual and not the event's error."""
+    flags = [name for name in ("partial", "interrupted", "turnComplete") if wire.get(name)]
+    reason = wire.get("finishReason")
+    is_usual = not reason or reason in USUAL_ENDS or reason == wire.get("errorCode")
+    return flags if is_usual else [*flags, short(reason)]
 
 
 def _signal(value: Any) -> bool | int | str:

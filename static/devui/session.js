@@ -152,6 +152,7 @@ function takeEvents({ cursor, last, count, html, pending }) {
   if (!html || !isNext || (last - cursor > FAR_BEHIND && wasFollowing)) {
     if (wasFollowing) openEnd();
     else if (!isFiltering()) timeline.count(count);
+    rail.show();
     return;
   }
   const added = timeline.take({ html, cursor, count });

@@ -363,6 +363,7 @@ def test_a_page_in_the_past_counts_what_is_new_and_goes_to_the_end(open_page, lo
     long_story.says("far away")
     expect(page.get_by_role("button", name="1 new")).to_be_visible()
     assert 131 not in seqs(page)
+    expect(page.locator("[data-total]")).to_have_text("131")
     page.get_by_role("button", name="1 new").click()
     expect(event(page, 131)).to_be_in_viewport()
     long_story.says("and live again")

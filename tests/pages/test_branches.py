@@ -58,7 +58,7 @@ def test_the_plan_of_a_rewind_is_a_page_and_a_dialog(story: Story, get: Get):
 def test_the_plan_says_what_changes_and_what_stays(story: Story, get: Get):
     said = get(rewind_page(story)).one("form", css="branch-plan").text
     assert "“And in Rome?” had not happened: 4 events from event 3 on" in said
-    assert 'city "Rome" "Paris"' in said
+    assert 'city "Rome" → "Paris"' in said
     assert "late 1 removed" in said
     assert 'user:tier "gold" was "free"' in said
     assert "1 tool call: what they did outside is not undone" in said

@@ -57,6 +57,13 @@ def test_a_mark_says_what_it_stands_for():
     assert shown.text == r"\u202eevil\u0007\ud800"
 
 
+@pytest.mark.parametrize("shown", [visible.name_html, visible.text_html, visible.in_html])
+def test_of_very_many_only_the_first_are_elements_and_all_are_shown(shown):
+    found = parse(shown("\u200b" * 1_000))
+    assert len(found.all("span")) == visible.MOST_MARKED
+    assert found.text == r"\u200b" * 1_000
+
+
 def test_two_names_that_differ_never_read_the_same():
     names = ["a b", "a\nb", "a\tb", "a\r\nb", "ab", "a\u200bb", "a\u200db", "a\ufe0fb", "❤", "❤️", PERSIAN]
     assert len({visible.name(name) for name in [*names, PERSIAN.replace("\u200c", "")]}) == len(names) + 1

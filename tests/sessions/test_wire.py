@@ -47,6 +47,8 @@ def summary(made: Event) -> dict[str, Any]:
         (event(error_message="quota"), Kind.ERROR),
         (event(output={"answer": 1}), Kind.AGENT),
         (event(), Kind.CONTROL),
+        (Event(author="user", input_transcription=types.Transcription(text="hi")), Kind.USER),
+        (Event(author="agent", output_transcription=types.Transcription(text="hi")), Kind.AGENT),
     ],
 )
 def test_each_of_the_seven_kinds_is_told(made, kind):
@@ -76,6 +78,15 @@ def test_the_summary_holds_what_a_row_shows():
     assert shown["error"] == {"code": "429", "message": "quota"}
     assert shown["tokens"] == {"prompt": 11, "output": 7, "total": 18, "thoughts": 3}
     assert shown["signals"]["transferToAgent"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "flags"),
+    [("STOP", None, []), ("MAX_TOKENS", None, ["MAX_TOKENS"]), ("SAFETY", "SAFETY", []), (None, None, [])],
+)
+def test_an_unusual_end_of_the_model_is_told_unless_it_is_the_error(reason, error, flags):
+    body = {"id": "e", "timestamp": 1.0, "finishReason": reason, "errorCode": error}
+    assert wire.summarise(body).get("flags", []) == flags
 
 
 def test_a_result_that_reports_an_error_has_failed():

@@ -11,6 +11,7 @@ from sessions_app.adk import mapping
 from sessions_app.models import Event
 from sessions_app.presentation import brief
 from sessions_app.timeline import window as windows
+from sessions_app.timeline.items import SHOWN_LINES
 from sessions_app.timeline.reading import read
 from tests.pages.page import Element
 from tests.sessions.full_event import full_event
@@ -165,6 +166,49 @@ def test_what_was_heard_and_spoken_is_shown(shown):
     row = shown(inputTranscription={"text": "hello there"}, outputTranscription={"text": "hi"})
     assert "heard hello there" in row.text
     assert "spoken hi" in row.text
+
+
+def test_what_was_heard_is_the_content_of_an_open_event_and_is_said_by_the_user(story, get):
+    story.add(author="user", inputTranscription={"text": "hello there"})
+    page = get(page_of(story, "?seq=1"))
+    assert "kind-user" in event(page, 1).classes
+    parts = page.one("div", "tab-parts").text
+    assert "hello there" in parts
+    assert "no content" not in parts
+
+
+def test_an_error_without_content_is_not_said_to_be_nothing(story, get):
+    story.add(errorCode="429", errorMessage="quota")
+    assert "no content" not in get(page_of(story, "?seq=1")).one("div", "tab-parts").text
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"toolCall": {"toolType": "GOOGLE_SEARCH", "args": {"q": "tea"}}}, 'GOOGLE_SEARCH {"q":"tea"}'),
+        ({"toolResponse": {"toolType": "GOOGLE_SEARCH", "response": {"n": 1}}}, 'GOOGLE_SEARCH {"n":1}'),
+        ({"hologram": [1]}, 'hologram {"hologram":[1]}'),
+    ],
+)
+def test_a_part_of_another_kind_is_named_in_the_row(shown, part, said):
+    text = shown(part).text
+    assert said in text
+    assert "no content" not in text
+
+
+def test_a_part_that_is_a_signature_alone_is_nothing_to_read(shown):
+    assert "no content" in shown({"thoughtSignature": "QUJD"}).text
+
+
+def test_a_model_that_was_cut_off_says_why(shown):
+    assert "MAX_TOKENS" in shown({"text": "Once upon"}, finishReason="MAX_TOKENS").text
+
+
+@pytest.mark.parametrize("author", ["user", "agent"])
+def test_a_text_of_very_many_lines_is_a_row_that_one_gets_past(shown, author):
+    row = shown({"text": "- line\n" * 400}, author=author)
+    assert row.text.count("line") == SHOWN_LINES
+    assert "The text goes on" in row.text
 
 
 def test_a_summary_says_which_events_it_stands_for(story, get):

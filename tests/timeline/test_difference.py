@@ -159,6 +159,15 @@ def test_a_moment_that_cannot_be_is_an_error_page(moved, client: Client, query, 
     assert client.get(f"/sessions/id/{moved.pk}/?{query}").status_code == status
 
 
+@pytest.mark.parametrize(("query", "offered"), [("diff=99", "?diff=3"), ("seq=2&diff=99", "?seq=2&diff=3")])
+def test_a_moment_that_is_gone_offers_the_nearest(moved, client: Client, query, offered):
+    page = parse(client.get(f"/sessions/id/{moved.pk}/?{query}").content)
+    assert page.one("h1").text == "This session has no event 99."
+    link = page.one("a", "button-primary")
+    assert link.attrs["href"].endswith(offered)
+    assert link.text == "Compare with event 3"
+
+
 def test_long_values_are_compared_line_by_line():
     old = '{"a":' + str(list(range(60))) + ',"b":1}'
     new = '{"a":' + str([*range(30), 99, *range(31, 60)]) + ',"b":1}'
