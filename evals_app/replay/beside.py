@@ -35,6 +35,14 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Declaration:
+    """A tool that is declared otherwise now, line by line."""
+
+    tool: str
+    lines: list[Line]
+
+
+@dataclass(frozen=True)
 class Request:
     """A request to a model that differs from the recorded one. Turn and call count from 1."""
 
@@ -45,13 +53,14 @@ class Request:
     history: list[HistoryChange]
     history_cut: int
     tools: Mapping[str, list[str]]
+    declarations: list[Declaration]
     settings: list[Setting]
 
     @property
     def what(self) -> tuple[Any, ...]:
         """What differs, wherever it does: the lines around a change may say what the state was."""
         lines = [line for line in self.instruction if line.mark in ("added", "removed")]
-        return self.agent, lines, self.history, self.history_cut, self.tools, self.settings
+        return self.agent, lines, self.history, self.history_cut, self.tools, self.declarations, self.settings
 
     @property
     def summary(self) -> list[str]:
@@ -113,22 +122,29 @@ def replayed_of(attempt: EvalAttempt) -> Replayed | None:
 
 def _request(told: Mapping[str, Any]) -> Request:
     instruction = told.get("instruction")
-    sides = [json.dumps(instruction[side]) for side in ("recorded", "now")] if instruction else []
     model = told.get("model")
     settings = {**({"model": model} if model else {}), **(told.get("settings") or {})}
     return Request(
         turn=told["turn"] + 1,
         agent=told["agent"],
         call=told["call"],
-        instruction=valuediff.lines(sides[0], sides[1]) if sides else [],
+        instruction=_lines(instruction) if instruction else [],
         history=[
             HistoryChange(one["change"], contents.content(one["place"], one["content"], ""))
             for one in told.get("history") or []
         ],
         history_cut=told.get("history_cut") or 0,
         tools=told.get("tools") or {},
+        declarations=[
+            Declaration(name, _lines(both)) for name, both in (told.get("declarations") or {}).items()
+        ],
         settings=[
             Setting(name, json.dumps(value["recorded"]), json.dumps(value["now"]))
             for name, value in settings.items()
         ],
     )
+
+
+def _lines(both: Mapping[str, Any]) -> list[Line]:
+    """Return what was recorded beside what is asked now, line by line."""
+    return valuediff.lines(json.dumps(both["recorded"]), json.dumps(both["now"]))

@@ -310,8 +310,14 @@ def test_a_request_differs_in_what_counts_and_in_nothing_else():
         "instruction": {"recorded": "a", "now": "b"},
         "history": [{"change": "removed", "place": 2, "content": then["contents"][1]}],
         "tools": {"added": ["h"], "removed": ["g"], "changed": ["f"]},
+        "declarations": {"f": {"recorded": {"name": "f"}, "now": {"name": "f", "description": "new"}}},
         "settings": {"temperature": {"recorded": 1, "now": 2}},
     }
+
+
+def test_a_declaration_that_is_too_long_is_named_and_not_kept():
+    long = [{"name": "f", "description": "x" * 20_000}]
+    assert compare({"tools": [{"name": "f"}]}, {"tools": long}) == {"tools": {"changed": ["f"]}}
 
 
 async def test_the_newest_run_is_named_last_and_any_by_the_beginning_of_its_id(play):

@@ -84,6 +84,27 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
     await page_of(web, shown.one("a").attrs["href"])
 
 
+async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, world):
+    session = await talked()
+    response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
+    await settled()
+    attempt = await db.read(EvalAttempt.objects.get)
+    sides = {side: {"name": "get_weather", "description": side} for side in ("recorded", "now")}
+    told = {
+        "kind": "request",
+        "turn": 0,
+        "agent": "counter",
+        "call": 1,
+        "tools": {"changed": ["get_weather"]},
+    }
+    told["declarations"] = {"get_weather": sides}
+    await db.write(EvalAttempt.objects.update, differences=json.dumps([told]))
+    shown = (await page_of(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    assert "How get_weather is declared" in shown.text
+    assert '"description": "recorded"' in shown.text
+    assert '"description": "now"' in shown.text
+
+
 async def test_replays_stand_on_no_list_of_evalsets(web, world):
     session = await talked()
     await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})

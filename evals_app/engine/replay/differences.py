@@ -29,7 +29,8 @@ def compare(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
     Both are requests as `traces.calls.whole_request` tells them. Keys, each only where it differs: model
     {recorded, now}, instruction {recorded, now} (texts), history [{change, place, content}] (added, removed, or moved
     as agents that run side by side do; place from 1 on its own side), history_cut (how many are left out), tools
-    {added, removed, changed} (names), settings {name: {recorded, now}}.
+    {added, removed, changed} (names), declarations {tool: {recorded, now}} of the changed ones (without those that are
+    too long to be kept), settings {name: {recorded, now}}.
     """
     found: Json = {}
     if (recorded.get("model") or "") != (now.get("model") or ""):
@@ -38,8 +39,7 @@ def compare(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
     if before != after:
         found["instruction"] = {"recorded": before[:TEXT_MOST], "now": after[:TEXT_MOST]}
     found.update(_history(recorded.get("contents") or [], now.get("contents") or []))
-    if tools := _tools(recorded.get("tools") or [], now.get("tools") or []):
-        found["tools"] = tools
+    found.update(_tools(recorded.get("tools") or [], now.get("tools") or []))
     if settings := _settings(recorded.get("config") or {}, now.get("config") or {}):
         found["settings"] = settings
     return found
@@ -69,14 +69,18 @@ def _history(recorded: list[Any], now: list[Any]) -> Json:
 
 
 def _tools(recorded: list[Json], now: list[Json]) -> Json:
-    before = dict(zip(calls.names_of(recorded), map(_text, recorded), strict=True))
-    after = dict(zip(calls.names_of(now), map(_text, now), strict=True))
-    found = {
+    before = dict(zip(calls.names_of(recorded), recorded, strict=True))
+    after = dict(zip(calls.names_of(now), now, strict=True))
+    changed = [name for name in after if name in before and _text(after[name]) != _text(before[name])]
+    names = {
         "added": [name for name in after if name not in before],
         "removed": [name for name in before if name not in after],
-        "changed": [name for name in after if name in before and after[name] != before[name]],
+        "changed": changed,
     }
-    return {change: names for change, names in found.items() if names}
+    sides = {name: {"recorded": before[name], "now": after[name]} for name in changed}
+    told = {name: both for name, both in sides.items() if len(_text(both)) <= TEXT_MOST}
+    tools = {change: found for change, found in names.items() if found}
+    return {**({"tools": tools} if tools else {}), **({"declarations": told} if told else {})}
 
 
 def _settings(recorded: Json, now: Json) -> Json:
