@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from sessions_app import state
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.models import SavedView
+from sessions_app.query import QueryProblem, parse
 
 NAME_LENGTH = 64
 MOST_VIEWS = 100
@@ -24,9 +25,18 @@ def all_views() -> list[SavedView]:
 
 
 def query_of(query_string: str) -> str:
-    """Return what of a query string says what is searched, always in the same order."""
+    """Return what of a query string says what is searched, always in the same order and spelling."""
     given = {name: value for name, value in parse_qsl(query_string) if name in KEPT}
+    if "q" in given:
+        given["q"] = _spelled(given["q"])
     return urlencode([(name, given[name]) for name in KEPT if name in given])
+
+
+def _spelled(text: str) -> str:
+    try:
+        return str(parse(text))
+    except QueryProblem:  # it is kept as it was written, and tells what is wrong when it is opened
+        return text.strip()
 
 
 def save(name: str, query_string: str, *, replace: bool = False) -> SavedView:

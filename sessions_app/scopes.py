@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db import connection
 from django.db.models import Count
 
 from sessions_app import history, listing
 from sessions_app.models import AgentSession, AppScope, AppState, Scope, StateChange, UserScope, UserState
+from sessions_app.moments import FEW_KEYS
 
 PAGE_SIZE = 100
-MOST_USERS = 200
+MOST_USERS, MOST_GONE = 200, 20
+"""Users of an app, and removed keys, that are named."""
+
+_GONE = f"""
+{history.EVERY_KEY}
+SELECT {history.last_write("anywhere")} FROM keys WHERE keys.key_id IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM {{table}} AS stored WHERE stored.owner_id = %(owner)s AND stored.key_id = keys.key_id
+) LIMIT %(most)s
+"""  # noqa: S608 - pieces of our own
+"""The last writes of keys that an owner has no more."""
+
+_ANYWHERE = 2**62
+"""Above every position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +35,14 @@ class Keys:
         owner_id: primary key of the `AppScope` or `UserScope`, or None when nothing was ever written.
         rows: for each key the ledger row that last wrote it, with `writes`: how often it was written so far.
         more: where the next page starts; empty on the last.
+        gone: on the first page, for keys that were removed, the row that did: of very many keys none is told.
     """
 
     scope: Scope
     owner_id: int | None
     rows: list[StateChange]
     more: str = ""
+    gone: tuple[StateChange, ...] = ()
 
 
 def app_keys(app_name: str, after: str = "") -> Keys:
@@ -59,10 +75,11 @@ def apps_with_state() -> list[Owner]:
     return [Owner(name, key_counts.get(name, 0), user_counts.get(name, 0)) for name in names]
 
 
-def users_with_state(app_name: str) -> list[UserScope]:
-    """Return users of an app that have state of their own, sorted, each with `key_count`; at most `MOST_USERS`."""
+def users_with_state(app_name: str) -> tuple[list[UserScope], bool]:
+    """Return users of an app with state of their own, sorted, each with `key_count`, and whether there are more."""
     owners = UserScope.objects.filter(realm="", app_name=app_name).annotate(key_count=Count("state_rows"))
-    return list(owners.order_by("user_id")[:MOST_USERS])
+    found: list[UserScope] = list(owners.order_by("user_id")[: MOST_USERS + 1])
+    return found[:MOST_USERS], len(found) > MOST_USERS
 
 
 def apps_of(user_id: str) -> list[str]:
@@ -94,4 +111,21 @@ def _keys(scope: Scope, table: type[AppState | UserState], owner_id: int | None,
         if change.position == shown[change.key_id]
     }
     more = found[PAGE_SIZE - 1][0] if len(found) > PAGE_SIZE else ""
-    return Keys(scope, owner_id, [writers[key_id] for key_id in shown if key_id in writers], more)
+    gone = () if after else _gone(scope, table, owner_id)
+    return Keys(scope, owner_id, [writers[key_id] for key_id in shown if key_id in writers], more, gone)
+
+
+def _gone(scope: Scope, table: type[AppState | UserState], owner_id: int) -> tuple[StateChange, ...]:
+    """Return the rows that removed keys of an owner, by key; of many keys, which would all be gone through, none."""
+    if table.objects.filter(owner_id=owner_id)[: FEW_KEYS + 1].count() > FEW_KEYS:
+        return ()
+    given: dict[str, str | int] = {
+        "scope": str(scope),
+        "owner": owner_id,
+        "anywhere": _ANYWHERE,
+        "most": MOST_GONE,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_GONE.format(table=table._meta.db_table), given)
+        pks = [pk for (pk,) in cursor.fetchall()]
+    return tuple(StateChange.objects.filter(pk__in=pks).order_by("key_id").defer("private", "value"))

@@ -40,7 +40,7 @@ TIMELINE = "devui/sessions/timeline.html"
 KEYS_SHOWN = 30
 """Keys of a scope that the board shows before somebody asks for all."""
 
-NEAR_LOOKED_AT = 500
+NEAR_LOOKED_AT, NEAR_OFFERED = 500, 5
 INSPECTOR = "devui/sessions/inspector.html"
 TABS = (
     ("parts", "Parts"),
@@ -335,15 +335,19 @@ def _no_session(request: HttpRequest, app_name: str, user_id: str, session_id: s
         "hint": "It may have been deleted, or belong to another user; ids are compared letter by letter.",
         "code": SessionMissing.code,
         "near": _near(app_name, session_id),
+        "app_name": app_name,
         "deleted": deletion.batch_with(app_name=app_name, user_id=user_id, session_id=session_id),
     }
     return render(request, MISSING, context, status=404)
 
 
 def _near(app_name: str, session_id: str) -> list[AgentSession]:
-    """Return the app's newer sessions whose ids are most like one that does not exist."""
+    """Return what others have under an id that does not exist, then the app's newer sessions with an id like it."""
+    others = AgentSession.objects.filter(realm="", session_id=session_id).order_by("-updated_at", "-pk")
     newest = AgentSession.objects.filter(realm="", app_name=app_name).order_by("-updated_at", "-pk")
     by_id: dict[str, AgentSession] = {}
     for session in newest[:NEAR_LOOKED_AT]:
         by_id.setdefault(session.session_id, session)
-    return [by_id[name] for name in difflib.get_close_matches(session_id, by_id, n=5, cutoff=0.5)]
+    like = difflib.get_close_matches(session_id, by_id, n=NEAR_OFFERED, cutoff=0.5)
+    found = {session.pk: session for session in [*others[:NEAR_OFFERED], *(by_id[name] for name in like)]}
+    return list(found.values())[:NEAR_OFFERED]

@@ -63,10 +63,10 @@ def index(request: HttpRequest) -> HttpResponse:
             since = listing.newest(wanted)
     context |= {
         **_filters(request, form),
+        **_views(request),
         "pinned": found.pinned,
         "is_filtered": wanted != listing.Wanted(),
         "is_part": is_part,
-        "views": saved_views.all_views(),
     }
     left = _about(finding.sessions_left())
     context |= {
@@ -136,6 +136,12 @@ def _filters(request: HttpRequest, form: SessionQuery) -> dict[str, Any]:
     }
 
 
+def _views(request: HttpRequest) -> dict[str, Any]:
+    """Return the searches that are kept, and whether the one on the screen is among them."""
+    views, search = saved_views.all_views(), saved_views.query_of(request.GET.urlencode())
+    return {"views": views, "is_kept": any(view.query == search for view in views)}
+
+
 def _frame() -> dict[str, Any]:
     return {"apps": overview.app_names(), "deleted": deletion.recent(), "tags": labels.tags_in_use()}
 
@@ -159,7 +165,7 @@ def _wrong_query(
         response["HX-Reswap"] = "none"
         response["HX-Push-Url"] = "false"
         return response
-    page = {"views": saved_views.all_views(), "is_filtered": True}
+    page = {**_views(request), "is_filtered": True}
     return render(request, LIST, {**context, **page, **_frame()}, status=400)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -30,22 +31,25 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show an app or a user of it: state and newest sessions. Without an app, which apps there are to choose."""
     query = StateQuery(request.GET).read()
     app, user = query["app"], query["user"]
-    context = {"app": app, "user": user, "apps": overview.app_names()}
+    context: dict[str, Any] = {"app": app, "user": user, "apps": overview.app_names()}
     if not app:
         found = {"apps_of_user": scopes.apps_of(user)} if user else {"owners": scopes.apps_with_state()}
         return render(request, PAGE, {**context, **found})
     boards = [scopes.app_keys(app, query["after_app"])]
     if user:
         boards.insert(0, scopes.user_keys(app, user, query["after_user"]))
+    users, are_more = scopes.users_with_state(app)
     newest = listing.sessions(listing.Wanted(app, user)).order_by("-updated_at", "-pk")
     return render(
         request,
         PAGE,
         {
             **context,
+            "is_known": app in context["apps"] or bool(users) or any(board.owner_id for board in boards),
             "boards": boards,
             "most_counted": history.WRITES_COUNTED,
-            "users": scopes.users_with_state(app),
+            "users": users,
+            "are_more_users": are_more,
             "sessions": newest[:SESSIONS_SHOWN],
         },
     )

@@ -140,11 +140,11 @@ def test_a_search_is_kept_opened_renamed_and_let_go(page: Page, told: dict[str, 
     page.goto("/sessions/")
     chip.click()
     expect(rows(page)).to_have_count(1)
-    page.get_by_role("link", name="Keep this search…").click()
+    page.get_by_role("link", name="Views…").click()
     page.get_by_role("textbox", name="Name of Failures").fill("What failed")
     page.get_by_role("dialog").get_by_role("button", name="Rename").click()
     expect(page.get_by_role("link", name="What failed")).to_be_visible()
-    page.get_by_role("link", name="Keep this search…").click()
+    page.get_by_role("link", name="Views…").click()
     page.get_by_role("button", name="Delete the view What failed").click()
     expect(page.get_by_role("link", name="What failed")).to_have_count(0)
 

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import agents, indexing, labels, overview, writes
+from sessions_app import agents, indexing, labels, overview, saved_views, writes
 from sessions_app.finding import tail
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows as runs
@@ -503,3 +503,11 @@ def test_the_agents_folder_is_not_walked_for_every_list(
     (agents_dir / "newcomer").mkdir()
     (agents_dir / "newcomer" / "agent.py").touch()
     assert "newcomer" in [option.text for option in get("/sessions/").one("select", name="app").all("option")]
+
+
+def test_a_search_that_is_kept_is_not_offered_to_be_kept(get: Get):
+    saved_views.save("Gold", "q=user:tier = gold")
+    offers = {
+        query: get(f"/sessions/?{query}").one("nav", "views").text for query in ("q=user:tier=gold", "q=tea")
+    }
+    assert offers == {"q=user:tier=gold": "Gold Views…", "q=tea": "Gold Keep this search…"}

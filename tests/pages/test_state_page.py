@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import scopes, writes
+from sessions_app import edits, scopes, writes
 from sessions_app.attribution import Writer
 from sessions_app.models import StateChange
 from tests.pages.getting import Get
@@ -72,6 +72,44 @@ def test_a_removed_key_is_gone_from_the_board(get: Get):
     assert change.pk
 
 
+def test_the_history_of_a_removed_key_is_still_at_hand(get: Get):
+    story = Story("s1", {"app:limit": 3, "app:kept": 1, "user:tier": "gold"}, user="ann")
+    for name in ("app:limit", "user:tier"):
+        edits.remove_key(story.pk, name)
+    page = get("/state/?app=weather&user=ann")
+    links = [link for gone in page.all("ul", "gone-keys") for link in gone.all("a")]
+    assert [link.text for link in links] == ["user:tier", "app:limit"]
+    history = get(links[1].attrs["href"])
+    assert "3" in history.one("main").text
+    assert not get("/state/?app=weather&user=ann&after_app=kept&after_user=a").all("ul", "gone-keys")
+
+
+def test_of_very_many_keys_no_removed_one_is_looked_for(get: Get, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(scopes, "FEW_KEYS", 1)
+    story = Story("s1", {"app:limit": 3, "app:a": 1, "app:b": 1})
+    edits.remove_key(story.pk, "app:limit")
+    assert not get("/state/?app=weather").all("ul", "gone-keys")
+
+
+def test_an_app_that_nobody_knows_is_said_to_be_unknown(get: Get):
+    Story("s1")
+    page = get("/state/?app=wether")
+    assert page.one("div", "empty").one("h2").text == "No app is called so"
+    assert "wether" in page.one("div", "empty").text
+    assert "No app is called so" not in get("/state/?app=weather").text
+
+
+def test_of_very_many_users_the_page_says_that_there_are_more(get: Get, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(scopes, "MOST_USERS", 2)
+    for user in ("ann", "ben"):
+        Story(f"s-{user}", {"user:tier": "gold"}, user=user)
+    assert "These are the first" not in get("/state/?app=weather").text
+    Story("s-zoe", {"user:tier": "gold"}, user="zoe")
+    page = get("/state/?app=weather")
+    assert "These are the first 2." in page.text
+    assert "zoe" not in page.one("section", aria_labelledby="users-title").text
+
+
 def test_without_an_app_the_apps_that_share_anything_are_listed(get: Get):
     Story("s1", {"app:a": 1, "user:b": 2})
     Story("s2", {"user:c": 1}, user="ben")
@@ -121,7 +159,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_keys(
     for n in range(3):
         Story(f"s{n}", {f"app:{n}-{m}": m for m in range(20)} | {f"user:{n}": n})
         # apps, users, newest sessions; for each board owner, keys and changes
-        with django_assert_num_queries(9):
+        with django_assert_num_queries(13):
             client.get("/state/?app=weather&user=ann")
 
 

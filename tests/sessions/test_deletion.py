@@ -228,6 +228,11 @@ def test_a_view_keeps_what_is_searched_and_nothing_else():
     assert (view.name, view.query) == ("My view", "q=a%26b&user=ann")
 
 
+def test_a_search_is_kept_in_one_spelling_also_one_that_cannot_be_meant():
+    assert saved_views.query_of("q=+tier%3DGOLD++ever+") == saved_views.query_of("q=tier+=+GOLD+ever")
+    assert saved_views.query_of("q=+kind:eror+") == "q=kind%3Aeror"
+
+
 def test_a_view_is_replaced_only_when_that_is_said():
     saved_views.save("Mine", "q=a")
     with pytest.raises(AlreadyExists, match="'Mine' already"):

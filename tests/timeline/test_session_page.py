@@ -139,6 +139,16 @@ def test_an_unknown_session_is_named_and_those_with_an_id_like_it_are_offered(st
     assert "/sessions/weather/ann/tea-time/" in [link.attrs["href"] for link in page.all("a")]
 
 
+def test_a_session_of_another_user_or_app_is_offered_where_its_id_is_asked_for(story, get):
+    Story("monday", user="ben")
+    Story("monday", app="office")
+    Story("unlike", app="office")
+    page = get("/sessions/weather/ann/monday/", status=404)
+    offered = {item.text: item.one("a").attrs["href"] for item in page.one("main").all("li")}
+    assert sorted(offered.values()) == ["/sessions/office/ann/monday/", "/sessions/weather/ben/monday/"]
+    assert [text for text in offered if "in office" in text]
+
+
 def test_an_unknown_key_is_not_found(db, get):
     assert get("/sessions/id/4711/", status=404).one("h1").text == found.session_missing(4711).message
 
