@@ -197,7 +197,9 @@ def choose(
         )
     gating = [name for name in names if name not in INFORMATIONAL]
     criteria = {name: _criterion(name, old.get(name), thresholds.get(name)) for name in gating}
-    return Config({**config.data, "criteria": criteria}, config.source, config.warnings)
+    is_same = criteria == {name: criterion for name, criterion in old.items() if name not in INFORMATIONAL}
+    source = config.source if is_same else f"{config.source}, changed"
+    return Config({**config.data, "criteria": criteria}, source, config.warnings)
 
 
 def with_states(config: Config, cases: Iterable[Mapping[str, Any]]) -> Config:

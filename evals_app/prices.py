@@ -83,9 +83,14 @@ class Prices:
         return max(found, key=_rank, default=None)
 
     def cost(self, usage: Usage, at: float) -> float | None:
-        """Return what the tokens of models cost at a time; None when a model has no price, or nothing is known."""
+        """Return what the tokens of models cost at a time.
+
+        None, unknown, when a model has no price, or when no model told any tokens: one that raised, or that never does.
+        """
+        if not any(tokens.get(kind) for tokens in usage.values() for kind in ("prompt", "output")):
+            return None
         spent = [(self.price_of(model, at), tokens) for model, tokens in usage.items()]
-        if not spent or any(price is None for price, _ in spent):
+        if any(price is None for price, _ in spent):
             return None
         return sum(price.of(tokens) for price, tokens in spent if price is not None)
 

@@ -137,6 +137,17 @@ def test_choosing_metrics_keeps_what_the_file_says_of_them():
     }
 
 
+def test_a_configuration_that_an_order_changes_says_so():
+    config = configs.default()
+    assert configs.choose(config, ["response_match_score"]).source == "ADK's defaults, changed"
+    assert (
+        configs.choose(config, thresholds={"response_match_score": 0.1}).source == "ADK's defaults, changed"
+    )
+    assert (
+        configs.choose(config, list(config.criteria), {"response_match_score": 0.8}).source == config.source
+    )
+
+
 def test_a_metric_without_a_default_needs_a_threshold():
     assert configs.choose(configs.default(), ["response_match_score"]).criteria == {
         "response_match_score": 0.8

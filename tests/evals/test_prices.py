@@ -65,6 +65,8 @@ def test_a_model_without_a_price_costs_unknown_and_so_does_what_it_was_used_with
     assert table.cost({"other": USAGE}, at(2025)) is None
     assert table.cost({"gemini-2.5-flash": USAGE, "other": USAGE}, at(2025)) is None
     assert table.cost({}, at(2025)) is None
+    untold = {"gemini-2.5-flash": {"prompt": 0, "output": 0, "cached": 0, "calls": 2}}
+    assert table.cost(untold, at(2025)) is None, "a model that told no tokens did not answer for nothing"
     assert table.unpriced(["other", "gemini-x", "other"]) == ["other"]
 
 
