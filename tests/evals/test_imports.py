@@ -19,6 +19,7 @@ from google.genai import types
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.imports import Report, import_location
 from sessions_app.models import AgentSession, StateChange, UserState
+from tests.pages.page import parse
 
 pytestmark = pytest.mark.anywhere
 
@@ -131,6 +132,18 @@ def test_the_report_page_shows_what_was_expected_and_what_was_answered(store, ag
 
     assert page.status_code == 200
     assert "Ann" in page.content.decode()
+
+
+def test_what_adk_does_not_keep_is_called_unknown_and_no_fault_of_the_prices(store, agent, client):
+    bring(agent)
+    run = EvalRun.objects.get()
+
+    figures = parse(client.get(f"/evals/runs/{run.pk}/").content).one("dl", css="figures")
+
+    told = {one.one("dt").text: one.one("dd").text for one in figures.all(css="figure")}
+    assert told["Cost"] == "unknown adk web keeps no prices"
+    assert told["Took"] == "unknown"
+    assert not figures.all("a")
 
 
 def test_a_second_import_brings_nothing(store, agent):
