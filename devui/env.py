@@ -29,22 +29,6 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
-def flag(name: str, *, default: bool = False) -> bool:
-    """Return the variable `name` as a boolean.
-
-    Raises:
-        ImproperlyConfigured: the value is none of 1/0, true/false, yes/no, on/off.
-    """
-    value = text(name).lower()
-    if not value:
-        return default
-    if value in {"1", "true", "yes", "on"}:
-        return True
-    if value in {"0", "false", "no", "off"}:
-        return False
-    raise ImproperlyConfigured(f"{name}={value!r} is not a yes or no: use 1 or 0.")
-
-
 def number(name: str, default: int) -> int:
     """Return the variable `name` as a positive whole number.
 

@@ -105,7 +105,8 @@ def serve(
             timeout_graceful_shutdown=GRACE_S,
         )
     )
-    for number in (signal.SIGINT, signal.SIGTERM):  # until uvicorn sets its own, which raise them again at the end
+    # Until uvicorn sets its own, which raise them again at the end.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, partial(_end, server))
     asyncio.run(_serve(server, listener, runtimes, first))
     db.close_pools()

@@ -9,7 +9,6 @@ from devui import embed, env
 
 DATA_DIR = Path(env.text("DEVUI_DATA_DIR", ".devui")).absolute()
 
-DEBUG = env.flag("DEVUI_DEBUG")
 SECRET_KEY = env.text("DEVUI_SECRET_KEY") or secrets.token_urlsafe(48)
 DEVUI_ALLOW_ORIGINS = env.words("DEVUI_ALLOW_ORIGINS")
 ALLOWED_HOSTS = [

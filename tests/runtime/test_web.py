@@ -362,6 +362,15 @@ def test_every_flag_of_adk_web_is_known_by_the_same_name():
                 assert {option, option.replace("_", "-")} <= ours, option
 
 
+def test_the_readme_names_every_flag_that_means_something_and_every_variable_of_the_settings():
+    told = (ROOT / "README.md").read_text()
+    assert [flag.name for flag in flags.FLAGS if not flag.unused and f"`--{flag.name}`" not in told] == []
+    settings = (ROOT / "devui/settings.py").read_text()
+    set_by_hand = set(re.findall(r'env\.\w+\("(\w+)"', settings)) - {"DEVUI_TEMPORARY_STORE"}
+    assert "DEVUI_DATA_DIR" in set_by_hand
+    assert {name for name in set_by_hand if f"`{name}`" not in told} == set()
+
+
 def test_flags_may_be_spelled_with_hyphens_and_underscores():
     parser = Command().create_parser("manage.py", "web")
     for spelling in ("--max_llm_calls", "--max-llm-calls"):
