@@ -128,11 +128,15 @@ def drift(session: AgentSession, *, from_events: bool = False, most: int = 0) ->
     keys: list[Drift] = []
     unread = 0
     for scope in (Scope.SESSION, Scope.USER, Scope.APP):
-        if scope in owners.ids:
-            suspects = _suspects(session, scope, owners.ids[scope], every=from_events)
+        if scope not in owners.ids:
+            continue
+        for limit in (most + PAGE, _ANYWHERE) if most else (_ANYWHERE,):
+            suspects, total = _suspects(session, scope, owners.ids[scope], every=from_events, limit=limit)
             found, looked_at = _drift_among(session, scope, suspects, folded, most)
-            keys += found
-            unread += len(suspects) - looked_at
+            if len(found) >= most or looked_at == total:
+                break
+        keys += found
+        unread += total - looked_at
     noticed = UntrackedKey.objects.filter(session=session).order_by("-pk")
     return Report(keys, list(noticed[:MOST_UNTRACKED]), unread)
 
@@ -160,12 +164,21 @@ class _Suspect:
 
 
 _LAST_AND_STORED = f"""
-SELECT CASE WHEN {{is_explained}} THEN 1 ELSE 0 END, keys.key_id, last.id, stored.id
-FROM keys
-JOIN sessions_app_statechange AS last ON last.id = {history.last_write("anywhere")}
-LEFT JOIN {{table}} AS stored ON stored.owner_id = %(owner)s AND stored.key_id = keys.key_id
-WHERE keys.key_id IS NOT NULL
+, suspects(is_explained, key_id, change_id, row_id) AS (
+    SELECT CASE WHEN {{is_explained}} THEN 1 ELSE 0 END, keys.key_id, last.id, stored.id
+    FROM keys
+    JOIN sessions_app_statechange AS last ON last.id = {history.last_write("anywhere")}
+    LEFT JOIN {{table}} AS stored ON stored.owner_id = %(owner)s AND stored.key_id = keys.key_id
+    WHERE keys.key_id IS NOT NULL {{besides}}
+)
+SELECT * FROM suspects WHERE is_explained = 0
+UNION ALL SELECT * FROM (SELECT * FROM suspects WHERE is_explained = 1 ORDER BY key_id LIMIT %(limit)s) AS first
+UNION ALL SELECT {{total}}, NULL, NULL, count(*) FROM suspects WHERE is_explained = 1
 """  # noqa: S608 - pieces of our own
+"""Of the keys that the ledger explains the first, and in the last row how many there are."""
+
+_TOTAL = 2
+"""Stands in the row that counts."""
 
 _IS_EXPLAINED = """(
     last.removed <> %(no)s AND stored.id IS NULL
@@ -190,13 +203,21 @@ WHERE stored.owner_id = %(owner)s AND (
 """Stored keys that the ledger has never heard of."""
 
 
-def _suspects(session: AgentSession, scope: Scope, owner_id: int, *, every: bool) -> list[_Suspect]:
-    """Return the keys that may have drifted, those first that the ledger does not explain; `every`: all keys."""
+def _suspects(
+    session: AgentSession, scope: Scope, owner_id: int, *, every: bool, limit: int = _ANYWHERE
+) -> tuple[list[_Suspect], int]:
+    """Return the keys that may have drifted, those first that the ledger does not explain, and how many there are.
+
+    Args:
+        session: whose state it is.
+        scope: whose keys.
+        owner_id: the owner of the scope.
+        every: return all keys.
+        limit: how many are returned of those that the ledger explains.
+    """
     table = STATE_ROWS[scope]._meta.db_table
-    told = (
-        moments.keys_of(scope, owner_id)
-        + _LAST_AND_STORED.format(is_explained=_IS_EXPLAINED, table=table)
-        + ("" if every else _IS_OWN)
+    told = moments.keys_of(scope, owner_id) + _LAST_AND_STORED.format(
+        is_explained=_IS_EXPLAINED, table=table, besides="" if every else _IS_OWN, total=_TOTAL
     )
     given: dict[str, str | int] = {
         "scope": str(scope),
@@ -204,13 +225,16 @@ def _suspects(session: AgentSession, scope: Scope, owner_id: int, *, every: bool
         "session": session.pk,
         "anywhere": _ANYWHERE,
         "no": False,
+        "limit": limit,
     }
-    found: list[_Suspect] = []
     with connection.cursor() as cursor:
-        for query in (told, _UNTOLD.format(table=table)):
-            cursor.execute(query, given)
-            found += [_Suspect(bool(row[0]), *row[1:]) for row in cursor.fetchall()]
-    return sorted(found, key=lambda suspect: (suspect.is_explained, suspect.key_id))
+        cursor.execute(told, given)
+        *rows, (_, _, _, explained) = cursor.fetchall()
+        cursor.execute(_UNTOLD.format(table=table), given)
+        rows += cursor.fetchall()
+    found = [_Suspect(bool(row[0]), *row[1:]) for row in rows]
+    total = explained + sum(not suspect.is_explained for suspect in found)
+    return sorted(found, key=lambda suspect: (suspect.is_explained, suspect.key_id)), total
 
 
 def _drift_among(

@@ -236,3 +236,14 @@ def test_of_very_many_keys_no_more_are_looked_at_than_are_wanted_and_foreign_one
     assert len(found.keys) + found.unread == 9
     assert found.unread > 0
     assert drift.drift(story.session).unread == 0
+
+
+def test_what_has_drifted_is_found_behind_many_keys_that_only_may_have(monkeypatch):
+    monkeypatch.setattr(drift, "PAGE", 2)
+    story, other = Story("s1"), Story("s2")
+    same = {f"user:a{number}": number for number in range(9)}
+    story.says("mine", delta={**same, "user:z": 1})
+    other.says("the same again", delta={**same, "user:z": 2})
+    found = drift.drift(story.session, most=1)
+    assert [(entry.name, entry.stored, entry.folded) for entry in found.keys] == [("user:z", "2", "1")]
+    assert found.unread == 0
