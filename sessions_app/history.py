@@ -21,20 +21,28 @@ from sessions_app.models import AgentSession, AppScope, Event, Scope, StateChang
 CHUNK = 500
 """Rows read by their keys at a time."""
 
-EVERY_KEY = """
+
+def _every_key(first: str = "") -> str:
+    return f"""
 WITH RECURSIVE keys(key_id) AS (
-    SELECT (SELECT key_id FROM sessions_app_statechange WHERE scope = %(scope)s AND owner_id = %(owner)s
+    SELECT (SELECT key_id FROM sessions_app_statechange WHERE scope = %(scope)s AND owner_id = %(owner)s {first}
             ORDER BY key_id LIMIT 1)
     UNION ALL
     SELECT (SELECT key_id FROM sessions_app_statechange
             WHERE scope = %(scope)s AND owner_id = %(owner)s AND key_id > keys.key_id ORDER BY key_id LIMIT 1)
     FROM keys WHERE keys.key_id IS NOT NULL
 )
-"""
+"""  # noqa: S608 - pieces of our own
+
+
+EVERY_KEY = _every_key()
 """The keys of an owner that were ever written, each found behind the one before it; the last row is null.
 
 `min(key_id)` would read them all on a PostgreSQL that has not counted its rows for a while.
 """
+
+KEYS_FROM = _every_key("AND key_id >= %(begin)s")
+"""The same from a key on."""
 
 
 def last_write(until: str) -> str:

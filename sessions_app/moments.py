@@ -14,7 +14,7 @@ from typing import Any
 from django.db import connection, models
 
 from sessions_app import history, state
-from sessions_app.history import EVERY_KEY, Owners, last_write
+from sessions_app.history import EVERY_KEY, KEYS_FROM, Owners, last_write
 from sessions_app.models import (
     AgentSession,
     AppState,
@@ -131,6 +131,8 @@ SELECT count(CASE WHEN old.removed = %(no)s THEN 1 END), count(CASE WHEN new.rem
 
 _LIKE = " AND lower(%(prefix)s || COALESCE(old.key, new.key)) LIKE lower(%(like)s) ESCAPE '!'"
 
+_FROM = " AND keys.key_id >= %(begin)s"
+
 _KEYS_OF_WRITES = """
 WITH keys AS (
     SELECT DISTINCT key_id FROM sessions_app_statechange
@@ -190,7 +192,9 @@ def keys_of(scope: Scope, owner_id: int) -> str:
     return EVERY_KEY if _stored(scope, owner_id) <= FEW_KEYS else _KEYS_OF_WRITES.format(which="")
 
 
-def first_keys(moments: Moments, scope: Scope, limit: int = 0, like: str = "") -> list[KeyAt]:
+def first_keys(
+    moments: Moments, scope: Scope, limit: int = 0, like: str = "", begin: str = ""
+) -> list[KeyAt]:
     """Return the first keys of a scope that have a value at one of the moments.
 
     Args:
@@ -198,15 +202,16 @@ def first_keys(moments: Moments, scope: Scope, limit: int = 0, like: str = "") -
         scope: whose keys.
         limit: how many, in the order of their names; 0: all.
         like: what stands in the name, prefix and all, in letters of any case.
+        begin: the `key_id` to begin with.
     """
     if not moments.has(scope):
         return []
-    given = {**moments.given(scope), **_like(scope, like), "limit": limit}
-    keys, order = (_keys_like(moments, scope), "ORDER BY keys.key_id") if like else (EVERY_KEY, "")
-    query = (
-        f"{keys} {_KEYS} {_at_both()} {_LIKE if like else ''} {order} {'LIMIT %(limit)s' if limit else ''}"
+    given = {**moments.given(scope), **_like(scope, like), "limit": limit, "begin": begin}
+    keys, order = (_keys_like(moments, scope), "ORDER BY keys.key_id") if like else (KEYS_FROM, "")
+    which = f"{_LIKE if like else ''} {_FROM if begin else ''}"
+    return _keys(
+        scope, f"{keys} {_KEYS} {_at_both()} {which} {order} {'LIMIT %(limit)s' if limit else ''}", given
     )
-    return _keys(scope, query, given)
 
 
 def named_keys(moments: Moments, scope: Scope, key_ids: Collection[str], like: str = "") -> list[KeyAt]:
@@ -357,13 +362,26 @@ class Diff:
     Attributes:
         keys: all of them, or the first of each scope.
         counts: how many each scope has in all.
+        following: the `key_id` after the keys of a scope that has more.
     """
 
     keys: list[KeyDiff]
     counts: dict[Scope, int]
+    following: dict[Scope, str]
 
 
-def diff(session: AgentSession, before: Event | None, after: Event | None = None, *, limit: int = 0) -> Diff:
+Place = tuple[Scope, str]
+"""A key by its scope and `key_id`."""
+
+
+def diff(
+    session: AgentSession,
+    before: Event | None,
+    after: Event | None = None,
+    *,
+    limit: int = 0,
+    begin: Place | None = None,
+) -> Diff:
     """Return the keys that differ between two events, in every scope. Keys written again as they were are left out.
 
     Two seeks a key, whatever the length of the session, and values of what is returned alone.
@@ -373,41 +391,46 @@ def diff(session: AgentSession, before: Event | None, after: Event | None = None
         before: the earlier event; None: the start, that is what the first event found.
         after: the later event; None: now.
         limit: how many keys of a scope are returned; 0: all.
+        begin: the key with which those of its scope begin; None: the first.
     """
     first = history.owners_at(session, before) if before else history.owners_at_start(session)
     moments = Moments(session, first, history.owners_at(session, after))
-    found = Diff([], {})
+    found = Diff([], {}, {})
     for scope in (Scope.SESSION, Scope.USER, Scope.APP):
-        keys, found.counts[scope] = _different(moments, scope, limit)
+        from_key = begin[1] if begin and begin[0] == scope else ""
+        keys, found.counts[scope], found.following[scope] = _different(moments, scope, limit, from_key)
         found.keys.extend(keys)
     return found
 
 
-def _different(moments: Moments, scope: Scope, limit: int) -> tuple[list[KeyDiff], int]:
+def _different(moments: Moments, scope: Scope, limit: int, begin: str) -> tuple[list[KeyDiff], int, str]:
+    """Return the keys of a scope that differ, how many there are in all, and the `key_id` of the one that follows."""
     if not moments.has(scope) or moments.is_one(scope):
-        return [], 0
+        return [], 0, ""
     stored = _stored(scope, moments.later.ids[scope])
     are_many = bool(limit) and stored > FEW_KEYS and _are_many_between(moments, scope)
     # Of many that differ the first ones are soon found by going from key to key.
-    keys, order = (EVERY_KEY, "") if are_many else (_keys_between(stored), "ORDER BY keys.key_id")
-    most = "LIMIT %(limit)s" if limit else ""
+    keys, order = (KEYS_FROM, "") if are_many else (_keys_between(stored), "ORDER BY keys.key_id")
+    which, most = _FROM if begin else "", "LIMIT %(limit)s" if limit else ""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"{keys} {_DIFFERENT} {_at_both()} {_IS_DIFFERENT} {order} {most}",
-            {**moments.given(scope), "limit": limit},
+            f"{keys} {_DIFFERENT} {_at_both()} {_IS_DIFFERENT} {which} {order} {most}",
+            {**moments.given(scope), "limit": limit + 1, "begin": begin},
         )
-        pairs = [row[1:] for row in cursor.fetchall()]
+        different = cursor.fetchall()
+    following = different[limit][0] if limit and len(different) > limit else ""
+    pairs = [row[1:] for row in different[: limit or None]]
     number = len(pairs)
-    if are_many and number == limit:
+    if are_many and (following or begin):
         number = _count_of_many(moments, scope).changed
-    elif limit and number == limit:
+    elif following or begin:
         _, _, either, same = _how_many(moments, scope, keys)
         number = either - same
     rows = _rows({pk for pair in pairs for pk in pair if pk is not None})
     found = [
         KeyDiff(scope, rows[new].key, _kept(rows.get(old)), _kept(rows[new]), rows[new]) for old, new in pairs
     ]
-    return sorted(found, key=lambda entry: entry.key), number
+    return sorted(found, key=lambda entry: entry.key), number, following
 
 
 def _rows(pks: Collection[int]) -> dict[int | None, StateChange]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from sessions_app import history, moments, state
 from sessions_app.history import Owners
 from sessions_app.models import AgentSession, Event, Run, Scope, StateChange, UntrackedKey
-from sessions_app.moments import Counts, KeyAt, Moments
-from sessions_app.timeline.changes import TEMP
+from sessions_app.moments import Counts, KeyAt, Moments, Place
+from sessions_app.timeline.changes import TEMP, scope_prefix
 from sessions_app.timeline.entries import Entry, entries_of, is_written_by, known_already
 from sessions_app.timeline.unstored import UntrackedEntry, ghosts, untracked
 
@@ -40,12 +40,16 @@ class Column:
         entries: what is shown, sorted; keys that came later among them.
         count: keys that had a value.
         hidden: keys that are left out.
+        next: id of the key that comes after those that are shown; empty at the end.
+        is_begun: it does not begin with the first key.
     """
 
     scope: str
     entries: list[Entry]
     count: int
     hidden: int = 0
+    next: str = ""
+    is_begun: bool = False
 
     @property
     def fresh(self) -> list[Entry]:
@@ -70,6 +74,7 @@ class Board:
         mark: changes when the state of any scope does, whoever writes it.
         changed_since: how many keys have not now the value that they had.
         like: what the keys are searched for; then they alone are shown and counted.
+        begin: id of the key with which those of its scope begin; empty: the first.
     """
 
     seq: int | None
@@ -78,6 +83,7 @@ class Board:
     changed_since: int = 0
     untracked: list[UntrackedEntry] = field(default_factory=list)
     like: str = ""
+    begin: str = ""
 
     @property
     def entries(self) -> list[Entry]:
@@ -108,6 +114,7 @@ def board(
     limit: int = 0,
     watched: Collection[str] = (),
     like: str = "",
+    begin: str = "",
     seen: SeenBoard | None = None,
 ) -> Board:
     """Return the board at an event; without one, the board now. Keys of the (last) event count as changed.
@@ -121,6 +128,7 @@ def board(
         limit: entries of a scope that are shown besides those that changed or are watched; 0: all.
         watched: prefixed keys that are shown in any case.
         like: what stands in the names of the keys to show, prefix and all, in letters of any case.
+        begin: the id of the entry with which those of its scope begin.
         seen: the board that the reader has: entries that are as they were there come without content, unless
             something was written since.
     """
@@ -128,7 +136,8 @@ def board(
     running = running_run(session)
     mark = _mark_of(session, now, running)
     known = seen.event if seen and seen.mark == mark else None
-    looking = _Looking(session, now, limit, frozenset(filter(None, map(_watched_key, watched))), like)
+    pinned = frozenset(filter(None, map(_watched_key, watched)))
+    looking = _Looking(session, now, limit, pinned, like, place_of(begin))
     moment = event.seq if event else session.last_seq
     columns, changed = _stored(looking, event, moment, known)
     temp = ghosts(session, _invocation_at(event, running), moment, like)
@@ -139,6 +148,7 @@ def board(
         changed,
         untracked(session, event),
         like,
+        begin,
     )
 
 
@@ -186,7 +196,7 @@ def _mark_of(session: AgentSession, now: Owners, running: Run | None) -> str:
     )
 
 
-def _watched_key(name: str) -> tuple[Scope, str] | None:
+def _watched_key(name: str) -> Place | None:
     """Return what a watched key is found by: scope and `key_id`."""
     if name.startswith(state.TEMP_PREFIX):
         return None
@@ -194,13 +204,24 @@ def _watched_key(name: str) -> tuple[Scope, str] | None:
     return scope, state.key_id(key)
 
 
+def place_of(begin: str) -> Place | None:
+    """Return scope and `key_id` of an entry's id."""
+    return state.scope_of(begin) if begin and not begin.startswith(state.TEMP_PREFIX) else None
+
+
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """The keys of a scope that are shown, sorted. `aside`: those that are no answer to what is searched for."""
+    """The keys of a scope that are shown, sorted.
+
+    Attributes:
+        aside: those that are no answer to what is searched for.
+        next: the `key_id` after them, empty at the end.
+    """
 
     keys: list[KeyAt]
     aside: frozenset[KeyAt] = frozenset()
     are_all: bool = True
+    next: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +231,13 @@ class _Looking:
     session: AgentSession
     now: Owners
     limit: int
-    watched: frozenset[tuple[Scope, str]]
+    watched: frozenset[Place]
     like: str
+    begin: Place | None
+
+    def begin_of(self, scope: Scope) -> str:
+        """Return the `key_id` with which the keys of a scope begin, empty for the first."""
+        return self.begin[1] if self.begin and self.begin[0] == scope else ""
 
     def at(self, event: Event | None) -> Moments:
         """Return an event's moment beside now."""
@@ -219,9 +245,10 @@ class _Looking:
 
     def listed(self, at: Moments, scope: Scope, moment: int) -> _Listed:
         """Return the keys that are shown: the first ones, those that the event wrote, those that are watched."""
-        limit = self.limit and self.limit + 1
-        first = moments.first_keys(at, scope, limit, self.like)
-        are_all = not limit or len(first) < limit
+        limit, begin = self.limit and self.limit + 1, self.begin_of(scope)
+        first = moments.first_keys(at, scope, limit, self.like, begin)
+        goes_on = bool(limit) and len(first) == limit
+        are_all = not (goes_on or begin)
         shown = {key.key_id: key for key in first[: self.limit or None]}
         if not are_all:
             for key in self._written(at, scope, moment, shown):
@@ -238,6 +265,7 @@ class _Looking:
             sorted(shown.values(), key=lambda key: key.key_id),
             frozenset(key for key in beside if key.key_id not in answers),
             are_all,
+            first[-1].key_id if goes_on else "",
         )
 
     def counts(self, at: Moments, scope: Scope, listed: _Listed) -> Counts:
@@ -265,7 +293,10 @@ def _stored(
     counts = {scope: looking.counts(at, scope, listed[scope]) for scope in SCOPES}
     aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
     entries = entries_of(looking.session, _fresh(looking, listed, moment, known), moment, aside)
-    columns = [_column(scope, listed[scope], counts[scope], entries) for scope in SCOPES]
+    columns = [
+        _column(scope, listed[scope], counts[scope], entries, is_begun=bool(looking.begin_of(scope)))
+        for scope in SCOPES
+    ]
     return columns, sum(each.changed for each in counts.values())
 
 
@@ -290,10 +321,14 @@ def _fresh(
     ]
 
 
-def _column(scope: Scope, listed: _Listed, counts: Counts, entries: Mapping[KeyAt, Entry]) -> Column:
+def _column(
+    scope: Scope, listed: _Listed, counts: Counts, entries: Mapping[KeyAt, Entry], *, is_begun: bool
+) -> Column:
     return Column(
         str(scope),
         [entries.get(key) or known_already(key) for key in listed.keys],
         counts.then,
         max(0, counts.either - (len(listed.keys) - len(listed.aside))),
+        scope_prefix(scope) + listed.next if listed.next else "",
+        is_begun,
     )

@@ -13,7 +13,8 @@ from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.moments import Diff, KeyDiff
 from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
-from sessions_app.timeline.board import SCOPES, state_mark_of
+from sessions_app.timeline.board import SCOPES, place_of, state_mark_of
+from sessions_app.timeline.changes import scope_prefix
 
 NOW = "now"
 START = 0
@@ -53,6 +54,8 @@ class Differences:
         base: the moment that was asked for besides the selected one, as the address has it.
         entries: what is shown: the first of each scope.
         counts: how many keys of each scope differ.
+        following: of each scope that has more, its name and the id of its next key.
+        is_begun: a scope does not begin with its first key.
     """
 
     first: int
@@ -61,6 +64,8 @@ class Differences:
     mark: str
     entries: list[Difference]
     counts: Mapping[Scope, int]
+    following: list[tuple[str, str]]
+    is_begun: bool
 
     @property
     def count(self) -> int:
@@ -77,7 +82,9 @@ class Differences:
         return [("merged", self.count), *((str(scope), self.counts.get(scope, 0)) for scope in SCOPES)]
 
 
-def differences(session: AgentSession, base: str, selected: Event | None, *, limit: int = 0) -> Differences:
+def differences(
+    session: AgentSession, base: str, selected: Event | None, *, limit: int = 0, begin: str = ""
+) -> Differences:
     """Return what differs between the selected event (None: now) and the moment `base` names, the earlier one first.
 
     Args:
@@ -85,6 +92,7 @@ def differences(session: AgentSession, base: str, selected: Event | None, *, lim
         base: an event's seq, `0` for the start, or `now`.
         selected: the event that is open.
         limit: most keys of a scope to show; 0: all.
+        begin: id of the key with which those of its scope begin; empty: the first.
 
     Raises:
         BadInput: `base` is no moment.
@@ -100,7 +108,8 @@ def differences(session: AgentSession, base: str, selected: Event | None, *, lim
     else:
         first, last = selected, other
     nothing = first is None and not is_start
-    found = Diff([], {}) if nothing else moments.diff(session, first, last, limit=limit)
+    place = place_of(begin)
+    found = Diff([], {}, {}) if nothing else moments.diff(session, first, last, limit=limit, begin=place)
     return Differences(
         first=session.last_seq if nothing else first.seq if first else START,
         last=last.seq if last else None,
@@ -108,6 +117,8 @@ def differences(session: AgentSession, base: str, selected: Event | None, *, lim
         mark=state_mark_of(session),
         entries=[_difference(session, entry) for entry in found.keys],
         counts=found.counts,
+        following=[(str(scope), scope_prefix(scope) + key) for scope, key in found.following.items() if key],
+        is_begun=place is not None,
     )
 
 

@@ -54,8 +54,8 @@ TABS = (
 )
 SCOPES = ("all", "merged", "session", "user", "app", "temp")
 
-KEYS_AT_MOST = 2_000
-"""Keys of a scope that the board shows to somebody who asks for all."""
+KEYS_AT_MOST = 60
+"""Keys of a scope that the board shows at a time to somebody who asks for more."""
 
 MOST_WATCHED = 50
 
@@ -74,6 +74,7 @@ class SessionPageQuery(WithinQuery):
     scope = forms.ChoiceField(required=False, choices=[(name, name) for name in SCOPES])
     keys = forms.CharField(required=False)
     key = forms.CharField(required=False, max_length=200)
+    begin = forms.CharField(required=False, strip=False, max_length=1_000)
     find = forms.CharField(required=False, max_length=500)
     diff = forms.CharField(required=False)
     watch = ManyTexts(required=False)
@@ -269,12 +270,21 @@ def _board(session: AgentSession, query: Context) -> Context:
         "can_rewind": _can_rewind(session, selected),
     }
     if query["diff"]:
-        return {**shared, "differences": differences(session, query["diff"], selected, limit=limit)}
+        found = differences(session, query["diff"], selected, limit=limit, begin=query["begin"])
+        return {**shared, "differences": found}
     known = _event(session, seq=query["known"]) if query["known"] else None
     seen = SeenBoard(known, query["mark"]) if known else None
     watched = query["watch"][:MOST_WATCHED]
-    shown = board(session, selected, limit=limit, watched=watched, like=query["key"], seen=seen)
-    return {**shared, "board": shown, "most_keys": KEYS_AT_MOST}
+    shown = board(
+        session,
+        selected,
+        limit=limit,
+        watched=watched,
+        like=query["key"],
+        begin=query["begin"],
+        seen=seen,
+    )
+    return {**shared, "board": shown}
 
 
 def _siblings(session: AgentSession, query: Context) -> Context:

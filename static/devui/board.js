@@ -67,8 +67,9 @@ async function answer(url) {
 /** Return the address with what the page has already, or will have: the board at the event `at`. */
 function asked(url, at = board()?.dataset.at) {
   const asking = new URL(url, location.href);
-  const { mark, like } = board()?.dataset ?? {};
-  const isSameSearch = like === (asking.searchParams.get("key") ?? "");
+  const { mark, like, begin } = board()?.dataset ?? {};
+  const isSame = (name, value) => value === (asking.searchParams.get(name) ?? "");
+  const isSameSearch = isSame("key", like) && isSame("begin", begin);
   if (Number(at) && isSameSearch && !isLacking && !asking.searchParams.has("diff")) {
     asking.searchParams.set("known", at);
     asking.searchParams.set("mark", mark);
@@ -104,9 +105,11 @@ function patch(now, next, live) {
   const anchor = live ? firstInView(scroller) : null;
   const before = anchor?.getBoundingClientRect().top;
   const lists = [...scroller.querySelectorAll(".entries")];
-  const hints = [...scroller.querySelectorAll(".empty-scope")];
+  const hints = [...scroller.querySelectorAll(".column-more, .empty-scope")];
   for (const [at, list] of [...next.querySelectorAll(".columns .entries")].entries()) patchList(lists[at], list, live);
-  for (const [at, hint] of [...next.querySelectorAll(".empty-scope")].entries()) replaceContent(hints[at], hint);
+  for (const [at, hint] of [...next.querySelectorAll(".column-more, .empty-scope")].entries()) {
+    replaceContent(hints[at], hint);
+  }
   if (anchor?.isConnected) scroller.scrollTop += anchor.getBoundingClientRect().top - before;
 }
 
@@ -214,6 +217,7 @@ function search() {
   if (wanted === (query.get("key") ?? "")) return;
   if (wanted) query.set("key", wanted);
   else query.delete("key");
+  query.delete("begin");
   history.replaceState(history.state, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
   show(location.href);
 }
@@ -230,6 +234,23 @@ place.addEventListener("submit", (event) => {
   if (!event.target.matches(".key-search")) return;
   event.preventDefault();
   search();
+});
+
+/* --- The next keys of a scope, where there are very many --- */
+
+async function turnOver(link) {
+  const column = link.closest("[data-column]");
+  history.pushState(history.state, "", link.href);
+  await show(location.href);
+  column.scrollIntoView({ block: "start" });
+  place.querySelector(".columns").focus({ preventScroll: true });
+}
+
+place.addEventListener("click", (event) => {
+  const link = event.target.closest(".column-more > a");
+  if (!link || !isPlainClick(event)) return;
+  event.preventDefault();
+  turnOver(link);
 });
 
 /* --- As wide as the page: scopes side by side --- */

@@ -242,6 +242,22 @@ def test_a_key_is_found_by_its_name_where_there_are_more_than_are_shown(open_pag
     expect(page.locator("#board .columns .entry:visible")).to_have_count(30)
 
 
+def test_very_many_keys_are_read_page_by_page_and_back_shows_the_page_before(open_page, story):
+    story.says("a", delta={f"k{number:03}": number for number in range(100)})
+    story.says("b", delta={"other": 1})
+    page = open_page(story, "?seq=2")
+    page.get_by_role("link", name="Next session keys").click()
+    expect(page.locator("#board .entry[data-key=k030]")).to_be_in_viewport()
+    expect(page.locator("#board .entry[data-key=k000]")).to_have_count(0)
+    page.keyboard.press("[")
+    expect(page.locator("#board-title")).to_have_text("State at event 1")
+    expect(page.locator("#board .entry[data-key=k030]")).to_be_visible()
+    page.go_back()
+    page.go_back()
+    expect(page.locator("#board .entry[data-key=k000]")).to_be_visible()
+    expect(page.locator("#board .entry[data-key=k040]")).to_have_count(0)
+
+
 def test_a_long_value_without_spaces_begins_beside_the_mark_that_opens_it(open_page, story):
     story.says("one", delta={"long": "y" * 5_000})
     page = open_page(story)

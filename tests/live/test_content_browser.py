@@ -69,6 +69,12 @@ def test_a_picture_that_is_a_program_runs_nothing_in_the_page_or_by_itself(open_
     assert "hacked" not in opened.value.title() + page.title()
 
 
+def test_a_link_in_what_an_agent_says_is_told_without_colour(open_page, story):
+    story.says("See [the map](https://example.org) first.")
+    link = event(open_page(story), 1).get_by_role("link", name="the map")
+    assert link.evaluate("link => getComputedStyle(link).textDecorationLine") == "underline"
+
+
 @pytest.mark.parametrize("text", HOSTILE, ids=["html", "links", "svg", "style", "long", "deep"])
 def test_what_an_agent_says_is_shown_and_does_nothing(open_page, story, text: str):
     story.asks(text[:2_000])

@@ -159,6 +159,26 @@ def test_a_moment_that_cannot_be_is_an_error_page(moved, client: Client, query, 
     assert client.get(f"/sessions/id/{moved.pk}/?{query}").status_code == status
 
 
+@pytest.mark.parametrize("few", [5_000, 10], ids=["few keys", "very many keys"])
+def test_very_many_differences_are_read_page_by_page(db, get, monkeypatch, few):
+    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    story = Story("pages")
+    story.says("before")
+    story.says("after", delta={"own": 1, **{f"app:k{number:03}": number for number in range(70)}})
+    query, seen = "?diff=1&seq=2", []
+    for _ in range(5):
+        board = get(f"/sessions/id/{story.pk}/{query}").one("section", "difference")
+        shown = [entry.attrs["data-key"] for entry in board.all("li", "entry")]
+        assert "own" in shown
+        assert "71 keys differ" in board.text
+        seen += [key for key in shown if key != "own"]
+        following = [link for link in board.all("a") if link.text == "Next app keys"]
+        if not following:
+            break
+        query = following[0].attrs["href"]
+    assert seen == [f"app:k{number:03}" for number in range(70)]
+
+
 @pytest.mark.parametrize(("query", "offered"), [("diff=99", "?diff=3"), ("seq=2&diff=99", "?seq=2&diff=3")])
 def test_a_moment_that_is_gone_offers_the_nearest(moved, client: Client, query, offered):
     page = parse(client.get(f"/sessions/id/{moved.pk}/?{query}").content)

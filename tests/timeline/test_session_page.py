@@ -14,6 +14,7 @@ from sessions_app.realms import FORK
 from sessions_app.runs import rows
 from sessions_app.timeline.questions import CONFIRMATION
 from sessions_app.timeline.window import WINDOW
+from sessions_app.views.session import KEYS_AT_MOST
 from tests.pages.page import Element, parse
 from tests.timeline.story import START, Story
 
@@ -354,22 +355,47 @@ def test_the_board_tells_what_changed_since_and_what_came_later(story, get):
     assert "2 keys changed since" in page.one("section", "board").text
 
 
-def test_a_state_of_many_keys_is_bounded_and_all_of_it_one_click_away(story, get):
+def keys_on(board: Element) -> list[str]:
+    """Return the keys that a board shows."""
+    return [entry.attrs["data-key"] for entry in board.all("li", "entry")]
+
+
+def test_a_state_of_many_keys_is_bounded_and_more_of_it_one_click_away(story, get):
     story.says("a", delta={f"k{number:03}": number for number in range(100)})
     story.says("b")
-    page = get(page_of(story))
-    assert len(page.all("li", "entry")) == 30
-    assert "Show 70 more keys" in page.one("section", "board").text
-    assert len(get(page_of(story, "?keys=all")).all("li", "entry")) == 100
+    board = get(page_of(story)).one("section", "board")
+    assert len(keys_on(board)) == 30
+    assert "70 more keys" in board.text
+    assert len(keys_on(get(page_of(story, "?keys=all")).one("section", "board"))) == KEYS_AT_MOST
 
 
-def test_the_board_of_very_many_keys_says_where_the_rest_is(story, get, monkeypatch):
-    monkeypatch.setattr("sessions_app.views.session.KEYS_AT_MOST", 70)
-    story.says("x", delta={f"k{number}": number for number in range(100)})
-    story.says("y")
-    board = get(page_of(story, "?keys=all")).one("section", "board")
-    assert len(board.all("li", "entry")) == 70
-    assert "30 more keys are left out" in board.text
+@pytest.mark.parametrize("at", ["", "&seq=1"])
+@pytest.mark.parametrize("size", ["", "&keys=all"])
+def test_a_state_of_very_many_keys_is_read_page_by_page(story, get, at, size):
+    wanted = [f"user:k{number:03}" for number in range(130)]
+    story.says("a", delta={"own": 1, **dict.fromkeys(wanted, 1)})
+    story.says("b", delta={"other": 2})
+    seen, query = [], f"?{at}{size}"
+    for _ in range(10):
+        board = get(page_of(story, query)).one("section", "board")
+        column = board.one("section", "scope-column", data_column="user")
+        seen += keys_on(column)
+        assert "own" in keys_on(board)
+        assert "130" in column.one("h3").text
+        following = [link for link in column.all("a") if link.text == "Next user keys"]
+        if not following:
+            break
+        query = following[0].attrs["href"]
+    assert list(dict.fromkeys(seen)) == wanted
+    first = next(link for link in column.all("a") if link.text == "First user keys")
+    assert "begin" not in first.attrs["href"]
+
+
+def test_keys_of_a_search_are_read_page_by_page(story, get):
+    story.says("a", delta={f"{'ab'[number % 2]}{number:03}": 1 for number in range(100)})
+    story.says("b")
+    board = get(page_of(story, "?key=b&begin=b061")).one("section", "board")
+    assert keys_on(board) == [f"b{number:03}" for number in range(61, 100, 2)]
 
 
 def test_sessions_of_the_same_app_stand_beside_it_and_can_be_searched(story, get):
