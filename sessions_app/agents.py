@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from sessions_app import remotes
 from sessions_app.errors import BadInput, NotFound
 
 MAX_DEPTH = 5
@@ -61,6 +62,11 @@ class AgentsFolder:
         folder = self.root.joinpath(*app_name.split("."))
         top_level = folder.parent == self.root
         known = app_name == self.single if self.single else is_agent(folder, or_package=top_level)
+        if remote := remotes.of_app(app_name):
+            raise NotFound(
+                f"Agent {app_name!r} is on another server, {remote.url}: this one has no files of it.",
+                hint="Evals and all else that needs an agent's files run with agents of this server.",
+            )
         if not known or app_name != ".".join(folder.relative_to(self.root).parts):
             raise NotFound(
                 f"No agent {app_name!r} in {str(self.given)!r}.",

@@ -23,6 +23,12 @@ Scope = dict[str, Any]
 KEPT = "!$&'()*+,;=~:@"
 """What Django leaves as it is in a path, the slash aside."""
 
+_WAYS_OUT = {
+    "app": "GET /list-apps names the apps.",
+    "session": "Choose an id without a slash. A session without events can be created, unless another service keeps"
+    " the sessions.",
+}
+
 BY_KEY = "id"
 """First part of the addresses that name a session by its key."""
 
@@ -147,7 +153,6 @@ def _upstream(name: str, value: str) -> str:
         raise BadInput(
             f"ADK's own server, which answers this, cannot be asked for the {name} {value!r}: its paths cannot"
             " hold this id.",
-            hint="Choose an id without a slash. A session without events can be created, unless another service"
-            " keeps the sessions.",
+            hint=_WAYS_OUT.get(name, "Choose one without a slash that is neither empty nor dots."),
         )
     return quote(value, safe="")

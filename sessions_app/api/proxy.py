@@ -39,13 +39,14 @@ CODES = {
 HINTS = {
     400: "ADK's own server refused this; `detail` says what.",
     403: "ADK's own server keeps this to itself; `detail` says why.",
-    404: "Create the session first, and name an app that GET /list-apps lists.",
+    404: "The path without its last part lists what there is, and GET /list-apps the apps.",
     409: "Leave the id out to have one made, or delete the session first.",
     422: "Send what `detail` asks for; `loc` says where.",
     500: "The agent failed: its page and its session show where.",
     502: "The remote server's own log says why.",
 }
 
+NO_SESSION_HINT = "Create the session first, and name an app that GET /list-apps lists."
 UNKNOWN_HINT = "The server's log has the output of the agent's process."
 
 
@@ -82,7 +83,7 @@ def _explained(status: int, content: bytes) -> Mapping[str, object]:
     if not isinstance(body, dict):
         body = {"detail": body}
     if str(body.get("detail", "")).startswith("Session not found"):
-        body.setdefault("code", "session_not_found")
+        body |= {"code": "session_not_found", "hint": NO_SESSION_HINT, **body}
     return {"detail": "", "code": CODES.get(status, "error"), "hint": HINTS.get(status, UNKNOWN_HINT), **body}
 
 

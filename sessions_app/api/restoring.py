@@ -8,6 +8,7 @@ and its changes, and shared state that is here already keeps its values.
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 from django.http import HttpResponse
@@ -35,6 +36,8 @@ def is_refused_for_its_events(answer: HttpResponseBase) -> bool:
 def restore(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
     """Bring in a session with its events. `merged` is the state it had in the end, its scopes by prefix.
 
+    An event that tells no time is one of now, as at ADK's server.
+
     Raises:
         AlreadyExists: the id is taken.
         BadInput: an id that no store can hold, or an event that cannot be read.
@@ -44,12 +47,13 @@ def restore(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
         raise AlreadyExists(
             f"Session already exists: {key.session_id}", hint="Leave the id out to have one made."
         )
+    now = time.time()
     state = {name: value for name, value in merged.items() if name != snapshots.TITLE_KEY}
     session = {
         "appName": key.app_name,
         "userId": key.user_id,
         "id": key.session_id,
-        "events": events,
+        "events": [{"timestamp": now, **event} if isinstance(event, dict) else event for event in events],
         "state": state,
     }
     report = import_sessions(SentSession(session, f"sent: {'/'.join(key[1:])}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import httpx
@@ -45,6 +46,13 @@ async def test_a_session_whose_agent_wrote_state_is_imported_with_its_times(web,
     assert made["state"] == state
     again = (await web.get(f"{SESSIONS}/{made['id']}")).json()
     assert again == made
+
+
+async def test_events_that_tell_no_time_are_of_now(web, peer):
+    before = time.time()
+    untimed = {key: value for key, value in OPEN_CALL.items() if key != "timestamp"}
+    made = await sent(web, events=[untimed])
+    assert before <= made["events"][0]["timestamp"] == made["lastUpdateTime"] <= time.time()
 
 
 async def test_what_was_exported_is_the_same_when_it_comes_back(web, peer):

@@ -9,6 +9,7 @@ import pytest
 from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 from google.adk.cli.utils.agent_loader import AgentLoader
 
+from sessions_app import remotes
 from sessions_app.agents import is_code, open_folder
 from sessions_app.errors import BadInput, NotFound
 
@@ -175,3 +176,10 @@ def test_a_virtual_environment_holds_no_agents(folder):
 )
 def test_code_is_told_by_its_name(name, code):
     assert is_code(name) is code
+
+
+def test_an_agent_of_a_remote_server_has_no_folder_here_and_is_told_as_such(folder, monkeypatch):
+    monkeypatch.setattr(remotes, "_known", {})
+    remotes.note(remotes.Remote("far", "http://far.example"))
+    with pytest.raises(NotFound, match=r"on another server, http://far\.example"):
+        open_folder(folder).folder_of("clerk@far")
