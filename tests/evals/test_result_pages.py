@@ -231,8 +231,13 @@ def test_a_run_leaves_as_json_with_rates_and_as_junit_with_causes(web, two):
 @pytest.mark.usefixtures("store")
 def test_a_report_is_one_page_with_the_matrix_and_the_baseline(web, two):
     web.post(f"/evals/runs/{two[0].pk}/baseline/", {"baseline": "1"})
+    web.post(f"/evals/runs/{two[1].pk}/note/", {"note": "after <b>the</b> change"})
     page = parse(export(web, two[1], "html").encode())
+    assert page.one("title").text == "counter / kept, eval report"
+    assert "after <b>the</b> change" in page.text
+    assert "0 passes at 1" in page.text
     assert len(page.one("table", css="matrix").all("tr")) == 7
+    assert page.one("div", css="wide").one("table"), "scrolls by itself in a narrow window"
     assert "2 regressed, 1 flaky" in page.text
     assert not page.all("script")
     assert not page.all("link")
