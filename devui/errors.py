@@ -47,16 +47,17 @@ PAGE_TEMPLATE = "devui/error.html"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error as it is answered. `detail` is text, or the list of a body's faults."""
+    """An error as it is answered. `detail` is text, or the list of a body's faults; a page leads to `back`."""
 
     status: int
     detail: Any
     code: str
     hint: str = ""
+    back: str = ""
 
     def body(self) -> dict[str, Any]:
         """Return the one JSON shape of errors."""
-        return {name: value for name, value in asdict(self).items() if name != "status"}
+        return {name: value for name, value in asdict(self).items() if name not in {"status", "back"}}
 
 
 NOT_FOUND = Problem(404, "Not Found", "not_found", "Nothing has this address: check it for a typing error.")
@@ -71,7 +72,8 @@ FAILED = Problem(
 def problem_of(error: BaseException) -> Problem:
     """Return how an error is answered."""
     if isinstance(error, DevUIError):
-        return Problem(error.status, getattr(error, "errors", None) or error.message, error.code, error.hint)
+        detail = getattr(error, "errors", None) or error.message
+        return Problem(error.status, detail, error.code, error.hint, error.back)
     if fault := faults.explain(error):
         return problem_of(fault)
     if isinstance(error, ValidationError):

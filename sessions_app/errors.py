@@ -6,7 +6,11 @@ from typing import Any, ClassVar
 
 
 class DevUIError(Exception):
-    """An error meant for a person: a message that names the object and the rule, and a hint that names the way out."""
+    """An error meant for a person: a message that names the object and the rule, and a hint that names the way out.
+
+    Attributes:
+        back: address of the page where one can go on, when the page of the error should lead there.
+    """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "error"
@@ -15,6 +19,7 @@ class DevUIError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.back = ""
 
 
 class BadInput(DevUIError):

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from sessions_app import db
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.forms import QueryForm
 from sessions_app.found import find_session
 from sessions_app.paths import session_url
@@ -80,11 +80,15 @@ async def end(request: HttpRequest) -> HttpResponse:
             hint="Sign in again from the question in the session.",
         ) from error
     session = await db.read(find_session, told["session"])
-    question = await _open(session.pk, told["call"])
-    asked = question.credential or credentials.wanted({})
-    credential = credentials.came_back(asked, request.build_absolute_uri(), told["redirect"])
-    message = answers.content(question, credential)
-    await handover.start(session, {"new_message": message, "streaming": True})
+    try:
+        question = await _open(session.pk, told["call"])
+        asked = question.credential or credentials.wanted({})
+        credential = credentials.came_back(asked, request.build_absolute_uri(), told["redirect"])
+        message = answers.content(question, credential)
+        await handover.start(session, {"new_message": message, "streaming": True})
+    except DevUIError as error:
+        error.back = session_url(session)
+        raise
     response = HttpResponseRedirect(session_url(session))
     response.delete_cookie(name, samesite="Lax")
     return response

@@ -22,6 +22,7 @@ from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import client
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.questions import Question, open_questions
+from tests.pages.page import parse
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE
 from tests.runtime.conftest import Stage, opened_stage, pid_of, read_events, until
 from tests.web import serve
@@ -182,6 +183,8 @@ async def test_a_provider_that_refuses_is_quoted_and_the_question_stays(stage: S
     back = await browser.get("/runs/signed-in/", {"state": state, "error": "access_denied"})
     assert back.status_code == 400
     assert "access_denied" in back.content.decode()
+    ways_on = [link.attrs["href"] for link in parse(back.content).one(css="problem").all("a")]
+    assert ways_on == [f"/sessions/keeper/ann/{session.session_id}/"], "trying again would be refused again"
     assert (await asked(session)).call_id == question.call_id
 
 

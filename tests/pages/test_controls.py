@@ -11,7 +11,9 @@ from django.template import Context, Template
 from sessions_app.templatetags.controls import address
 from tests.pages.page import Element, parse
 
-STATIC = Path(__file__).resolve().parents[2] / "static" / "devui"
+ROOT = Path(__file__).resolve().parents[2]
+STATIC = ROOT / "static" / "devui"
+TEMPLATES = ROOT / "templates" / "devui"
 
 
 def rendered(markup: str, **names: object) -> Element:
@@ -108,3 +110,13 @@ def test_the_storage_of_the_browser_is_touched_in_one_place_and_before_the_first
 def test_the_theme_is_read_before_the_first_paint_under_the_name_that_it_is_kept_under():
     [kept] = re.findall(r'theme: "([^"]+)"', (STATIC / "kept.js").read_text())
     assert f'localStorage.getItem("{kept}")' in (STATIC / "boot.js").read_text()
+
+
+def test_what_stands_in_a_dialog_keeps_a_distance_from_what_stands_above_it():
+    bodies = {
+        path.name: re.findall(r'class="(dialog-body[^"]*)"', path.read_text())
+        for path in TEMPLATES.rglob("*.html")
+    }
+    assert [name for name, classes in bodies.items() if "dialog-body" in classes] == [], (
+        "say `stack`, or a layout"
+    )
