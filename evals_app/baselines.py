@@ -98,7 +98,7 @@ def compare_runs(then: EvalRun, now: EvalRun, case_ids: Collection[str] | None =
         left,
         right,
         history(now, differing, {key: right[key].same for key in differing}),
-        one_currency=_price_table(then).currency == _price_table(now).currency,
+        one_currency=currency_of(then) == currency_of(now),
     )
 
 
@@ -291,14 +291,15 @@ def what_changed(then: EvalRun, now: EvalRun) -> list[Difference]:
     return [Difference(what, before, after) for (what, before), (_, after) in facts if before != after]
 
 
-def _price_table(run: EvalRun) -> prices.Prices:
-    return prices.of_json(json.loads(run.prices))
+def currency_of(run: EvalRun) -> str:
+    """Return the currency of a run's costs."""
+    return prices.of_json(json.loads(run.prices)).currency
 
 
 def _priced_by(run: EvalRun) -> str:
     """Return the currency of a run's prices with a digest of them, wherever their file was."""
     kept = json.loads(run.prices).get("price")
-    return f"{_price_table(run).currency} {_digest(kept)[:6]}" if kept else "nothing"
+    return f"{currency_of(run)} {_digest(kept)[:6]}" if kept else "nothing"
 
 
 def _facts(run: EvalRun) -> list[tuple[str, str]]:

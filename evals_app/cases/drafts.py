@@ -21,6 +21,10 @@ Json = dict[str, Any]
 
 PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 OWN_PERSONA = "own"
+RUBRIC_TYPES = ("FINAL_RESPONSE_QUALITY", "TOOL_USE_QUALITY", "TRAJECTORY_QUALITY")
+"""Of rubrics in a case, each metric of ADK judges those of its own type; those without a type are judged by none."""
+FRESH = {"rubrics": {"type": RUBRIC_TYPES[0]}}
+"""What new rows of a form begin with."""
 SHORT_JSON = 60
 
 

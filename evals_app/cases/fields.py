@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from sessions_app.presentation import visible
@@ -12,6 +13,21 @@ Nested = dict[str, Any]
 
 MOST_DEEP = 8
 """Parts of a field's name that are read."""
+
+
+_CALLED = {
+    "turns": "turn",
+    "calls": "tool call",
+    "said": "intermediate response",
+    "rubrics": "rubric",
+    "case_id": "id",
+    "user": "what the user says",
+    "args": "arguments",
+    "property": "what holds of a good answer",
+    "final_state": "state at the end",
+    "raw": "JSON",
+}
+"""Parts of names of fields, as the form calls them; the others are words already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +52,16 @@ class Field:
     def id(self) -> str:
         """What the element is called in the page."""
         return f"field-{self.name.replace('.', '-')}"
+
+    @property
+    def place(self) -> str:
+        """Where it stands in the form, in words: "Turn 1, tool call 2, arguments"."""
+        words = [
+            f"{_CALLED.get(part, part)} {int(number) + 1}" if number.isdecimal() else _CALLED.get(part, part)
+            for part, number in pairwise([*self.name.split("."), ""])
+            if not part.isdecimal()
+        ]
+        return ", ".join(words).capitalize()
 
     @property
     def lines(self) -> int:
@@ -109,17 +135,17 @@ def rows(data: Any, name: str) -> list[Nested]:
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
 
-def rearranged(data: Nested, act: str) -> Nested:
+def rearranged(data: Nested, act: str, fresh: Mapping[str, Nested] | None = None) -> Nested:
     """Return a form's data with one row added, taken out or moved: `add:turns`, `drop:turns.1`, `up:turns.1`, `down:…`.
 
-    What cannot be meant changes nothing.
+    What cannot be meant changes nothing. `fresh` is what new rows of some lists begin with, by the list's name.
     """
     verb, _, path = act.partition(":")
     parts = path.split(".")
     at = int(parts[-1]) if parts[-1].isdecimal() and len(parts[-1]) < 8 else -1
     moves = {"drop": None, "up": at - 1, "down": at + 1}
     if verb == "add":
-        changed = _with_rows(data, parts, lambda listed: [*listed, {}])
+        changed = _with_rows(data, parts, lambda listed: [*listed, dict((fresh or {}).get(parts[-1], {}))])
     elif verb in moves and at >= 0 and len(parts) > 1:
         changed = _with_rows(data, parts[:-1], lambda listed: _moved(listed, at, moves[verb]))
     else:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from devui.http import render_partial
 from evals_app import library
 from evals_app.cases import diff, saving
-from evals_app.cases.drafts import OWN_PERSONA, PERSONAS, Draft, form_of
+from evals_app.cases.drafts import FRESH, OWN_PERSONA, PERSONAS, RUBRIC_TYPES, Draft, form_of
 from evals_app.cases.fields import Field, Nested, nested, rearranged
 from evals_app.cases.saving import Opened, Review
 from evals_app.cases.versions import find as find_version
@@ -122,7 +122,7 @@ def _posted(post: QueryDict, app_name: str, evalset_id: str) -> Page:
     try:
         page = replace(page, kept=saving.opened_case(found, opened))
         if act.startswith(REARRANGING):
-            return replace(page, data=rearranged(data, act))
+            return replace(page, data=rearranged(data, act, FRESH))
         make = saving.from_text(raw) if as_text else saving.from_form(data, app_name)
         return replace(page, review=saving.review(found, opened, make))
     except DevUIError as error:
@@ -160,8 +160,9 @@ def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> H
         "conflict": _sides(page.review),
         "error": page.error,
         "problems": page.error.problems if isinstance(page.error, BadFile) else [],
-        "faults": len(errors),
+        "faults": [Field(name, error=error) for name, error in errors.items()],
         "personas": PERSONAS_OFFERED,
+        "rubric_types": RUBRIC_TYPES,
         "moved_on": bool(page.review and page.review.moved_on),
         "has_changed": page.has_changed,
     }

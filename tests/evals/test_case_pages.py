@@ -109,6 +109,16 @@ async def test_a_field_that_cannot_be_meant_is_told_and_what_was_typed_stays(bro
     assert "What does the user say" in page.one(id="field-turns-0-user-note").text
     assert page.one("textarea", name="state").text == '{"a": }'
     assert path.read_bytes() == before
+    links = {link.text: link.attrs["href"] for link in page.one(css="notice-danger").all("a")}
+    assert links == {"Turn 1, what the user says": "#field-turns-0-user", "State": "#field-state"}
+
+
+async def test_a_new_rubric_has_a_type_because_no_metric_judges_one_without(browser):
+    await browser.get(f"{SET}case/?id=one")
+    page = await browser.send("add:turns.0.rubrics")
+    kind = page.one("input", name="turns.0.rubrics.0.type")
+    assert kind.attrs["value"] == "FINAL_RESPONSE_QUALITY"
+    assert len(page.one("datalist", id=kind.attrs["list"]).all("option")) == 3
 
 
 async def test_what_is_saved_is_what_was_shown(browser, path):

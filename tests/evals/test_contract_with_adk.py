@@ -19,6 +19,7 @@ from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBacked
 from google.adk.evaluation.simulation.user_simulator_provider import UserSimulatorProvider
 
 from evals_app import evalsets, metrics
+from evals_app.cases.drafts import RUBRIC_TYPES
 from evals_app.engine import _adk
 from evals_app.engine.metrics import evaluator_class, evaluator_of, metrics_of, missing_for
 from evals_app.states import OF_THE_EVALUATION
@@ -136,3 +137,8 @@ def test_callbacks_are_called_as_adk_calls_them():
 
 def test_the_key_that_adks_evaluation_writes_is_known():
     assert request_intercepter_plugin._LLM_REQUEST_ID_KEY == OF_THE_EVALUATION
+
+
+def test_rubrics_of_a_case_are_of_the_types_that_adks_metrics_judge():
+    judging = [name for name, metric in metrics.METRICS.items() if metric.kind is metrics.Kind.RUBRICS]
+    assert {vars(evaluator_class(name))["RUBRIC_TYPE"] for name in judging} == set(RUBRIC_TYPES)

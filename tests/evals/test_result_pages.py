@@ -228,6 +228,20 @@ def test_a_run_leaves_as_json_with_rates_and_as_junit_with_causes(web, two):
     assert suite[0][0].get("type") == "get_weather: other city, unit"
 
 
+def test_costs_in_two_currencies_are_called_so(web):
+    of = kept.version(cases("a"))
+    euros, dollars = (
+        {"currency": name, "price": [{"model": "m", "input": 1.0, "output": 1.0}]} for name in ("EUR", "USD")
+    )
+    kept.run(of, {"a": [passed(cost=1.0, total_tokens=5)]}, prices=euros)
+    after = kept.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices=dollars)
+    amounts = get(web, f"/evals/runs/{after.pk}/compare/").one("section", css="versus-amounts")
+    assert "cost in two currencies" in amounts.text
+    again = kept.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices=dollars)
+    amounts = get(web, f"/evals/runs/{again.pk}/compare/").one("section", css="versus-amounts")
+    assert "USD 2.00 → 2.00 the same" in amounts.text
+
+
 @pytest.mark.usefixtures("store")
 def test_a_report_is_one_page_with_the_matrix_and_the_baseline(web, two):
     web.post(f"/evals/runs/{two[0].pk}/baseline/", {"baseline": "1"})
