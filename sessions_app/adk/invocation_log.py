@@ -81,6 +81,7 @@ class InvocationLog:
             ref=uuid.uuid4().hex,
             invocation_id=self.invocation_id,
             agent=context.agent_name,
+            branch=context.branch or "",
             request=request,
             started_at=time.time(),
             is_live=self._is_live,
@@ -127,7 +128,6 @@ class InvocationLog:
         if call.first_at is None and call.error is None:
             call.by_callback, call.finished_at = True, time.time()
         call.event_ids.append(event.id)
-        call.branch = event.branch or ""
         outbox().put(call.snapshot())
 
     def said_live(self, event: Event) -> None:

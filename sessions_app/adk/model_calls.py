@@ -51,7 +51,7 @@ class OpenCall:
     agent: str
     request: LlmRequest
     started_at: float
-    branch: str = ""
+    branch: str
     first_at: float | None = None
     finished_at: float | None = None
     responses: list[LlmResponse] = field(default_factory=list)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sessions_app import history
 from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.traces.calls import call_of
 
 BY_MODEL = (Kind.AGENT, Kind.TOOL_CALL, Kind.ERROR)
 
@@ -19,12 +20,15 @@ class Moment:
         upto: the last event that the model sees; None: it sees none.
         is_before: the model that is meant wrote the event itself.
         agent: the agent whose model it is; empty: the root agent.
+        branch: the branch that the model's agent worked in. Events may name another: after agents that worked side by
+            side, ADK writes the branch of one of them to what comes next.
     """
 
     event: Event
     upto: Event | None
     is_before: bool
     agent: str
+    branch: str
     state: dict[str, Any]
 
     def question(self, session: AgentSession, ask: bool) -> dict[str, Any]:
@@ -35,7 +39,7 @@ class Moment:
             "session_id": session.session_id,
             "event_id": self.upto.event_id if self.upto else "",
             "invocation_id": self.event.invocation_id,
-            "branch": self.event.branch,
+            "branch": self.branch,
             "state": self.state,
             "agent": self.agent,
             "ask": ask,
@@ -49,7 +53,9 @@ def moment_of(session: AgentSession, event: Event) -> Moment:
     if is_before:
         upto = Event.objects.filter(session=session, seq=event.seq - 1).first()
     then = history.state_at(session, upto) if upto else history.state_at_start(session)
-    return Moment(event, upto, is_before, _agent_at(session, event), then.merged())
+    call = call_of(event, session) if is_before else None
+    branch = event.branch if call is None else call.branch
+    return Moment(event, upto, is_before, _agent_at(session, event), branch, then.merged())
 
 
 def _agent_at(session: AgentSession, event: Event) -> str:

@@ -153,6 +153,21 @@ async def test_branches_that_run_side_by_side_do_not_see_each_other(talk: Talk):
         assert not any(other in text for text in words(request)), f"event {seq}"
 
 
+async def test_an_agent_after_branches_sees_all_of_them_whatever_branch_its_event_names(talk: Talk):
+    def saying(name: str, *texts: Any) -> LlmAgent:
+        return LlmAgent(name=name, model=ScriptedModel.saying(*texts))
+
+    both = ParallelAgent(name="both", sub_agents=[saying("left", "l"), saying("right", "r")])
+    line = SequentialAgent(name="line", sub_agents=[both, saying("last", "a"), saying("behind", "b")])
+    hand_over = ScriptedModel.saying(call("transfer_to_agent", agent_name="line"))
+    requests = await assert_equal(
+        await talk(LlmAgent(name="boss", model=hand_over, sub_agents=[line]), "one"), at_least=5
+    )
+    told = " ".join(words(list(requests.values())[-1]))
+    assert "[left] said" in told
+    assert "[right] said" in told
+
+
 async def test_agents_one_after_the_other_and_round_again(talk: Talk):
     agent = SequentialAgent(
         name="line",
