@@ -148,7 +148,8 @@ class Item:
         """Return the classes of its row."""
         lane = f"has-lanes lanes-{self.lanes.count} lane-{self.lanes.number}" if self.lanes else ""
         mark = "is-rewound" if self.rewound_by else "is-compacted" if self.compacted_by else ""
-        return " ".join(filter(None, ("event", f"kind-{self.event.kind}", lane, mark)))
+        alone = "is-delta" if self.is_delta_alone else ""
+        return " ".join(filter(None, ("event", f"kind-{self.event.kind}", lane, mark, alone)))
 
     @property
     def calls(self) -> list[dict[str, Any]]:
@@ -255,7 +256,17 @@ class Item:
     @property
     def is_empty(self) -> bool:
         """Tell whether the event has nothing to read: no content, no change, no signal."""
-        return not (self.changes or self.summary.keys() - {"tokens", "model", "node", "flags", "delta"})
+        return not (self.changes or self._says_something)
+
+    @property
+    def is_delta_alone(self) -> bool:
+        """Tell whether there is nothing to read but the changes."""
+        beside = (self.flags, self.rewound_by, self.compacted_by, self.forks, self.ends_fork, self.questions)
+        return bool(self.changes) and not (self._says_something or any(beside))
+
+    @property
+    def _says_something(self) -> bool:
+        return bool(self.summary.keys() - {"tokens", "model", "node", "flags", "delta"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +292,10 @@ def items(events: Sequence[Event], notes: Notes, before: Event | None = None) ->
     asked = dict(notes.asked)
     previous, transfers = before, before is not None and _transfers(json.loads(before.summary))
     for event in events:
+        if (
+            previous is not None and previous.seq != event.seq - 1
+        ):  # of hits alone: what came before is not here
+            previous, transfers = None, False
         summary = Summary(json.loads(event.summary))
         rewound_by = notes.marks.rewound_by(event)
         item = Item(

@@ -30,12 +30,13 @@ export function show() {
   if (document.activeElement !== field) field.value = last;
 }
 
-/** Note errors among rows that came. */
-export function noteErrors(added) {
-  const seqs = added.flatMap((row) => [...row.querySelectorAll(".event.kind-error")].map(seqOf));
-  if (!seqs.length) return;
+/** Note errors among the events on the page: those that came since it was loaded have no tick yet. */
+export function noteErrors() {
   const path = ticks.querySelector("path");
-  path.setAttribute("d", `${path.getAttribute("d")}${seqs.map((seq) => `M0 ${seq - 0.5}h1`).join("")}`);
+  const noted = path.getAttribute("d");
+  const seqs = [...document.querySelectorAll("#events .event.kind-error")].map(seqOf);
+  const fresh = seqs.map((seq) => `M0 ${seq}h1`).filter((tick) => !noted.includes(tick));
+  if (fresh.length) path.setAttribute("d", noted + fresh.join(""));
 }
 
 function place(first, number, total) {

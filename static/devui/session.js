@@ -158,7 +158,7 @@ function takeEvents({ cursor, last, count, html, pending }) {
   const added = timeline.take({ html, cursor, count });
   timeline.showPending(pending);
   selection.mark();
-  rail.noteErrors(added);
+  rail.noteErrors();
   rail.show();
   if (added.some((row) => row.querySelector(TOUCHES_OTHERS)) && timeline.isFollowing()) openEnd();
 }
@@ -202,6 +202,7 @@ async function openEnd() {
 function settleIn() {
   heard = Math.max(heard, timeline.lastKnown());
   selection.mark();
+  rail.noteErrors();
   rail.show();
   if (wantsRows() !== hasRows) live.connect();
 }

@@ -370,6 +370,14 @@ def test_a_page_in_the_past_counts_what_is_new_and_goes_to_the_end(open_page, lo
     expect(event(page, 132)).to_be_in_viewport()
 
 
+def test_the_rail_marks_errors_that_came_while_one_read_further_up(open_page, long_story):
+    page = open_page(long_story, "?seq=1")
+    long_story.add(errorCode="429", errorMessage="quota")
+    page.get_by_role("button", name="1 new").click()
+    expect(event(page, 131)).to_be_in_viewport()
+    expect(page.locator("#rail path")).to_have_attribute("d", "M0 131h1")
+
+
 def test_text_streams_and_gives_way_to_its_event(open_page, story):
     runtime = Runtime()
     client.register(runtime)

@@ -211,6 +211,12 @@ def test_a_text_of_very_many_lines_is_a_row_that_one_gets_past(shown, author):
     assert "The text goes on" in row.text
 
 
+def test_a_delta_alone_stands_in_the_first_line(shown):
+    assert "is-delta" in shown(delta={"n": 1}).classes
+    assert "is-delta" not in shown({"text": "one"}, delta={"n": 2}).classes
+    assert "is-delta" not in shown(delta={"n": 3}, interrupted=True).classes
+
+
 def test_a_summary_says_which_events_it_stands_for(story, get):
     story.says("one")
     story.says("two")

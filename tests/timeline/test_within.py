@@ -104,6 +104,17 @@ def test_hits_are_marked_in_the_timeline_and_for_scripts(told, get):
     assert json.loads(line.attrs["data-words"]) == ["paris"]
 
 
+def test_a_hit_is_not_said_to_follow_the_hit_before_it(story, get):
+    story.asks("first needle")
+    story.told += 5_000
+    story.says("between")
+    story.says("second needle")
+    page = get(page_of(story, "?q=needle&only=1"))
+    assert [event.attrs["data-seq"] for event in page.all("article")] == ["1", "3"]
+    assert not page.all("p", css="gap")
+    assert not page.all("span", css="elapsed")
+
+
 def test_only_hits_can_be_shown_and_the_open_event_stays_open(told, get):
     page = get(page_of(told, "?q=paris&only=1&seq=7"))
     assert shown(page) == [1, 2, 4]
