@@ -71,6 +71,11 @@ class ModelCall(models.Model):
             models.Index(fields=["session", "invocation_id", "number"], name="call_of_invocation"),
             models.Index(fields=["session", "event_id"], name="call_of_event"),
             models.Index(fields=["session", "agent", "id"], name="call_of_agent"),
+            models.Index(
+                fields=["session", "invocation_id"],
+                name="call_failed",
+                condition=models.Q(error_type__gt=""),
+            ),
         ]
 
 
