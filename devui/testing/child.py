@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,24 +29,38 @@ Say = Callable[[Mapping[str, Any]], None]
 def main() -> None:
     """Answer requests until their stream ends, or Ctrl-C, which reaches the suite too."""
     with contextlib.suppress(KeyboardInterrupt):
-        _answer_all(_answers_apart())
+        _answer_all(_requests_apart(), _answers_apart())
 
 
-def _answer_all(answers: TextIO) -> None:
+def _answer_all(requests: TextIO, answers: TextIO) -> None:
     devui.setup(migrate=False)
     from evals_app.engine.alone import quiet
 
     with quiet():
-        for line in sys.stdin:
+        for line in requests:
             request = json.loads(line)
             _answer(request, partial(_say, answers, request["id"]))
 
 
+def _requests_apart() -> TextIO:
+    """Keep the input stream for requests: an agent that reads has nothing to read, instead of waiting for ever."""
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return requests
+
+
 def _answers_apart() -> TextIO:
-    """Keep the output stream for answers, and give everybody else the error stream in its place."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    """Keep the output stream for answers, and give everybody else the error stream in its place.
+
+    Processes that an agent forks do not hold it open: its end tells the suite of the end of this one.
+    """
+    stream = os.dup(1)
     os.dup2(2, 1)
-    return answers
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=partial(os.close, stream))
+    return os.fdopen(stream, "w", encoding="utf-8")
 
 
 def _say(answers: TextIO, asked: int, told: Mapping[str, Any]) -> None:

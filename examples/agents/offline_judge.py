@@ -110,13 +110,20 @@ def register() -> None:
 def _rubrics(prompt: str) -> Iterator[str]:
     asked, _, listed = prompt.rpartition("<properties>")
     done = _last(asked, ("<final_answer>", "<response>", "<conversation_history>"))
-    for rubric in RUBRIC.finditer(listed.partition("</properties>")[0]):
-        quoted = QUOTED.findall(rubric["text"])
+    for rubric_id, text in _listed(listed.partition("</properties>")[0].strip()):
+        quoted = QUOTED.findall(text)
         missing = [words for words in quoted if words.lower() not in done.lower()]
         why = f"It lacks {', '.join(missing)}." if missing else "All that it quotes is there."
-        name = f"ID: {rubric['id']}\n" if rubric["id"] else ""
+        name = f"ID: {rubric_id}\n" if rubric_id else ""
         verdict = "no" if missing else "yes"
-        yield f"{name}Property: {rubric['text']}\nEvidence: the agent\nRationale: {why}\nVerdict: {verdict}"
+        yield f"{name}Property: {text}\nEvidence: the agent\nRationale: {why}\nVerdict: {verdict}"
+
+
+def _listed(properties: str) -> list[tuple[str, str]]:
+    """The ids and texts of rubrics: lines, or JSON where a whole conversation is judged."""
+    if properties.startswith("["):
+        return [(rubric["id"], rubric["property"]) for rubric in json.loads(properties)]
+    return [(rubric["id"] or "", rubric["text"]) for rubric in RUBRIC.finditer(properties)]
 
 
 def _supported(prompt: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.ordering import Wish
 from sessions_app import db
 from tests.evals.builders import case, evalset, turn, write
+from tests.evals.test_command import run_evals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.anywhere
@@ -47,6 +48,17 @@ async def test_examples_are_judged_and_played_without_a_network(store, place, ju
         used = json.loads(attempt.judge)
         assert used.keys() == judged_by
         assert all(one["calls"] and one["prompt"] and one["output"] for one in used.values())
+
+
+def test_the_offline_judge_reads_whole_conversations_too(store, tmp_path):
+    says = {"looks": "It calls “get_weather”.", "sings": "It says “la la la”."}
+    rubrics = [{"rubric_id": name, "rubric_content": {"text_property": text}} for name, text in says.items()]
+    judge = {"judge_model": "offline-judge", "num_samples": 1}
+    wanted = {"threshold": 0.5, "judge_model_options": judge, "rubrics": rubrics}
+    metric = "rubric_based_multi_turn_trajectory_quality_v1"
+    config = write(tmp_path, "config.json", {"criteria": {metric: wanted}})
+    code, out = run_evals(EXAMPLES / "agents" / "weather", "lookups:one_city", f"--config={config}")
+    assert (code, f"{metric} 0.5 ≥ 0.5" in out) == (0, True), out
 
 
 async def only(run):

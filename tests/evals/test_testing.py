@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -133,6 +134,52 @@ def test_what_cannot_run_is_said_in_the_suite(suite, test, said):
     done = run(suite)
     assert done.returncode != 0
     assert said in done.stdout
+
+
+HOLDING_ON = """
+import os
+import sys
+import time
+from pathlib import Path
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.events.event import Event
+from google.genai import types
+
+
+class HoldingOn(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        said = ctx.user_content.parts[0].text
+        if said == "read":
+            said += sys.stdin.read()
+        if said == "fork":
+            if os.fork() == 0:
+                with Path(__file__).with_name("forked.txt").open("a") as pids:
+                    pids.write(f"{os.getpid()}\\n")
+                time.sleep(3600)
+            os._exit(3)
+        content = types.Content(role="model", parts=[types.Part(text=said)])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+root_agent = HoldingOn(name="echo")
+"""
+
+
+@pytest.mark.soak
+def test_an_agent_that_reads_its_input_or_leaves_a_process_behind_keeps_no_suite_from_its_end(suite):
+    agent = suite / "agents" / "echo"
+    (agent / "agent.py").write_text(HOLDING_ON)
+    write(
+        agent, "s.evalset.json", evalset(case("read", turn("read", "read")), case("fork", turn("fork", "x")))
+    )
+    write_test(suite, f"test_echo = devui_evalset('s', {GIVEN})")
+    try:
+        done = run(suite)
+    finally:
+        for pid in (agent / "forked.txt").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "while case 'fork' ran alone" in done.stdout
 
 
 def test_a_suite_without_evals_pays_nothing():
