@@ -128,13 +128,18 @@ def _try_again(attempt: EvalAttempt, death: Death) -> None:
     begin_anew(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
 
 
-def crash_run(run_id: str, why: str) -> bool:
-    """Mark an active run whose process is gone: what was running is an error, what waited is cancelled."""
+def crash_run(run_id: str, why: str, last_seen: float | None = None) -> bool:
+    """Mark an active run whose process is gone: what was running is an error, what waited is cancelled.
+
+    Args:
+        last_seen: the last sign of life of its process, when nobody saw it end; None: it ended just now.
+    """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or not run.active:
             return False
-        end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, Failure(GONE, why))
+        failure = Failure(GONE, why)
+        end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, failure, last_seen=last_seen)
         bell.ring_after_commit()
     return True
 
@@ -153,7 +158,8 @@ def crash_orphans() -> int:
     Call it after `sessions_app.runs.rows.crash_orphans`, which notes the processes that are gone.
     """
     active = EvalRun.objects.filter(status__in=EvalRun.ACTIVE)
-    stopped = active.filter(runtime__stopped_at__isnull=False).values_list("pk", flat=True)
+    stopped = active.filter(runtime__stopped_at__isnull=False).values_list("pk", "runtime__heartbeat_at")
     never = active.filter(runtime=None, queued_at__lt=time.time() - UNASSIGNED_S).values_list("pk", flat=True)
-    ended = sum(crash_run(run_id, "The process that ran it has ended.") for run_id in list(stopped))
+    why = "The process that ran it has ended."
+    ended = sum(crash_run(run_id, why, last_seen) for run_id, last_seen in list(stopped))
     return ended + sum(crash_run(run_id, "No process took it.") for run_id in list(never))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Value
+from django.db.models import F, Max, Value
 from django.db.models.functions import Coalesce
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
@@ -188,7 +188,14 @@ WHY = {
 """Why attempts of a run that has ended so did not come to an end."""
 
 
-def end_run(run_id: str, status: str, in_flight: str, failure: Failure, because: str = "") -> None:
+def end_run(
+    run_id: str,
+    status: str,
+    in_flight: str,
+    failure: Failure,
+    because: str = "",
+    last_seen: float | None = None,
+) -> None:
     """End a run under its row's lock, with the attempts in flight and those that wait.
 
     Args:
@@ -196,14 +203,15 @@ def end_run(run_id: str, status: str, in_flight: str, failure: Failure, because:
         in_flight: how the attempts end that run: cancelled, or as an error of this failure.
         failure: why it could not run; of no type: it could.
         because: the limit that stopped it.
+        last_seen: when it ended at the earliest, if nobody saw it end; None: now.
     """
-    now = time.time()
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
+    ended_at = time.time() if last_seen is None else max(last_seen, _last_step(run_id))
     why = because or WHY.get(EvalRun.Status(status), "")
     running = list(attempts.filter(status=EvalAttempt.Status.RUNNING).select_related("run"))
     for attempt in running:
-        attempt.status, attempt.finished_at, attempt.revision = in_flight, now, revision
+        attempt.status, attempt.finished_at, attempt.revision = in_flight, ended_at, revision
         if in_flight == EvalAttempt.Status.ERROR:
             attempt.error_type, attempt.error = failure.type, state.clean_text(failure.message)
         else:
@@ -217,7 +225,7 @@ def end_run(run_id: str, status: str, in_flight: str, failure: Failure, because:
     EvalRun.objects.filter(pk=run_id).update(**{column: F(column) + len(running)})
     EvalRun.objects.filter(pk=run_id).update(
         status=status,
-        finished_at=now,
+        finished_at=ended_at,
         cancelled=F("cancelled") + waiting,
         stopped_because=because,
         error_type=failure.type,
@@ -225,3 +233,11 @@ def end_run(run_id: str, status: str, in_flight: str, failure: Failure, because:
         hint=state.clean_text(failure.hint),
         traceback=state.clean_text(failure.traceback),
     )
+
+
+def _last_step(run_id: str) -> float:
+    """Return when a run, or an attempt of it, began or ended last."""
+    times = EvalRun.objects.filter(pk=run_id).aggregate(
+        run=Max("started_at"), begun=Max("attempts__started_at"), ended=Max("attempts__finished_at")
+    )
+    return max((moment for moment in times.values() if moment), default=0.0)

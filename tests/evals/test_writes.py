@@ -113,3 +113,25 @@ async def test_an_attempt_that_was_running_keeps_its_session(store, folder):
     await db.write(writes.crash_run, made.id, "gone")
     session = (await db.read(EvalAttempt.objects.select_related("session").get, pk=attempt.pk)).session
     assert session.realm == attempt.realm
+
+
+def test_the_time_until_a_crash_is_noticed_is_not_the_runs(run):
+    """A server that was killed in the evening is started in the morning."""
+    evening = time.time() - 36_000
+    process = processes.register("p" * 32, "counter", 1, "v1")
+    writes.claim_run(run.id, process.id)
+    writes.start_attempt(first(run).pk)
+    EvalRun.objects.update(started_at=evening)
+    run.attempts.filter(status=Status.RUNNING).update(started_at=evening + 10)
+    type(process).objects.update(heartbeat_at=evening + 60, stopped_at=time.time())
+    assert writes.crash_orphans() == 1
+    assert fresh(run).finished_at == first(run).finished_at == evening + 60
+
+
+def test_a_run_that_crashed_ended_no_sooner_than_its_last_step(run):
+    process = processes.register("p" * 32, "counter", 1, "v1")
+    writes.claim_run(run.id, process.id)
+    attempt = writes.start_attempt(first(run).pk)
+    type(process).objects.update(heartbeat_at=1.0, stopped_at=time.time())
+    writes.crash_orphans()
+    assert fresh(run).finished_at == attempt.started_at
