@@ -37,3 +37,10 @@ def call(value: Mapping[str, Any]) -> str:
 def argument(value: Any) -> str:
     """`{{ value|argument }}`: a value as JSON, as one would write it in a case."""
     return json.dumps(value, ensure_ascii=False)
+
+
+@register.filter
+def scope_of(key: str) -> str:
+    """`{% scope key|scope_of %}`: the scope that a key's prefix names."""
+    named, colon, _ = key.partition(":")
+    return named if colon and named in {"app", "user", "temp"} else "session"

@@ -25,8 +25,8 @@ NUMBER = SafeString("<span data-number></span>")
 
 @register.simple_tag(takes_context=True)
 def app_of_page(context: template.Context) -> str:
-    """`{% app_of_page as about %}`: the app of the address, or of the session or run shown; empty: all apps."""
-    named = getattr(context.get("shell"), "app", "")
+    """`{% app_of_page as about %}`: the app of the address, or of what is shown; empty: all apps."""
+    named = getattr(context.get("shell"), "app", "") or context.get("app_name")
     shown = (getattr(context.get(name), "app_name", "") for name in ("session", "run"))
     return str(named or next(filter(None, shown), ""))
 

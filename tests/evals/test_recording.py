@@ -91,6 +91,9 @@ async def test_a_part_of_a_session_becomes_a_case_with_the_state_that_it_found(b
     await browser.send("choose", last="i2")
     keys = [one.attrs["value"] for one in browser.page.all("input", name="key")]
     assert keys == ["app:all", "n"]
+    marks = browser.page.one("fieldset", css="state-keys").all("abbr", css="scope")
+    assert [mark.text for mark in marks] == ["A", "S"]
+    assert browser.page.one("details", css="app-switcher").one("summary").text == "counter"
     await browser.send("review", target="set", case_id="second", key=keys, turn_states="1")
     before = (folder.given / "set.evalset.json").read_text()
     await browser.save()
