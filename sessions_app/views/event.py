@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -18,6 +20,7 @@ from sessions_app.found import event_body, find_session
 from sessions_app.models import AgentSession
 from sessions_app.presentation import jsontree, marking
 from sessions_app.timeline import comparison
+from sessions_app.views.gone import event_gone
 
 FIND_LENGTH = 500
 """Most characters of a text to search for."""
@@ -86,20 +89,34 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
 
     Raises:
         SessionMissing: no such session.
-        EventMissing: it has no such event.
+        EventMissing: there is no event to compare one with.
         BadInput: they are one event.
     """
     session = find_session(pk)
     query = EventCompareQuery(request.GET).read()
-    if query["left"] is None or query["right"] is None:
-        return _compared(session, query["left"], query["right"])
-    compared = comparison.compare(session, query["left"], query["right"])
+    left, right = query["left"], query["right"]
+    if (gone := max(left or 0, right or 0)) > session.last_seq > 1:
+        return _gone(request, session, gone, {"left": left, "right": right})
+    if left is None or right is None:
+        return _compared(session, left, right)
+    compared = comparison.compare(session, left, right)
     context = {
         "session": session,
         "name": session.title or session.first_text or session.session_id,
         "compared": compared,
     }
     return render(request, "devui/sessions/event_compare.html", context)
+
+
+def _gone(
+    request: HttpRequest, session: AgentSession, gone: int, sides: Mapping[str, int | None]
+) -> HttpResponse:
+    """Say that an event to compare is not there, and offer those that are nearest to what is named."""
+    near = {side: min(seq, session.last_seq) for side, seq in sides.items() if seq is not None}
+    if len(set(near.values())) < len(near):
+        near = {"right": session.last_seq}
+    offer = f"Compare {' and '.join(f'event {seq}' for seq in near.values())}"
+    return event_gone(request, session, gone, offer, f"?{urlencode(near)}")
 
 
 def _compared(session: AgentSession, left: int | None, right: int | None) -> HttpResponse:

@@ -31,10 +31,10 @@ from sessions_app.timeline.runs import runs_of
 from sessions_app.timeline.siblings import list_mark, siblings
 from sessions_app.timeline.window import Window
 from sessions_app.views import within
+from sessions_app.views.gone import MISSING, event_gone
 from sessions_app.views.within import WithinQuery
 
 PAGE = "devui/sessions/session.html"
-MISSING = "devui/sessions/missing.html"
 TIMELINE = "devui/sessions/timeline.html"
 
 KEYS_SHOWN = 30
@@ -309,9 +309,11 @@ PARTS = {
 
 
 def _no_event(request: HttpRequest, session: AgentSession, query: Context) -> HttpResponse:
-    wanted = repr(query["event"]) if query["event"] else str(query["seq"])
+    wanted = repr(query["event"]) if query["event"] else query["seq"]
     nearest = windows.nearest_event(session, session.last_seq if query["event"] else query["seq"])
-    return _event_gone(request, session, wanted, nearest, {"seq": nearest.seq} if nearest else {})
+    if nearest is None:
+        return event_gone(request, session, wanted, "", "")
+    return event_gone(request, session, wanted, f"Open event {nearest.seq}", f"?seq={nearest.seq}")
 
 
 def _no_moment(
@@ -319,24 +321,11 @@ def _no_moment(
 ) -> HttpResponse:
     """Say that the event to compare with is not there."""
     nearest = windows.nearest_event(session, int(query["diff"]))
+    if nearest is None:
+        return event_gone(request, session, query["diff"], "", "")
     opened = {"seq": selected.seq} if selected else {}
-    other = {"diff": nearest.seq} if nearest else {}
-    return _event_gone(request, session, query["diff"], nearest, opened | other)
-
-
-def _event_gone(
-    request: HttpRequest, session: AgentSession, wanted: str, nearest: Event | None, offered: dict[str, int]
-) -> HttpResponse:
-    context = {
-        "message": f"This session has no event {wanted}.",
-        "hint": f"It has {session.last_seq:,} events; the link may be to another session, or cut short.",
-        "code": EventMissing.code,
-        "session": session,
-        "nearest": nearest,
-        "is_compared": "diff" in offered,
-        "offered": urlencode(offered),
-    }
-    return render(request, MISSING, context, status=404)
+    url = f"?{urlencode({**opened, 'diff': nearest.seq})}"
+    return event_gone(request, session, query["diff"], f"Compare with event {nearest.seq}", url)
 
 
 def _no_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:

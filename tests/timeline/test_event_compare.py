@@ -145,3 +145,22 @@ def test_nothing_hides_on_the_page(story, client):
     for extra in ("", "more"):
         story.says(EVIL * 20 + extra, author=EVIL, branch=EVIL, delta={EVIL: EVIL + extra}, **{EVIL: EVIL})
     assert_shown(client.get(page_of(story, "?left=1&right=2")).content.decode(), "compare")
+
+
+@pytest.mark.parametrize(
+    ("query", "offered"),
+    [
+        ("?left=1&right=9", "?left=1&right=3"),
+        ("?left=9&right=2", "?left=3&right=2"),
+        ("?left=8&right=9", "?right=3"),
+        ("?right=9", "?right=3"),
+    ],
+)
+def test_an_event_that_is_gone_offers_the_nearest_to_compare(story, get, query, offered):
+    for text in ("one", "two", "three"):
+        story.says(text)
+    page = get(page_of(story, query), status=404)
+    assert page.one("h1").text == "This session has no event 9."
+    link = page.one("a", "button-primary")
+    assert (link.attrs["href"], link.text.startswith("Compare event ")) == (offered, True)
+    assert page.all("a", href="/sessions/weather/ann/s1/")

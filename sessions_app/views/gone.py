@@ -1,0 +1,34 @@
+"""A link to an event that is not there: the page says so, and offers the nearest."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from sessions_app.errors import EventMissing
+from sessions_app.models import AgentSession
+
+MISSING = "devui/sessions/missing.html"
+
+
+def event_gone(
+    request: HttpRequest, session: AgentSession, wanted: object, offer: str, url: str
+) -> HttpResponse:
+    """Say that a session has no event of this number or id.
+
+    Args:
+        request: the request.
+        session: the session that is there.
+        wanted: what the link names.
+        offer: what is offered instead, in words; empty: nothing but the session.
+        url: where that is.
+    """
+    context = {
+        "message": f"This session has no event {wanted}.",
+        "hint": f"It has {session.last_seq:,} events; the link may be to another session, or cut short.",
+        "code": EventMissing.code,
+        "session": session,
+        "offer": offer,
+        "offer_url": url,
+    }
+    return render(request, MISSING, context, status=404)
