@@ -35,6 +35,7 @@ class MetricVerdict:
 
     result: MetricResult
     details: Mapping[str, Any]
+    of_turns: Sequence[MetricVerdict] = ()
 
     @property
     def label(self) -> str:
@@ -48,8 +49,22 @@ class MetricVerdict:
 
     @property
     def rubrics(self) -> list[dict[str, Any]]:
-        """The verdict on each rubric: [{rubric_id, text, score, rationale}]."""
-        return list(self.details.get("rubrics") or [])
+        """The verdict on each rubric: [{rubric_id, text, score, rationale, reasons}].
+
+        ADK gives the whole no reason of its own: `reasons` are those of its turns, [{turn, score, rationale}].
+        """
+        return [
+            {**rubric, "reasons": self._reasons(rubric.get("rubric_id")) or [rubric]}
+            for rubric in self.details.get("rubrics") or []
+        ]
+
+    def _reasons(self, rubric_id: str | None) -> list[dict[str, Any]]:
+        return [
+            {**rubric, "turn": (verdict.result.invocation or 0) + 1}
+            for verdict in self.of_turns
+            for rubric in verdict.details.get("rubrics") or []
+            if rubric.get("rubric_id") == rubric_id
+        ]
 
     @property
     def answers(self) -> list[str]:
@@ -170,7 +185,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     run = attempt.run
     case = case_of(attempt)
     results = [MetricVerdict(result, report.details_of(result)) for result in _results_of(attempt)]
-    overall = [verdict for verdict in results if verdict.result.invocation is None]
+    overall = [_whole_of(verdict, results) for verdict in results if verdict.result.invocation is None]
     criteria = json.loads(run.config).get("criteria") or {}
     session_pk = report.sessions_of([attempt]).get(attempt.pk)
     actual = json.loads(attempt.actual)
@@ -198,6 +213,13 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
 def _results_of(attempt: EvalAttempt) -> list[MetricResult]:
     """Return what metrics said of an attempt, in the run's order; asks nothing where that was read before."""
     return sorted(attempt.results.all(), key=lambda result: result.position)
+
+
+def _whole_of(verdict: MetricVerdict, results: Sequence[MetricVerdict]) -> MetricVerdict:
+    """Return what a metric said of the whole, with what it said of the turns."""
+    metric = verdict.result.metric
+    of_turns = [one for one in results if one.result.metric == metric and one.result.invocation is not None]
+    return replace(verdict, of_turns=of_turns)
 
 
 def _used(by_model: str, table: prices.Prices, at: float) -> list[Used]:

@@ -257,6 +257,27 @@ def test_a_report_is_one_page_with_the_matrix_and_the_baseline(web, two):
     assert not page.all("link")
 
 
+def test_a_rubric_shows_the_reasons_of_its_turns_because_adk_gives_the_whole_none(web):
+    metric = "rubric_based_final_response_quality_v1"
+
+    def said(turn_of, score, why):
+        rubric = {"rubric_id": "r", "text": "It greets.", "score": score, "rationale": why}
+        return Score(0, metric, turn_of, score, 1.0, "failed", details={"rubrics": [rubric]})
+
+    scores = [
+        said(None, 0.5, "an aggregated score"),
+        said(0, 1.0, "It says hello."),
+        said(1, 0.0, "It is curt."),
+    ]
+    turns = [turn("hi", "hello"), turn("bye", "no")]
+    outcome = kept.Outcome("failed", scores=scores, actual=turns)
+    run = kept.run(kept.version([case("a", *turns)]), {"a": [outcome]}, config={"criteria": {metric: 1.0}})
+    page = get(web, f"/evals/runs/{run.pk}/?attempt={run.attempts.get().pk}")
+    reasons = [one.text for one in page.one("table", css="verdicts").all("span", css="rationale")]
+    assert reasons == ["Turn 1, 1: It says hello.", "Turn 2, 0: It is curt."]
+    assert "Turn 2, 0: It is curt." in parse(export(web, run, "html").encode()).text
+
+
 def test_a_run_leaves_as_a_file_that_adk_reads_and_that_comes_back(web, folder):
     score = Score(0, "response_match_score", None, 0.75, 0.5, "passed")
     rubric = Score(
