@@ -1,10 +1,8 @@
 // The options of a message: fetched when they are wanted, remembered per app, never set unseen.
 
-import { chosenFiles } from "./console-files.js";
-import { copy } from "./copying.js";
+import { copyCall } from "./console-call.js";
 import { fetchPart } from "./fragment.js";
 import { NAMES, recall, remember } from "./kept.js";
-import { errorOf, showError } from "./toasts.js";
 
 const KEPT = /^(config\.|run_config$)/;
 
@@ -79,26 +77,11 @@ export function keepOptions(form) {
     remember(name, JSON.stringify({ streaming: streaming.checked, values: chosen(true) }));
   }
 
-  async function copyCall(button) {
-    const body = new FormData(form);
-    body.delete("files");
-    for (const file of chosenFiles()) body.append("file_name", file.name);
-    const headers = { "HX-Request": "true", "HX-Target": "console-call" };
-    const answer = await fetch(form.dataset.call, { method: "POST", body, headers }).catch(() => null);
-    const html = await answer?.text();
-    if (!answer?.ok) {
-      showError(...(answer ? toldBy(html, answer.status) : ["The server cannot be reached."]));
-      return;
-    }
-    const page = new DOMParser().parseFromString(html, "text/html");
-    copy(button, page.getElementById(`call-${button.dataset.copyCall}`).textContent);
-  }
-
   panel.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy-call]");
     if (!button) return;
     event.preventDefault();
-    copyCall(button);
+    copyCall(form, button);
   });
   panel.addEventListener("input", count);
   form.addEventListener("reset", (event) => {
@@ -132,10 +115,4 @@ export function keepOptions(form) {
       show(false);
     },
   };
-}
-
-/** The problems of a form come as a list, other refusals as they always do. */
-function toldBy(html, status) {
-  const said = new DOMParser().parseFromString(html, "text/html").querySelector("[data-problem-for]");
-  return said ? [said.textContent.trim()] : errorOf(html, status);
 }

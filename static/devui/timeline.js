@@ -5,6 +5,7 @@ import { fetchPart } from "./fragment.js";
 import { isPlainClick } from "./keys.js";
 import * as rows from "./rows.js";
 import { markRuns as putMarks } from "./runmarks.js";
+import * as still from "./still.js";
 import { showTimes } from "./times.js";
 
 export { eventOf, events, list, rowHeads } from "./rows.js";
@@ -123,7 +124,7 @@ export function showPending(html) {
 /** Go to the end of what is on the page, and stay there as more comes. */
 export function toEnd() {
   following ||= showsTheEnd();
-  movedAt = performance.now();
+  still.noteMove();
   scroller.scrollTop = scroller.scrollHeight;
   if (following) setUnseen(0);
 }
@@ -180,7 +181,7 @@ async function load(side) {
   setLoading(side);
   const query = isOlder ? `before=${rows.first()}` : `after=${rows.last()}`;
   const html = await fetchPart(`${location.pathname}?${query}${asked()}`, "window", "more");
-  if (html !== null && isOlder) await stillFrame();
+  if (html !== null && isOlder) await still.frame();
   if (rows.list() !== list) return false;
   setLoading("");
   if (html === null) return false;
@@ -203,17 +204,7 @@ function setLoading(side) {
 }
 
 /** Keep what is on the screen where it is while `change` puts something above it or takes something away. */
-function holdStill(change) {
-  const top = scroller.getBoundingClientRect().top;
-  const anchor = rows.events().find((event) => event.getBoundingClientRect().bottom > top + 24);
-  const before = anchor?.getBoundingClientRect().top;
-  const result = change();
-  if (anchor?.isConnected) {
-    const moved = anchor.getBoundingClientRect().top - before;
-    if (moved) scroller.scrollTop += moved;
-  }
-  return result;
-}
+const holdStill = (change) => still.hold(scroller, rows.events, change);
 
 /** Take rows away that are far from what is read. */
 function trim(side) {
@@ -228,28 +219,12 @@ function trim(side) {
   holdStill(() => (side === "top" ? rows.dropAbove(doomed) : rows.dropBelow(doomed)));
 }
 
-let movedAt = 0;
-
-/** Wait for a frame in which this page does not scroll by itself: what is put above it then moves nothing for anybody. */
-function stillFrame() {
-  if (document.hidden) return Promise.resolve();
-  return new Promise((resolve) => {
-    let since = 0;
-    const look = (now) => {
-      if (movedAt < since) resolve();
-      else requestAnimationFrame(look);
-      since = now;
-    };
-    requestAnimationFrame(look);
-  });
-}
-
 let isTrimming = false;
 
 async function trimLater() {
   if (isTrimming) return;
   isTrimming = true;
-  await stillFrame();
+  await still.frame();
   isTrimming = false;
   if (following) trim("top");
   offer();
