@@ -115,3 +115,19 @@ def open_window(browser: Browser) -> Iterator[OpenWindow]:
     for window in windows:
         window.close()
     assert faults == []
+
+
+COPIED = """async start => {
+    const end = Date.now() + 60_000;
+    for (;;) {
+        const text = await navigator.clipboard.readText();
+        if (text.startsWith(start) || Date.now() > end) return text;
+        await new Promise(requestAnimationFrame);
+    }
+}"""
+
+
+def copied(page: Page, start: str) -> str:
+    """Return what is in the clipboard once it begins so. (Playwright's own waiting takes a promise for true.)"""
+    text: str = page.evaluate(COPIED, start)
+    return text

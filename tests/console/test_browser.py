@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from sessions_app import agent_cards
 from sessions_app.models import Run
 from sessions_app.runs import client
-from tests.browser import OpenWindow
+from tests.browser import OpenWindow, copied
 from tests.console.test_messages import PNG, SCHEMA, Judge
 from tests.timeline.story import Story
 
@@ -129,12 +129,11 @@ def test_the_call_is_copied(page: Page):
     page.locator("#message").fill("It's $5 `now`")
     page.get_by_role("button", name="Options").click()
     page.get_by_role("button", name="Copy as curl").click()
-    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('curl')")
-    told = page.evaluate("navigator.clipboard.readText()")
+    told = copied(page, "curl")
     assert "/run_sse" in told
     assert "It'\\''s $5 `now`" in told
     page.get_by_role("button", name="Copy as Python").click()
-    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('import httpx')")
+    assert "/run_sse" in copied(page, "import httpx")
 
 
 def test_a_new_session_tells_of_the_user_that_is_written(page: Page):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
+from tests.browser import copied
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
@@ -20,22 +21,6 @@ def told(story: Story) -> Story:
     story.says("It is sunny in Paris today, so take a hat.", delta={"found": 61})
     story.says("It is rainy in Paris today, so take a coat.")
     return story
-
-
-COPIED = """async start => {
-    const end = Date.now() + 60_000;
-    for (;;) {
-        const text = await navigator.clipboard.readText();
-        if (text.startsWith(start) || Date.now() > end) return text;
-        await new Promise(requestAnimationFrame);
-    }
-}"""
-
-
-def copied(page: Page, start: str) -> str:
-    """Return what is in the clipboard once it begins so. (Playwright's own waiting takes a promise for true.)"""
-    text: str = page.evaluate(COPIED, start)
-    return text
 
 
 def test_hits_are_opened_one_by_one_while_the_search_keeps_the_focus(open_page, told):
