@@ -5,12 +5,13 @@ indexes: one seek a name, however many sessions have it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from django.db import connection
 
 from sessions_app import event_index, listing, state, unindexed
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
-from sessions_app.query import Name, Vocabulary
+from sessions_app.query import Name, Spot, Vocabulary
 
 MOST = 300
 """Names of a kind; of more, the first in their order."""
@@ -21,9 +22,12 @@ NEWEST = 1_000
 ID_LENGTH, MOST_IDS = 6, 5
 """Shortest text that could be an id, and how many are looked for."""
 
+OFFERED = 12
+"""Names that begin with what is typed, besides those that are known."""
+
 _NAMES = """
 WITH RECURSIVE names(name, number) AS (
-    SELECT min({column}), 1 FROM {table} WHERE {fixed} = %(value)s
+    SELECT min({column}), 1 FROM {table} WHERE {fixed} = %(value)s AND {column} >= %(start)s
     UNION ALL
     SELECT (SELECT min({column}) FROM {table} WHERE {fixed} = %(value)s AND {column} > names.name), number + 1
     FROM names WHERE names.name IS NOT NULL AND number < %(most)s
@@ -33,6 +37,7 @@ SELECT name FROM names WHERE name IS NOT NULL
 
 _TRAITS = _NAMES.format(table="sessions_app_sessiontrait", column="value", fixed="name")
 _KEYS = _NAMES.format(table="sessions_app_statevalue", column="key_id", fixed="scope")
+_USERS = _NAMES.format(table="sessions_app_agentsession", column="user_id", fixed="realm = '' AND app_name")
 
 
 def known(texts: Iterable[str] = ()) -> Vocabulary:
@@ -52,6 +57,37 @@ def known(texts: Iterable[str] = ()) -> Vocabulary:
         ids=_ids(texts),
         is_whole=not unindexed.has_any(),
     )
+
+
+def at(spot: Spot) -> Vocabulary:
+    """Return the names that are known, and those that begin with what is typed at a place, however many there are."""
+    found = known()
+    if not spot.typed:
+        return found
+    if spot.name == "tool":
+        return replace(found, tools=[*found.tools, *_beginning(_TRAITS, SessionTrait.Name.TOOL, spot.typed)])
+    if spot.name == "author":
+        more = _beginning(_TRAITS, SessionTrait.Name.AUTHOR, spot.typed)
+        return replace(found, authors=[*found.authors, *more])
+    if spot.name == "user":
+        users = {name for app in found.apps for name in _beginning(_USERS, app, spot.typed)}
+        found = replace(found, users=[*found.users, *sorted(users)])
+    return replace(found, keys=[*found.keys, *_keys_beginning(spot)])
+
+
+def _keys_beginning(spot: Spot) -> list[str]:
+    """Return keys that begin with what is typed; as the value of a term of their scope's name without the prefix."""
+    name = spot.typed if spot.name in ("", "key") else f"{spot.name}:{spot.typed}"
+    try:
+        scope, key = state.scope_of(name)
+    except ValueError:  # of no state: a temporary key
+        return []
+    found = _beginning(_KEYS, scope, key)
+    return [state.PREFIX[scope] + key_id for key_id in found if not key_id.startswith(state.HASHED)]
+
+
+def _beginning(statement: str, value: str, typed: str) -> list[str]:
+    return [name for name in _names(statement, value, typed, OFFERED) if name.startswith(typed)]
 
 
 def existing(names: Iterable[Name]) -> set[Name]:
@@ -103,7 +139,7 @@ def _users() -> list[str]:
     return sorted(set(newest.values_list("user_id", flat=True)[:NEWEST]))[:MOST]
 
 
-def _names(statement: str, value: str) -> list[str]:
+def _names(statement: str, value: str, start: str = "", most: int | None = None) -> list[str]:
     with connection.cursor() as cursor:
-        cursor.execute(statement, {"value": str(value), "most": MOST})
+        cursor.execute(statement, {"value": str(value), "start": start, "most": most or MOST})
         return [row[0] for row in cursor.fetchall()]

@@ -5,7 +5,7 @@
 Every term must hold. docs/search.md describes the language.
 """
 
-from sessions_app.query.completion import Completion, Vocabulary, complete
+from sessions_app.query.completion import Completion, Spot, Vocabulary, complete, spot
 from sessions_app.query.correction import Name, Remark, named, names_in, starred, timed, typed, unknown
 from sessions_app.query.parsing import MAX_LENGTH, parse
 from sessions_app.query.problems import QueryProblem
@@ -20,6 +20,7 @@ __all__ = [
     "Query",
     "QueryProblem",
     "Remark",
+    "Spot",
     "StateTerm",
     "Term",
     "Vocabulary",
@@ -31,6 +32,7 @@ __all__ = [
     "names_in",
     "parse",
     "span",
+    "spot",
     "starred",
     "tag_name",
     "timed",

@@ -30,6 +30,7 @@ from sessions_app.query import (
     complete,
     named,
     names_in,
+    spot,
     starred,
     timed,
     typed,
@@ -193,7 +194,8 @@ def _meant(request: HttpRequest, suggestion: str) -> str:
 def completions(request: HttpRequest) -> HttpResponse:
     """Answer what may be written at the caret of the search box."""
     text, caret = Completing(request.GET).asked()
-    return render(request, COMPLETIONS, {"found": complete(text, caret, vocabulary.known())})
+    known = vocabulary.at(spot(text, caret))
+    return render(request, COMPLETIONS, {"found": complete(text, caret, known)})
 
 
 @require_safe

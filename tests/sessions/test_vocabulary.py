@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app import indexing, labels, vocabulary
+from sessions_app import indexing, labels, query, vocabulary
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -49,6 +49,33 @@ def test_of_more_names_than_are_known_the_others_exist_too(monkeypatch: pytest.M
         ("author", "zoe"),
     }
     assert vocabulary.existing(there | absent) == there
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("user:z", "user:zoe"),
+        ("tool:z", "tool:z_tool"),
+        ("author:z", "author:z_author"),
+        ("key:user:z", "key:user:z_key"),
+        ("user:z", "user:z_key"),
+        ("app:z", "app:z_key"),
+        ("z", "z_key"),
+    ],
+)
+def test_a_name_is_offered_however_many_there_are(monkeypatch: pytest.MonkeyPatch, text: str, offered: str):
+    monkeypatch.setattr(vocabulary, "MOST", 1)
+    monkeypatch.setattr(vocabulary, "NEWEST", 1)
+    for number, user in enumerate(("zoe", "ann")):
+        delta = {f"{scope}{letter}_key": 1 for scope in ("", "user:", "app:") for letter in "az"}
+        story = Story(f"s{number}", delta, user=user)
+        for letter in "az":
+            story.calls(f"{letter}_tool", letter)
+            story.says("x", author=f"{letter}_author")
+    indexing.index_all()
+    found = query.complete(text, len(text), vocabulary.at(query.spot(text, len(text))))
+    assert offered in [each.text for each in found]
+    assert vocabulary.at(query.spot("temp:z", len("temp:z"))) == vocabulary.known()
 
 
 def test_the_number_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch):
