@@ -259,7 +259,9 @@ def _moment(
     event = events.select_related("session").defer("data", "private").order_by("-seq").first()
     if event is None:
         return None
-    return Moment(turn.number, pair, event.seq, history.state_at(event.session, event).merged())
+    found_state = history.state_at(event.session, event).merged()
+    found_state.pop(states.OF_THE_EVALUATION, None)
+    return Moment(turn.number, pair, event.seq, found_state)
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def state_found(session: AgentSession, turn: Turn) -> Json:
         state.PREFIX[scope] + row.key: json.loads(row.value or "null")
         for scope, rows in found.scopes()
         for row in rows
-        if row.pk not in hidden
+        if row.pk not in hidden and row.key != OF_THE_EVALUATION
     }
 
 

@@ -8,6 +8,7 @@ import pytest
 from google.genai import types
 
 from evals_app.engine.recording import conversation_of
+from evals_app.states import OF_THE_EVALUATION
 from sessions_app import db
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
@@ -112,6 +113,19 @@ async def test_a_part_of_a_session_becomes_a_case_with_the_state_that_it_found(b
     assert call["content"]["parts"][0]["function_call"]["args"] == {"by": 2}
     assert found["final_session_state"] == {"n": 2, "app:all": 2}
     assert found["devui_turn_states"] == [{"n": 2, "app:all": 2}]
+
+
+async def test_a_case_of_an_eval_attempt_starts_without_what_adks_evaluation_wrote(browser, session, folder):
+    service = DjangoSessionService()
+    whole = await service.get_session(**OWNER, session_id="s1")
+    await said(service, whole, 4, **{OF_THE_EVALUATION: "an id", "n": 4})
+    await said(service, whole, 5)
+    await browser.get(f"/evals/record/?session={session.pk}&first=i5")
+    await browser.send("review", target="set")
+    await browser.save()
+    state = added(folder)["session_input"]["state"]
+    assert state["n"] == 4
+    assert OF_THE_EVALUATION not in state
 
 
 async def test_what_is_not_expected_is_left_out(browser, session, folder):

@@ -1,0 +1,30 @@
+"""The moment at which an attempt left the expected path: its event, and the state as it was then."""
+
+from __future__ import annotations
+
+from evals_app import attempts
+from evals_app.states import OF_THE_EVALUATION
+from sessions_app import db
+from sessions_app.adk import DjangoSessionService
+from sessions_app.models import AgentSession
+from tests.evals import builders, kept
+from tests.sessions.build import event
+
+
+async def test_a_call_that_was_not_made_shows_the_state_at_the_end_of_its_turn_without_what_evals_write(
+    store,
+):
+    service = DjangoSessionService()
+    session = await service.create_session(app_name="counter", user_id="ann", session_id="s", state={"n": 1})
+    for number, delta in ((1, {"n": 2, OF_THE_EVALUATION: "an id"}), (2, {"n": 3})):
+        await service.append_event(session, event("hi", delta, author="counter", invocation_id=f"i{number}"))
+
+    def moment():
+        turns = [{**builders.turn("Paris", "Sunny."), "invocation_id": "i1"}]
+        outcome = kept.Outcome("failed", actual=turns, session_pk=AgentSession.objects.get().pk)
+        run = kept.run(kept.version(kept.cases("a")), {"a": [outcome]})
+        return attempts.detail(run.attempts.select_related("run__version").get()).moment
+
+    found = await db.write(moment)
+    assert (found.turn, found.seq, found.pair.name) == (1, 1, "get_weather")
+    assert found.state == {"n": 2}
