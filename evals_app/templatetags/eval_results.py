@@ -9,11 +9,15 @@ from django import template
 
 from evals_app.comparison import CaseChange, Outcomes, Verdict
 from evals_app.models import EvalRun
+from evals_app.screen import shortened
 
 register = template.Library()
 
 PIPS = 10
 """Repetitions that are shown as marks; of more there is only the count."""
+
+LONGEST_ID = 200
+"""Characters of a case's id in a list; the page of the case has the whole."""
 
 VERDICTS = {
     Verdict.REGRESSED: ("danger", "down"),
@@ -26,6 +30,12 @@ VERDICTS = {
     Verdict.UNCHANGED: ("", "dot"),
 }
 """Verdict -> (badge colour, icon)."""
+
+
+@register.filter
+def brief(case_id: str) -> str:
+    """`{{ row.id|brief|name }}`: an id as lists show it; of an endless one a part before its end is left out."""
+    return shortened(case_id, LONGEST_ID)
 
 
 @register.filter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -13,7 +14,7 @@ from sessions_app import db
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.runs import client as runs
 from sessions_app.runs import processes
-from tests.evals.builders import write
+from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import Process, settled
 from tests.pages.page import parse
 
@@ -290,3 +291,16 @@ async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, mo
     assert runtime_id == "r" * 32
     assert "did not react" in why
     assert (await db.read(EvalRun.objects.get)).status == EvalRun.Status.CANCELLED
+
+
+async def test_lists_show_the_beginning_and_the_end_of_an_endless_id(web, process, folder):
+    endless = "begins-" + "x" * 3200 + "-ends"
+    write(folder.given, "long.evalset.json", evalset(case(endless, turn("Paris", "Paris"))))
+    response = await start(web, "long")
+    run = await db.read(EvalRun.objects.get)
+    for url in (response.url, "/evals/counter/long/", f"/evals/counter/long/trend/?run={run.id}"):
+        shown = (await page_of(web, url)).one("main").text
+        assert re.search("begins-x{50,180}…x+-ends", shown), url
+        assert endless not in shown
+    attempt = await db.read(run.attempts.get)
+    assert endless in (await page_of(web, f"{response.url}?attempt={attempt.pk}")).text
