@@ -46,7 +46,7 @@ async def test_the_next_run_uses_what_was_saved_and_pages_name_both_versions(sup
     ]
     assert old.code_version != new.code_version
     assert [event.author for event in await read_events(session)] == ["user", "talker", "user", "renamed"]
-    heads = (await page(f"/sessions/id/{session.pk}/")).all("h3", css="invocation-head")
+    heads = (await page(f"/sessions/id/{session.pk}/")).all("h2", css="invocation-head")
     assert [head.one("code", css="ran").attrs["title"] for head in heads] == [
         f"Code {old.code_version}, commit {commit}",
         f"Code {new.code_version}, commit {commit}+",

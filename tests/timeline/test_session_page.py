@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from django.test import Client
@@ -17,6 +18,8 @@ from sessions_app.timeline.window import WINDOW
 from sessions_app.views.session import KEYS_AT_MOST
 from tests.pages.page import Element, parse
 from tests.timeline.story import START, Story
+
+HEADINGS = {f"h{level}" for level in range(1, 7)}
 
 
 def page_of(story: Story, query: str = "") -> str:
@@ -410,6 +413,14 @@ def test_sessions_of_the_same_app_stand_beside_it_and_can_be_searched(story, get
     }
     found = get(page_of(story, "?find=coffee"), target="siblings")
     assert [link.all("bdi")[0].text for link in found.one("ul").all("a")] == ["about coffee"]
+
+
+@pytest.mark.parametrize("query", ["", "?seq=2&tab=details", "?seq=2&diff=1"])
+def test_headings_lead_from_level_to_level(story, get, query):
+    story.asks("one")
+    story.says("two", delta={"n": 1}, usageMetadata={"totalTokenCount": 3})
+    levels = [int(each.tag[1]) for each in get(page_of(story, query)).one("main") if each.tag in HEADINGS]
+    assert all(later - earlier <= 1 for earlier, later in pairwise(levels)), levels
 
 
 def test_a_session_without_events_teaches(story, get):
