@@ -7,7 +7,7 @@ compares what the new text says with what it should say.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from evals_app.evalsets import json_edit
@@ -82,6 +82,16 @@ class _Writer:
         else:
             yield from self._sequence(node, old, new)
 
+    def _in_place(self, value: Node, old: Any, new: Any) -> Iterable[_Splice] | None:
+        """Return what changes inside a value, or in its place on the line; None: its lines are to be written anew."""
+        self._check_own(value)
+        if self._is_entered(value, old, new):
+            return self._inside(value, old, new)
+        short = self._short(value, new)
+        if short is None:
+            return None
+        return [_Splice(value.start, value.end, short if value.start < value.end else f" {short}")]
+
     # --- objects ---
 
     def _mapping(self, node: Node, old: dict[str, Any], new: dict[str, Any]) -> Iterator[_Splice]:
@@ -90,26 +100,22 @@ class _Writer:
             if name not in new:
                 yield self._without(node, at)
             elif not same(old[name], new[name]):
-                yield from self._member(node, child, old[name], new[name])
+                yield from self._member(child, old[name], new[name])
         added = {name: value for name, value in new.items() if name not in old}
         if added:
             yield self._lines_after(
                 node.end, self._column(node.children[0].start), dump_text(added, self.indented)
             )
 
-    def _member(self, node: Node, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
+    def _member(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
         value = child.node
-        self._check_own(value)
-        if self._is_entered(value, old, new):
-            yield from self._inside(value, old, new)
-        elif (short := self._short(value, new)) is not None:
-            yield _Splice(value.start, value.end, short if value.start < value.end else f" {short}")
-        else:
-            text = dump_text({str(child.key): new}, self.indented)
-            pad = self._column(child.start)
-            yield _Splice(
-                child.start, self._line_end(value.end), self._long(text, pad, value.end).lstrip(" ")
-            )
+        in_place = self._in_place(value, old, new)
+        if in_place is not None:
+            yield from in_place
+            return
+        text = dump_text({str(child.key): new}, self.indented)
+        pad = self._column(child.start)
+        yield _Splice(child.start, self._line_end(value.end), self._long(text, pad, value.end).lstrip(" "))
 
     def _without(self, node: Node, at: int) -> _Splice:
         """Return the splice that takes an entry out, with its lines."""
@@ -153,15 +159,13 @@ class _Writer:
         if same(old, new):
             return
         value = child.node
-        self._check_own(value)
-        if self._is_entered(value, old, new):
-            yield from self._inside(value, old, new)
-        elif (short := self._short(value, new)) is not None:
-            yield _Splice(value.start, value.end, short if value.start < value.end else f" {short}")
-        else:
-            pad = self._column(value.start) - 2
-            text = self._long(dump_text([new], self.indented), pad, value.end).lstrip(" ").removeprefix("- ")
-            yield _Splice(value.start, self._line_end(value.end), text)
+        in_place = self._in_place(value, old, new)
+        if in_place is not None:
+            yield from in_place
+            return
+        pad = self._column(value.start) - 2
+        text = self._long(dump_text([new], self.indented), pad, value.end).lstrip(" ").removeprefix("- ")
+        yield _Splice(value.start, self._line_end(value.end), text)
 
     def _new_item(self, node: Node, item: Any) -> str:
         """Return the lines of a new item; in brackets when all others are."""
