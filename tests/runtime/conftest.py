@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -27,6 +28,7 @@ from tests.store import store_url
 STAGE = Path(__file__).parent / "stage"
 STAGE_APPS = ["broken", "group.inner", "napper", "patient", "talker", "trouble", "written"]
 PATIENCE_S = 60
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -102,10 +104,29 @@ class Stage:
                     return str(frame["text"])
         raise AssertionError("The run ended without streaming anything.")
 
+    async def ask(
+        self, session: AgentSession, said: str | dict[str, Any], path: str = "/run"
+    ) -> tuple[int, str]:
+        """Send a message on one of ADK's own paths; return the status and the text of the answer."""
+        client = await self.supervisor.client(session.app_name)
+        async with client.open("POST", path, headers=JSON, content=adk_body(session, said)) as answer:
+            return answer.status_code, (await answer.aread()).decode()
+
     async def health(self, app: str) -> dict[str, Any]:
         """Return what the app's process says of itself."""
         answer: dict[str, Any] = await (await self.supervisor.client(app)).call("GET", "/devui/health")
         return answer
+
+
+def adk_body(session: AgentSession, said: str | dict[str, Any], **more: Any) -> bytes:
+    """Return the body of ADK's own requests for a run that brings a text, or another part."""
+    body = {
+        "appName": session.app_name,
+        "userId": session.user_id,
+        "sessionId": session.session_id,
+        "newMessage": {"role": "user", "parts": [{"text": said} if isinstance(said, str) else said]},
+    }
+    return json.dumps({**body, **more}).encode()
 
 
 async def until(read: Callable[[], Awaitable[Any]], holds: Callable[[Any], bool]) -> Any:

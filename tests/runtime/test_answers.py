@@ -20,20 +20,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 HOSTILE = ["answer_half", "answer_object", "answer_deep", "write_half", "write_object", "write_deep"]
 
 
-async def ask(stage: Stage, session: AgentSession, path: str, text: str) -> tuple[int, str]:
-    """Send a message on one of ADK's own paths; return the status and the text of the answer."""
-    body = {
-        "appName": session.app_name,
-        "userId": session.user_id,
-        "sessionId": session.session_id,
-        "newMessage": {"role": "user", "parts": [{"text": text}]},
-    }
-    client = await stage.supervisor.client(session.app_name)
-    headers, content = {"Content-Type": "application/json"}, json.dumps(body).encode()
-    async with client.open("POST", path, headers=headers, content=content) as answer:
-        return answer.status_code, (await answer.aread()).decode()
-
-
 def strict(text: str) -> Any:
     """Read JSON as a browser does, which knows no NaN."""
 
@@ -52,7 +38,7 @@ async def stored(session: AgentSession) -> list[dict[str, Any]]:
 async def test_run_answers_what_is_stored_when_adk_cannot_write_it(stage: Stage, tool):
     session = await stage.session("trouble")
 
-    status, text = await ask(stage, session, "/run", f"call {tool}")
+    status, text = await stage.ask(session, f"call {tool}")
 
     assert status == 200, text
     assert strict(text) == await stored(session)
@@ -63,7 +49,7 @@ async def test_run_answers_what_is_stored_when_adk_cannot_write_it(stage: Stage,
 async def test_run_sse_goes_on_behind_an_event_that_adk_cannot_write(stage: Stage, tool):
     session = await stage.session("trouble")
 
-    status, text = await ask(stage, session, "/run_sse", f"call {tool}")
+    status, text = await stage.ask(session, f"call {tool}", "/run_sse")
 
     frames = [strict(line.removeprefix("data: ")) for line in text.splitlines() if line]
     assert status == 200
@@ -75,7 +61,7 @@ async def test_run_sse_goes_on_behind_an_event_that_adk_cannot_write(stage: Stag
 async def test_half_a_character_is_sent_as_the_store_keeps_it(stage: Stage):
     session = await stage.session("trouble")
 
-    _, text = await ask(stage, session, "/run", "call answer_half")
+    _, text = await stage.ask(session, "call answer_half")
 
     response = strict(text)[1]["content"]["parts"][0]["functionResponse"]["response"]
     assert response == {"text": "half \N{REPLACEMENT CHARACTER}"}
@@ -108,7 +94,7 @@ async def test_an_event_that_is_none_is_left_to_adk():
 async def test_a_message_with_half_a_character_is_run_and_kept_as_the_store_keeps_it(stage: Stage):
     session = await stage.session("trouble")
 
-    status, text = await ask(stage, session, "/run", "Hello \ud800")
+    status, text = await stage.ask(session, "Hello \ud800")
 
     assert status == 200, text
     first = (await read_events(session))[0]
@@ -119,7 +105,7 @@ async def test_a_message_with_half_a_character_is_run_and_kept_as_the_store_keep
 async def test_a_run_on_a_session_that_cannot_exist_is_told_that_there_is_none(stage: Stage, path):
     nobody = AgentSession(app_name="trouble", user_id="\ud800", session_id="s1")
 
-    status, text = await ask(stage, nobody, path, "Hello")
+    status, text = await stage.ask(nobody, "Hello", path)
 
     assert status == 404, text
 

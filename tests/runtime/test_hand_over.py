@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import signal
@@ -15,7 +14,7 @@ import pytest
 from devui.supervisor import deliveries
 from sessions_app import db
 from sessions_app.errors import RuntimeUnavailable, ServerStopping
-from sessions_app.models import AgentSession, Run, RuntimeProcess
+from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import client as runs_client
 from sessions_app.runs import handover, processes, rows
 from tests.runtime.conftest import Stage, pid_of, read_events, read_run, until
@@ -250,26 +249,11 @@ async def test_what_a_server_that_was_killed_left_queued_is_taken_up_by_one_that
         assert (await read_run(gone)).status == Status.QUEUED, "that server may come back with its agents"
 
 
-async def ask(stage: Stage, session: AgentSession, text: str) -> int:
-    """Send a message on ADK's own path and return the status of the answer."""
-    body = {
-        "appName": session.app_name,
-        "userId": session.user_id,
-        "sessionId": session.session_id,
-        "newMessage": {"role": "user", "parts": [{"text": text}]},
-    }
-    client = await stage.supervisor.client(session.app_name)
-    headers, content = {"Content-Type": "application/json"}, json.dumps(body).encode()
-    async with client.open("POST", "/run", headers=headers, content=content) as answer:
-        await answer.aread()
-        return answer.status_code
-
-
 async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage):
     session = await own.session("talker")
     first = await own.start(session, "say " + " ".join(["word"] * 40), streaming=True)
     await own.first_text(first, "talker")
-    asking = asyncio.create_task(ask(own, session, "say hi"))
+    asking = asyncio.create_task(own.ask(session, "say hi"))
     await until(lambda: db.read(Run.objects.count), lambda count: count == 2)
 
     for run in await db.read(lambda: list(Run.objects.all())):
@@ -277,7 +261,8 @@ async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage):
         await db.write(Run.objects.filter(pk=run.pk).update, created_at=old)
     assert await db.write(rows.crash_orphans) == []
 
-    assert await asking == 200
+    status, _ = await asking
+    assert status == 200
     statuses = await db.read(lambda: set(Run.objects.values_list("status", flat=True)))
     assert statuses == {Status.DONE}
 
@@ -285,7 +270,7 @@ async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage):
 async def test_a_run_of_adks_path_ends_with_the_process_its_caller_waits_for(own: Stage):
     nap = await block(own)
     session = (await read_run(nap)).session
-    asking = asyncio.create_task(ask(own, session, 'call nap {"seconds": 0}'))
+    asking = asyncio.create_task(own.ask(session, 'call nap {"seconds": 0}'))
     child = await own.supervisor.child("napper")
 
     async def is_asked() -> bool:

@@ -13,7 +13,17 @@ import pytest
 from sessions_app import db
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import Run, RuntimeProcess
-from tests.runtime.conftest import PATIENCE_S, STAGE_APPS, Stage, gone, pid_of, read_events, read_run, until
+from tests.runtime.conftest import (
+    PATIENCE_S,
+    STAGE_APPS,
+    Stage,
+    adk_body,
+    gone,
+    pid_of,
+    read_events,
+    read_run,
+    until,
+)
 
 Status = Run.Status
 
@@ -85,19 +95,9 @@ async def test_a_killed_process_crashes_its_run_at_once(stage: Stage):
 
 async def test_a_process_that_dies_while_it_answers_is_an_error_in_words(stage: Stage):
     session = await stage.session("trouble")
-    client = await stage.supervisor.client("trouble")
-    body = {
-        "appName": "trouble",
-        "userId": "ann",
-        "sessionId": session.session_id,
-        "newMessage": {"role": "user", "parts": [{"text": "call hard_exit"}]},
-    }
 
     with pytest.raises(RuntimeUnavailable, match="exit status 3"):
-        async with client.open(
-            "POST", "/run", headers={"Content-Type": "application/json"}, content=json.dumps(body).encode()
-        ) as answer:
-            await answer.aread()
+        await stage.ask(session, "call hard_exit")
 
     assert (await db.read(Run.objects.get, session=session)).status == Status.CRASHED
 
@@ -205,14 +205,8 @@ async def test_a_forked_copy_that_comes_back_answers_nobody(stage: Stage):
 async def test_a_forked_copy_that_lives_on_keeps_no_answer_open(stage: Stage):
     session = await stage.session("trouble")
     child = await stage.supervisor.child("trouble")
-    body = {
-        "appName": "trouble",
-        "userId": "ann",
-        "sessionId": session.session_id,
-        "newMessage": {"role": "user", "parts": [{"text": "call fork"}]},
-    }
     reader, writer = await asyncio.open_unix_connection(str(child._listener.path))
-    content = json.dumps(body).encode()
+    content = adk_body(session, "call fork")
     head = (
         f"POST /run HTTP/1.1\r\nHost: 127.0.0.1\r\nX-DevUI-Token: {child.config.token}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\nConnection: close\r\n\r\n"

@@ -12,7 +12,7 @@ from sessions_app import db
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import AgentCard, Run
 from sessions_app.runs import rows
-from tests.runtime.conftest import Stage, opened_stage, read_events, read_run, until
+from tests.runtime.conftest import JSON, Stage, adk_body, opened_stage, read_events, read_run, until
 
 Status = Run.Status
 
@@ -313,17 +313,9 @@ async def test_cancelling_a_run_that_has_ended_changes_nothing(stage: Stage):
 async def test_a_client_of_adk_that_goes_away_cancels_its_run(stage: Stage):
     session = await stage.session("talker")
     client = await stage.supervisor.client("talker")
-    words = " ".join(["word"] * 600)
-    body = {
-        "appName": "talker",
-        "userId": "ann",
-        "sessionId": session.session_id,
-        "streaming": True,
-        "newMessage": {"role": "user", "parts": [{"text": f"say {words}"}]},
-    }
-    headers = {"Content-Type": "application/json"}
+    body = adk_body(session, "say " + " ".join(["word"] * 600), streaming=True)
 
-    async with client.open("POST", "/run_sse", headers=headers, content=json.dumps(body).encode()) as answer:
+    async with client.open("POST", "/run_sse", headers=JSON, content=body) as answer:
         async for chunk in answer.aiter_raw():
             if b'"partial":true' in chunk:
                 break
@@ -335,17 +327,9 @@ async def test_a_client_of_adk_that_goes_away_cancels_its_run(stage: Stage):
 async def test_an_answer_to_a_call_that_nobody_made_is_told_with_the_reason(stage: Stage):
     session = await stage.session("talker")
     answer = {"functionResponse": {"id": "c9", "name": "nothing", "response": {}}}
-    body = {
-        "appName": "talker",
-        "userId": "ann",
-        "sessionId": session.session_id,
-        "newMessage": {"role": "user", "parts": [answer]},
-    }
-    client = await stage.supervisor.client("talker")
-    headers, content = {"Content-Type": "application/json"}, json.dumps(body).encode()
-    async with client.open("POST", "/run", headers=headers, content=content) as refused:
-        told = json.loads(await refused.aread())
-    assert (refused.status_code, told["code"]) == (500, "unknown_call")
+    status, text = await stage.ask(session, answer)
+    told = json.loads(text)
+    assert (status, told["code"]) == (500, "unknown_call")
     assert told["detail"].startswith(f"ValueError: {endpoints.UNKNOWN_CALL}")
     assert "c9" in told["detail"]
     assert "functionCall.id" in told["hint"]
