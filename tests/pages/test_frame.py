@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.staticfiles import finders
+from django.template import Engine
 
 from tests.pages.getting import Get
 from tests.pages.page import Element
@@ -94,6 +95,18 @@ def test_templates_name_only_icons_of_the_sprite():
     for template in (ROOT / "templates").rglob("*.html"):
         named = set(re.findall(r'{% icon(?:_link|_button)? "([^"]+)"', template.read_text()))
         assert named <= known, template
+
+
+def test_templates_load_the_libraries_that_they_use_and_no_others():
+    libraries = Engine.get_default().template_libraries
+    for template in (ROOT / "templates").rglob("*.html"):
+        text = template.read_text()
+        used = set(re.findall(r"{%\s*(\w+)|\|(\w+)", text))
+        names = {name for found in used for name in found if name}
+        for library in re.findall(r"{% load ([^%]+) %}", text):
+            for name in library.split():
+                known = {*libraries[name].tags, *libraries[name].filters}
+                assert names & known, f"{template} needs no {name}"
 
 
 STANDS_ALONE = ROOT / "templates/devui/evals/report.html"
