@@ -33,8 +33,9 @@ def baseline_of(run: EvalRun) -> EvalRun | None:
 
 
 def before(run: EvalRun) -> EvalRun | None:
-    """Return the run of the evalset that ended before this one was made, or None."""
-    return _others(run).filter(created_at__lt=run.created_at).first()
+    """Return the newest run of the evalset that came to outcomes before this one was made, or None."""
+    came_to_any = Q(passed__gt=0) | Q(failed__gt=0) | Q(errors__gt=0)
+    return _others(run).filter(came_to_any, created_at__lt=run.created_at).first()
 
 
 def find_baseline(run: EvalRun, name: str) -> EvalRun:
@@ -50,8 +51,12 @@ def find_baseline(run: EvalRun, name: str) -> EvalRun:
     if name in {"baseline", "previous"}:
         found = baseline_of(run) if name == "baseline" else before(run)
         if found is None:
-            said = "no run is marked as baseline" if name == "baseline" else "there is no run before this one"
-            raise NotFound(f"{run.evalset.evalset_id}: {said}.", hint="Name a run by its id.")
+            said, instead = (
+                ("no run is marked as baseline", "Mark one on its page (Make baseline)")
+                if name == "baseline"
+                else ("there is no run before this one that came to outcomes", "Run the evalset once")
+            )
+            raise NotFound(f"{run.evalset.evalset_id}: {said}.", hint=f"{instead}, or name a run by its id.")
         return found
     runs = EvalRun.objects.select_related("version", "evalset").filter(evalset=run.evalset).exclude(pk=run.pk)
     named = list(runs.filter(pk__startswith=name)[:2]) if name else []

@@ -106,3 +106,19 @@ def test_what_cannot_go_on_is_refused(store, echo):
     judged(echo)
     assert "came to an end" in refused(echo, "--resume=last")
     assert "There is no limit 'money'" in refused(echo, "s", "--limit=money=1")
+
+
+def test_a_run_without_outcomes_is_no_previous_run(store, echo):
+    judged(echo)
+    first = EvalRun.objects.get()
+    judged(echo)
+    cancelled = EvalRun.objects.latest("created_at")
+    cancelled.attempts.update(status="cancelled", started_at=None)
+    EvalRun.objects.filter(pk=cancelled.pk).update(status="cancelled", passed=0, failed=0, cancelled=3)
+    code, out = judged(echo, "--fail-on=regression", "--baseline=previous")
+    assert (code, f"against run {first.id}: 3 unchanged" in out) == (0, True), out
+
+
+def test_a_gate_without_a_baseline_says_how_one_is_made(store, echo):
+    judged(echo)
+    assert "Mark one on its page (Make baseline)" in refused(echo, "s", "--fail-on=regression")
