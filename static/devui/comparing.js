@@ -9,6 +9,7 @@ import * as travel from "./travel.js";
 function compareWith(base) {
   settle();
   const query = new URLSearchParams(location.search);
+  query.delete("begin");
   if (base === "") query.delete("diff");
   else query.set("diff", base);
   history.pushState({ event: selectedSeq() }, "", `${location.pathname}?${query}`.replace(/\?$/, ""));

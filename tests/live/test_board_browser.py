@@ -258,6 +258,15 @@ def test_very_many_keys_are_read_page_by_page_and_back_shows_the_page_before(ope
     expect(page.locator("#board .entry[data-key=k040]")).to_have_count(0)
 
 
+def test_what_differs_begins_with_the_first_key_wherever_one_had_turned_to(open_page, story):
+    story.says("a", delta={f"k{number:03}": number for number in range(100)})
+    story.says("b", delta={"k001": "other"})
+    page = open_page(story, "?seq=1&begin=k060")
+    page.keyboard.press("d")
+    page.keyboard.press("]")
+    expect(page.locator("#board .entry[data-key=k001]")).to_be_visible()
+
+
 def test_a_long_value_without_spaces_begins_beside_the_mark_that_opens_it(open_page, story):
     story.says("one", delta={"long": "y" * 5_000})
     page = open_page(story)
