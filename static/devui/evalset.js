@@ -4,18 +4,21 @@ import { fetchPart } from "./fragment.js";
 import { Live } from "./live.js";
 import { showTimes } from "./times.js";
 
-/* --- Cases: one is loaded when it is opened; the button says what it will run. --- */
+/* --- Cases: one is loaded when it is opened; the button says what it will run, and rests when nothing can. --- */
 
 const runLabel = document.querySelector("[data-run-label]");
-const allLabel = runLabel?.textContent;
 
 const boxes = () => [...document.querySelectorAll(".case > input[name=case]")];
 
 function sayWhatRuns() {
   if (!runLabel) return;
-  const all = boxes();
+  const all = boxes(); // there is none while the file cannot be run
   const chosen = all.filter((box) => box.checked).length;
-  runLabel.textContent = chosen ? `Run ${chosen} of ${all.length} cases` : allLabel;
+  runLabel.closest("button").disabled = !all.length;
+  for (const why of document.querySelectorAll("[data-why-not]")) why.hidden = all.length > 0;
+  if (!all.length) return;
+  const whole = all.length === 1 ? "the case" : `all ${all.length.toLocaleString("en")} cases`;
+  runLabel.textContent = chosen ? `Run ${chosen} of ${all.length} cases` : `Run ${whole}`;
 }
 
 async function fill(details) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from itertools import pairwise
@@ -134,6 +135,24 @@ def test_a_case_opens_where_it_stands_and_the_button_says_what_will_run(page: Pa
     assert page.url.endswith("/sights/")
     page.check("input[value='sees_a cow']")
     expect(page.locator("[data-run-label]")).to_have_text("Run 1 of 3 cases")
+
+
+def test_what_the_button_runs_follows_the_file(page: Page, process: Process):
+    file = process.folder.given / "sights.evalset.json"
+    page.goto("/evals/counter/sights/")
+    run, label = page.locator("button:has([data-run-label])"), page.locator("[data-run-label]")
+    expect(label).to_have_text("Run all 3 cases")
+    whole = json.loads(file.read_text())
+    file.write_text(json.dumps({**whole, "eval_cases": whole["eval_cases"][:1]}))
+    expect(label).to_have_text("Run the case")
+    file.write_text("{")
+    expect(run).to_be_disabled()
+    page.reload()
+    expect(page.locator("[data-why-not]")).to_be_visible()
+    file.write_text(json.dumps(whole))
+    expect(run).to_be_enabled()
+    expect(label).to_have_text("Run all 3 cases")
+    expect(page.locator("[data-why-not]")).to_be_hidden()
 
 
 def test_a_case_of_an_endless_id_makes_no_page_wider(page: Page, process: Process):
