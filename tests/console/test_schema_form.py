@@ -134,12 +134,14 @@ def test_a_schema_of_one_value_is_one_field_without_a_name():
         {"type": ["string", "integer", "null"]},
         {"enum": [1, 2]},
         {"items": "x", "type": "array"},
-        {"properties": {"a": 1}, "type": "object"},
     ],
 )
 def test_a_schema_that_says_little_is_still_a_form(schema):
-    fields: list[Field] = schemaform.fields_of(schema, "a.")
-    assert all(field.kind == "json" for field in fields)
+    assert [field.kind for field in schemaform.fields_of(schema, "a.")] == ["json"]
+
+
+def test_a_property_that_is_no_schema_has_no_field():
+    assert schemaform.fields_of({"properties": {"a": 1}, "type": "object"}, "a.") == []
 
 
 def test_types_may_be_spelled_as_in_genai_and_as_lists():

@@ -161,10 +161,9 @@ def test_hostile_text_stays_text(get: Get):
 def test_directions_of_writing_do_not_leak_out_of_a_cell(get: Get):
     Story("\u202eevil").asks("\u202eevil")
     row = get("/sessions/").one("tbody").one("tr")
-    for cell in row.all("td"):
-        if "\u202e" in cell.text:
-            assert all("\u202e" in bdi.text for bdi in cell.all("bdi"))
-            assert cell.all("bdi")
+    assert "\u202e" not in row.text
+    assert {bdi.text for bdi in row.all("bdi") if "evil" in bdi.text} == {"\\u202eevil"}
+    assert all(cell.all("bdi") for cell in row.all("td") if "evil" in cell.text)
 
 
 @pytest.mark.parametrize(
