@@ -42,6 +42,9 @@ LIST = "devui/sessions/list.html"
 COMPLETIONS = "devui/sessions/completions.html"
 HELP = "devui/sessions/query_help.html"
 
+AROUND = 300
+"""Characters of a wrong query that are shown of what is wrong, and before and after it."""
+
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
@@ -155,9 +158,9 @@ def _wrong_query(
     context = {
         **_filters(request, form),
         "problem": problem,
-        "before": text[: problem.start],
-        "wrong": text[problem.start : problem.end] or " ",
-        "after": text[problem.end :],
+        "before": _end_of(text[: problem.start]),
+        "wrong": _start_of(text[problem.start : problem.end]) or " ",
+        "after": _start_of(text[problem.end :]),
         "suggestion": _meant(request, problem.suggestion),
         "is_part": is_part,
     }
@@ -168,6 +171,14 @@ def _wrong_query(
         return response
     page = {**_views(request), "is_filtered": True}
     return render(request, LIST, {**context, **page, **_frame()}, status=400)
+
+
+def _start_of(text: str) -> str:
+    return text if len(text) <= AROUND else f"{text[:AROUND]}…"
+
+
+def _end_of(text: str) -> str:
+    return text if len(text) <= AROUND else f"…{text[-AROUND:]}"
 
 
 def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tuple[str, str, str]]:

@@ -126,6 +126,31 @@ def test_no_tab_of_an_event_and_no_scope_of_the_board_is_cut_off(page: Page, que
         assert box["x"] + box["width"] <= 320, label.inner_text()
 
 
+LONG = "x" * 240
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"/sessions/?app={LONG}",
+        f"/sessions/?q=kind:eror+{LONG}",
+        f"/sessions/?q=app:{LONG}y",
+        f"/state/?app={LONG}&user={LONG}",
+        f"/state/?app={LONG}",
+        f"/state/?app={LONG}y",
+        f"/state/?user={LONG}",
+        f"/sessions/{LONG}/{LONG}/y/",
+    ],
+    ids=lambda address: address.replace(LONG, "…"),
+)
+def test_names_of_any_length_widen_no_page(page: Page, address: str):
+    Story(LONG, {f"user:{LONG}": LONG, "app:x": 1}, app=LONG, user=LONG).asks(LONG)
+    page.goto(address)
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
 def test_it_works_without_scripts(open_window: OpenWindow, server: str):
     Story("s1").asks("one")
     page = open_window(server, java_script_enabled=False, **PHONE).new_page()

@@ -369,6 +369,13 @@ def test_a_query_that_excludes_what_nothing_has_says_so_beside_what_it_finds(get
     )
 
 
+def test_of_a_long_wrong_query_the_part_around_the_mistake_is_shown(get: Get):
+    text = f"{'a ' * 19}{'b' * 900} kind:eror {'c' * 900}"
+    notes = get(f"/sessions/?{urlencode({'q': text})}", status=400).one("div", id="query-notes")
+    assert notes.one("span", css="wrong").text == "kind:eror"
+    assert notes.one("p", css="query-line").text == f"…{'b' * 299} kind:eror {'c' * 299}…"
+
+
 def test_a_query_that_is_too_long_is_told_so_in_its_place(get: Get):
     page = get(f"/sessions/?q={'w' * 4_000}", status=400)
     assert "at most 2,000 characters; this one has 4,000" in page.one("div", id="query-notes").text
