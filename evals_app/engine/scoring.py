@@ -164,7 +164,7 @@ async def _score(
                 result = await result
         except CannotRun as error:
             return [_unscored(position, metric, str(error))]
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a function of the user's own may exit, and is no agent
             return [_unscored(position, metric, _because(error, metric))]
     if not isinstance(result, EvaluationResult):
         said = f"{metric.custom_function_path} returned {type(result).__name__}, not an EvaluationResult."
@@ -296,7 +296,7 @@ _BECAUSE = {
 }
 
 
-def _because(error: Exception, metric: EvalMetric) -> str:
+def _because(error: Exception | SystemExit, metric: EvalMetric) -> str:
     text = str(error)
     if text == "Rubrics are required.":
         return (

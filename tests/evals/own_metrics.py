@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, PerInvocationResult
 
 
@@ -23,6 +25,10 @@ def says_sunny(eval_metric, actual, expected, scenario):
 
 async def raises(eval_metric, actual, expected, scenario):
     return 1 / 0
+
+
+def exits(eval_metric, actual, expected, scenario):
+    sys.exit(3)
 
 
 def returns_a_number(eval_metric, actual, expected, scenario):

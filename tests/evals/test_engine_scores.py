@@ -232,6 +232,7 @@ async def test_a_metric_of_ones_own_decides(play):
     [
         ("nothing_here", "Could not import custom metric function"),
         ("raises", "tests.evals.own_metrics.raises raised ZeroDivisionError: division by zero"),
+        ("exits", "tests.evals.own_metrics.exits raised SystemExit: 3"),
         ("divides_by_nothing", "The metric gave nan, which is no score."),
         ("returns_a_number", "returned float, not an EvaluationResult"),
     ],
