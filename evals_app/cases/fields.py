@@ -61,7 +61,8 @@ class Field:
             for part, number in pairwise([*self.name.split("."), ""])
             if not part.isdecimal()
         ]
-        return ", ".join(words).capitalize()
+        said = ", ".join(words)
+        return said[:1].upper() + said[1:]
 
     @property
     def lines(self) -> int:

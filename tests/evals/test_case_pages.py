@@ -201,6 +201,7 @@ async def test_a_new_case_a_copy_and_a_taken_id(browser, path):
 async def test_a_case_is_written_as_json_with_line_and_column_of_what_is_wrong(browser, path):
     await browser.get(f"{SET}case/?id=two&view=json")
     page = await browser.send("review", status=422, raw='{"eval_id": "two",\n "conversation": [{}]}')
+    assert page.one(css="notice-danger").one("a", href="#field-raw").text == "JSON"
     told = page.one(id="field-raw-note").text
     assert told == "line 2, column 19: conversation[0].user_content: is required"
     camel = {"evalId": "two", "conversation": [{"userContent": text("ciao")}], "new": {"a": 1}}
