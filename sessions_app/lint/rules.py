@@ -103,9 +103,16 @@ def user_data(evidence: Evidence) -> Iterator[Hint]:
         if is_repeated:
             says = f"has the same value in {len(own) + 1} sessions of this user, and in no other user's."
             yield Hint(Rule.USER_DATA, key.name, says, [*_writes(key.writes[:1]), *own[:SIGHTS_SHOWN]])
-        elif "_".join(_words(key.key)) in USER_NAMES and any(map(by_hand, key.writes)):
+        elif _is_of_user(key.key) and any(map(by_hand, key.writes)):
             says = "is named like a fact about the user, but ends with this session."
             yield Hint(Rule.USER_DATA, key.name, says, _writes(key.writes[:1]))
+
+
+def _is_of_user(key: str) -> bool:
+    """Tell whether a key is named like a fact about the user: `email`, `userEmail`."""
+    words = _words(key)
+    bare = words[1:] if words[:1] == ["user"] else words
+    return "_".join(words) in USER_NAMES or "_".join(bare) in USER_NAMES
 
 
 def intermediate(evidence: Evidence) -> Iterator[Hint]:

@@ -32,7 +32,9 @@ def nested(levels: int) -> object:
 # --- user data in session scope ---
 
 
-@pytest.mark.parametrize("key", ["email", "userName", "user_name", "preferred-language", "timezone"])
+@pytest.mark.parametrize(
+    "key", ["email", "userName", "user_name", "preferred-language", "timezone", "userEmail", "user_language"]
+)
 def test_a_key_of_the_session_that_is_named_like_a_fact_about_the_user_is_found(story, key):
     story.asks("hi")
     seq = story.says("x", delta={key: "something"})
