@@ -33,7 +33,8 @@ NOT_ALL_PASSED, COULD_NOT_RUN, INTERRUPTED = 1, 2, 130
 SIGNALLED = 128
 """A shell's exit code for a process that a signal ended, without the signal's number."""
 
-FILES = ("junit", "json", "csv", "html")
+FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
+"""What results are written as, by the options that name a file."""
 PLAIN = Gate()
 
 
@@ -192,8 +193,8 @@ def _add_what_comes_of_it(add: Add) -> None:
         choices=("regression", "any"),
         help="exit 1 only for regressions, or also for all that is not sound (default: what did not pass)",
     )
-    for name in FILES:
-        add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {name.upper()}")
+    for name, form in FILES.items():
+        add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {form}")
 
 
 def _ordered(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalRun]:
