@@ -17,8 +17,11 @@ from devui.supervisor.child import Child
 from sessions_app.errors import BadInput, DevUIError, RuntimeUnavailable
 from sessions_app.runs.client import Frame
 
-DEATH_S = 0.5
+DEATH_S = 3.0
 """Seconds to wait for the news of a process's end before its silence is explained without it."""
+
+AGAIN = "Send it once more: a new process is started. The server's log has its output."
+CORRECT = "Start the server again with what can be."
 
 OWN_HEADERS = frozenset(
     {
@@ -44,7 +47,17 @@ OWN_HEADERS = frozenset(
 
 
 async def call(child: Child, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-    """Call a `/devui/…` endpoint and return its JSON.
+    """Call a `/devui/…` endpoint and return its JSON. The process is not ended meanwhile for want of use.
+
+    Raises:
+        DevUIError: what the process answered, or that it did not.
+    """
+    with child.used():
+        return await ask(child, method, path, body)
+
+
+async def ask(child: Child, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    """Call a `/devui/…` endpoint as `call` does, without keeping the process for it.
 
     Raises:
         DevUIError: what the process answered, or that it did not.
@@ -68,12 +81,13 @@ async def open_stream(
     kept = {name: value for name, value in headers.items() if name.lower() not in OWN_HEADERS}
     url = child.http.base_url.copy_with(raw_path=_quoted(path).encode())
     request = child.http.build_request(method, url, headers=kept, content=content)
-    async with _explained(child):
-        response = await child.http.send(request, stream=True)
-        try:
-            yield response
-        finally:
-            await response.aclose()
+    with child.used():
+        async with _explained(child):
+            response = await child.http.send(request, stream=True)
+            try:
+                yield response
+            finally:
+                await response.aclose()
 
 
 class Socket:
@@ -149,13 +163,12 @@ async def frames(child: Child, run_id: str, after: int) -> AsyncIterator[Frame]:
 
 @asynccontextmanager
 async def _explained(child: Child) -> AsyncIterator[None]:
-    with child.used():
-        if not child.is_alive:
-            raise _gone(child)
-        try:
-            yield
-        except httpx.TransportError as error:
-            raise await _explanation(child) from error
+    if not child.is_alive:
+        raise _gone(child)
+    try:
+        yield
+    except httpx.TransportError as error:
+        raise await _explanation(child) from error
 
 
 async def _explanation(child: Child) -> RuntimeUnavailable:
@@ -171,11 +184,9 @@ def _quoted(path: str) -> str:
 
 
 def _gone(child: Child) -> RuntimeUnavailable:
-    silent = f"The process of agent {child.app_name!r} does not answer."
-    return RuntimeUnavailable(
-        silent if child.is_alive else child.death(),
-        hint="Send it once more: a new process is started. The server's log has its output.",
-    )
+    if child.is_alive:
+        return RuntimeUnavailable(f"The process of agent {child.app_name!r} does not answer.", hint=AGAIN)
+    return RuntimeUnavailable(child.death(), hint=CORRECT if child.refusal else AGAIN)
 
 
 def _answered(response: httpx.Response) -> DevUIError:

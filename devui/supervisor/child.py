@@ -20,6 +20,12 @@ from devui.supervisor.output import LineSink, Output
 from devui.supervisor.sockets import Listener
 from sessions_app.runs import processes
 
+REFUSED = 2
+"""Exit status of `manage.py runtime` when it cannot serve what it is told to."""
+
+REFUSAL = "CommandError: "
+"""How the line begins that says why."""
+
 
 class Child:
     """A runtime process: its config, its socket, its output and its end.
@@ -154,7 +160,17 @@ class Child:
         """Say how the process ended, for a person."""
         if self.end_reason:
             return self.end_reason
+        if self.refusal:
+            return f"The process of agent {self.app_name!r} cannot run: {self.refusal}"
         return f"The process of agent {self.app_name!r} ended by itself ({self.how_it_ended})."
+
+    @property
+    def refusal(self) -> str:
+        """What the process said when it would not serve at all, such as of a flag's value; empty: nothing."""
+        if self.ready.is_set() or self._running.returncode != REFUSED:
+            return ""
+        told = [line for line in self.output.last_lines if line.startswith(REFUSAL)]
+        return told[-1].removeprefix(REFUSAL) if told else ""
 
     @property
     def how_it_ended(self) -> str:

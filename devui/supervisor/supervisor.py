@@ -234,8 +234,11 @@ class Supervisor:
     async def _attend(self, child: Child) -> None:
         """Stay with a process until it is gone, then end what it leaves behind."""
         await child.wait()
+        if not child.ready.is_set():
+            await child.output.finish()  # its last words say why
         del self._children[child.id]
-        if self._current.get(child.app_name) is child:
+        was_current = self.is_current(child)
+        if was_current:
             del self._current[child.app_name]
         is_closing = self._closing.is_set()
         will_start = child.ready.is_set() or child.was_killed or is_closing
@@ -247,8 +250,7 @@ class Supervisor:
             self.deliveries.hand_on(child, queued)
         for run_id in evals:
             self.spawn(_deliver_evals(run_id, child.app_name))
-        if not child.ready.is_set() and not is_closing:
-            await child.output.finish()
+        if was_current and not child.ready.is_set() and not is_closing:
             await db.write(_note_failed_start, child)
         child.exited.set()
         child.settled.set()
@@ -263,7 +265,7 @@ class Supervisor:
         """See to it that a process answers within the limit, or ends."""
         try:
             async with asyncio.timeout(self.limits.start):
-                told = await calls.call(child, "GET", "/devui/health")
+                told = await calls.ask(child, "GET", "/devui/health")
                 child.code_version, child.is_mixed = told["code_version"], told["is_mixed"]
                 child.ready.set()
                 child.settled.set()
@@ -288,6 +290,10 @@ class Supervisor:
         try:
             async with asyncio.timeout(self.limits.drain):
                 await child.unused.wait()
+                if not child.ready.is_set():
+                    child.kill(
+                        f"The process of agent {child.app_name!r} was ended: {why} while it was loaded."
+                    )
                 with suppress(DevUIError):
                     await calls.call(child, "POST", "/devui/drain")
                 await child.exited.wait()

@@ -17,6 +17,7 @@ import pytest_asyncio
 from django.conf import settings
 from django.core.management import call_command
 
+from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Limits, Supervisor
 from sessions_app import db, writes
 from sessions_app.models import AgentSession, Event, Run
@@ -169,7 +170,9 @@ async def gone(pid: int) -> None:
 
 
 @asynccontextmanager
-async def opened_stage(folder: Path, data: Path, **limits: float) -> AsyncIterator[Stage]:
+async def opened_stage(
+    folder: Path, data: Path, options: RuntimeOptions | None = None, **limits: float
+) -> AsyncIterator[Stage]:
     """Supervise the agents of a folder, over the tests' store."""
     lines: list[str] = []
     environment = {
@@ -179,6 +182,7 @@ async def opened_stage(folder: Path, data: Path, **limits: float) -> AsyncIterat
     }
     supervisor = Supervisor(
         folder,
+        options,
         limits=Limits(**limits),
         environment=environment,
         write_line=lambda app, line: lines.append(f"{app} | {line}"),

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pytest
 
+from devui.runtime.config import RuntimeOptions
 from devui.supervisor import sockets
 from sessions_app import db
 from sessions_app.errors import RuntimeUnavailable
@@ -43,6 +44,19 @@ async def test_an_agent_that_exits_when_imported_is_listed_with_the_reason(own: 
     error = json.loads(card.error)
     assert "7" in error["message"]
     assert "talker | last words" in own.lines
+
+
+async def test_a_process_that_cannot_serve_what_a_flag_names_is_told_with_the_reason(supervise):
+    async with supervise(options=RuntimeOptions(artifact_service_uri="foo://x")) as stage:
+        session = await stage.session("talker")
+        run = await stage.queue(session, "say hi")
+        with suppress(RuntimeUnavailable):
+            await (await stage.supervisor.client("talker")).start_run(run.pk)
+        with pytest.raises(RuntimeUnavailable, match="--artifact_service_uri") as refusal:
+            await stage.ask(session, "say hi")
+        ended = await stage.end_of(run)
+    assert "foo://x" in ended.error
+    assert "once more" not in refusal.value.hint
 
 
 async def test_changed_code_is_run_by_a_new_process_while_the_old_one_finishes(own: Stage, agents_dir):
