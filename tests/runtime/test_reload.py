@@ -13,7 +13,7 @@ from sessions_app import db
 from sessions_app.agents import open_folder
 from sessions_app.models import AgentCard, AgentSession, Run
 from tests.pages.page import Element, parse, table
-from tests.runtime.conftest import Stage, read_events, until
+from tests.runtime.conftest import Stage, gone, read_events, until
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -81,6 +81,30 @@ async def test_what_is_saved_while_a_process_starts_is_what_runs_and_what_the_ru
     assert (await ran_by(session), run.code_version, told["code_version"]) == (["saved"], present, present)
     card = await db.read(AgentCard.objects.get, app_name="talker")
     assert card.code_version == present
+
+
+async def test_a_process_that_hangs_in_loading_ends_as_soon_as_there_is_newer_code(
+    supervise, agents_dir: Path, tmp_path: Path
+):
+    source, pid = agents_dir / "talker" / "agent.py", tmp_path / "pid"
+    good = source.read_text()
+    source.write_text(
+        f"import os, time\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nwhile True: time.sleep(0.01)\n"
+    )
+    async with supervise() as stage:
+        session = await stage.session("talker")
+        starting = asyncio.create_task(stage.start(session, "say hi"))
+        await until(lambda: asyncio.to_thread(lambda: pid.exists() and pid.read_text()), bool)
+        source.write_text(good)
+        run = await stage.end_of(await starting)
+        await gone(int(pid.read_text()))
+
+    assert (run.status, run.code_version) == (
+        Run.Status.DONE,
+        open_folder(agents_dir).code_version("talker"),
+    )
+    card = await db.read(AgentCard.objects.get, app_name="talker")
+    assert card.status == AgentCard.Status.READY
 
 
 async def test_code_that_is_saved_while_it_is_loaded_is_loaded_again(supervise, agents_dir: Path):
