@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,8 @@ from sessions_app import history
 from sessions_app.models import AgentSession, Event, Kind
 from sessions_app.traces.calls import call_of
 
-BY_MODEL = (Kind.AGENT, Kind.TOOL_CALL, Kind.ERROR)
+SAID = (Kind.AGENT, Kind.TOOL_CALL)
+BY_MODEL = (*SAID, Kind.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,21 @@ def moment_of(session: AgentSession, event: Event) -> Moment:
     then = history.state_at(session, upto) if upto else history.state_at_start(session)
     call = call_of(event, session) if is_before else None
     branch = event.branch if call is None else call.branch
-    return Moment(event, upto, is_before, _agent_at(session, event), branch, then.merged())
+    return Moment(event, upto, is_before, _agent_at(session, event, upto), branch, then.merged())
 
 
-def _agent_at(session: AgentSession, event: Event) -> str:
+def _agent_at(session: AgentSession, event: Event, upto: Event | None) -> str:
     if event.author != "user":
-        return event.author
+        return (_handed_over_to(event, upto) if event.kind not in SAID else "") or event.author
     rows = Event.objects.filter(session=session, invocation_id=event.invocation_id, seq__gt=event.seq)
     return rows.exclude(author="user").order_by("seq").values_list("author", flat=True).first() or ""
+
+
+def _handed_over_to(event: Event, upto: Event | None) -> str:
+    """Return the agent that the last event a model sees handed over to, in the invocation of an event; else "".
+
+    An error that no model call became stands in the name of the agent that spoke last.
+    """
+    if upto is None or upto.invocation_id != event.invocation_id:
+        return ""
+    return str((json.loads(upto.data).get("actions") or {}).get("transferToAgent") or "")

@@ -10,6 +10,7 @@ from django.test import AsyncClient
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps import App
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
+from google.adk.events.event import Event as AdkEvent
 from google.adk.runners import Runner
 from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
@@ -60,9 +61,7 @@ async def talk(ours) -> AsyncIterator[Any]:
         )
         runners.append(runner)
         for text in messages:
-            message = types.Content(role="user", parts=[types.Part(text=text)])
-            async for _ in runner.run_async(user_id=USER, session_id="s1", new_message=message):
-                pass
+            await say(runner, text)
         return runner
 
     yield talk
@@ -77,6 +76,24 @@ def texts(told: dict[str, Any]) -> list[str]:
 def filled(told: dict[str, Any]) -> list[tuple[str, str, bool]]:
     pieces = told["instructions"][0]["pieces"]
     return [(piece["key"], piece["value"], piece["missing"]) for piece in pieces if "key" in piece]
+
+
+async def say(runner: Runner, text: str) -> None:
+    """Let the agent answer a message."""
+    message = types.Content(role="user", parts=[types.Part(text=text)])
+    async for _ in runner.run_async(user_id=USER, session_id="s1", new_message=message):
+        pass
+
+
+async def fail(runner: Runner, author: str) -> None:
+    """Append what a run that failed leaves: an error in the name of the agent that spoke last."""
+    service = runner.session_service
+    session = await service.get_session(app_name=APP, user_id=USER, session_id="s1")
+    invocation_id = session.events[-1].invocation_id
+    await service.append_event(
+        session,
+        AdkEvent(author=author, invocation_id=invocation_id, error_code="KeyError", error_message="no"),
+    )
 
 
 async def test_the_instruction_is_filled_with_the_state_of_the_moment(talk):
@@ -113,6 +130,20 @@ async def test_a_model_sees_what_came_before_its_event_and_after_any_other(talk)
     assert texts(await see(runner, 2)) == ["one"]
     assert texts(await see(runner, 3)) == ["one", "(call)", "(call)"]
     assert texts(await see(runner, 4)) == ["one", "(call)", "(call)"]
+
+
+async def test_behind_a_handover_the_other_agent_looks_also_when_it_fails_for_a_missing_key(talk):
+    other = LlmAgent(name="bob", model=ScriptedModel.saying("hi"), instruction="Say {nothing}")
+    hand_over = ScriptedModel.saying(call("transfer_to_agent", agent_name="bob"))
+    runner = await talk(LlmAgent(name="ann", model=hand_over, sub_agents=[other]))
+    with pytest.raises(KeyError):
+        await say(runner, "one")
+    assert (await see(runner, 2))["agent"] == "ann"
+    after = await see(runner, 3)
+    assert (after["agent"], filled(after)) == ("bob", [("nothing", "", True)])
+    await fail(runner, "ann")
+    at_the_error = await see(runner, 4)
+    assert (at_the_error["agent"], filled(at_the_error)) == ("bob", [("nothing", "", True)])
 
 
 async def test_what_was_rewound_is_not_seen(talk, ours):
