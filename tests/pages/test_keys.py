@@ -143,3 +143,19 @@ def test_the_first_stop_of_the_tab_key_leads_past_the_header(page: Page, story: 
     expect(link).to_be_in_viewport()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
+
+
+def test_the_keys_of_shared_state_are_walked_and_each_opens_its_history(page: Page, story: Story):
+    story.says("shared", delta={"app:limit": 1, "user:tier": "gold"})
+    page.goto("/state/")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/state/?app=weather")
+    page.goto("/state/?app=weather&user=ann")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="app:limit", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_contain_text("1 write")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="app:limit", exact=True)).to_be_focused()
