@@ -82,8 +82,8 @@ class Watchdog:
         stood = traceback.extract_stack(sys._current_frames().get(self._loop_thread))
         stack, at = "".join(stood.format()), stood[-1]
         why = (
-            f"The process stood still for {still:.0f} seconds in {at.name} ({Path(at.filename).name}, line"
-            f" {at.lineno}): code there waits without `await`, or computes for too long."
+            f"The process stood still in {at.name} ({Path(at.filename).name}, line {at.lineno}): code there waits"
+            f" without `await`, or computes for too long.\nIt had stood for {still:.0f} seconds."
         )
         try:
             writes.end_blocked(self._run_id, Failure(BLOCKED_IT, why, stack))

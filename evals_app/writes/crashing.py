@@ -68,13 +68,16 @@ def go_on_without(runtime_id: str, death: Death) -> list[str]:
 
 
 def _why_it_ended(alone: EvalAttempt, death: Death) -> str:
-    """Say how a process ended in which an attempt was alone; a watchdog may have ended it (`engine/watchdog`)."""
-    why = f"The process ended with {death.how} while case {alone.case_id!r} ran alone in it."
+    """Say how a process ended in which an attempt was alone; a watchdog may have ended it (`engine/watchdog`).
+
+    The first line says nothing of the case: cases that end their process in one way have one cause.
+    """
+    why = f"The process ended with {death.how}.\nCase {alone.case_id!r} ran alone in it."
     longest = Limits.read(alone.run.limits).attempt_seconds
     if longest is None or time.time() - (alone.started_at or time.time()) < longest:
         return why
     return (
-        f"{why} It had had more than {longest:g} seconds, the limit of an attempt. Code in C that lets no thread run,"
+        f"{why} It had had {longest:g} seconds, the limit of an attempt, and more. Code in C that lets no thread run,"
         " such as a regular expression without end, is ended so; the log shows where it stood."
     )
 

@@ -155,11 +155,14 @@ def test_what_the_button_runs_follows_the_file(page: Page, process: Process):
     expect(page.locator("[data-why-not]")).to_be_hidden()
 
 
-def test_a_case_of_an_endless_id_makes_no_page_wider(page: Page, process: Process):
+def test_a_case_of_an_endless_id_or_cause_makes_no_page_wider(page: Page, process: Process):
     process.allowed.release(3)
     start(page)
     expect(page.locator(".outcome-count")).to_contain_text("2 of 3 passed")
     page.set_viewport_size({"width": 390, "height": 800})
+    cause = page.locator(".cause-text").first
+    cause.evaluate("shown => { shown.textContent = 'no verdict '.repeat(60); }")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.keyboard.press("j")
     title = page.locator("#attempt-title")
     expect(title).to_have_attribute("title", title.locator("bdi").inner_text())

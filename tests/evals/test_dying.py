@@ -83,10 +83,20 @@ def test_an_attempt_that_ends_its_process_while_it_is_alone_is_not_tried_again(o
     assert writes.go_on_without(PROCESS, Death("signal 11, SIGSEGV")) == [run.id]
     ended = of(run)["a"]
     assert (ended.status, ended.error_type, ended.tries) == (Status.ERROR, standing.ENDED_IT, 2)
-    assert ended.error == "The process ended with signal 11, SIGSEGV while case 'a' ran alone in it."
+    assert ended.error == "The process ended with signal 11, SIGSEGV.\nCase 'a' ran alone in it."
     assert statuses(run) == ["error", "pending", "pending"]
     assert run.attempts.filter(standing.HAS_OUTCOME).count() == 1
     assert not run.attempts.filter(standing.UNFINISHED).exists()
+
+
+def test_cases_that_end_their_process_in_one_way_have_one_cause(order):
+    run = order()
+    for name in "ab":
+        for _ in range(2):
+            begin(run, name)
+            writes.go_on_without(PROCESS, DIED)
+    causes = set(run.attempts.filter(error_type=standing.ENDED_IT).values_list("cause", flat=True))
+    assert causes == {"ProcessEnded: The process ended with exit status 3."}
 
 
 def test_an_attempt_that_was_ended_for_its_time_says_so(order):
@@ -99,7 +109,7 @@ def test_an_attempt_that_was_ended_for_its_time_says_so(order):
     writes.go_on_without(PROCESS, Death("exit status 1"))
     ended = of(run)["a"]
     assert ended.error_type == standing.ENDED_IT
-    assert "It had had more than 5 seconds, the limit of an attempt." in ended.error
+    assert "It had had 5 seconds, the limit of an attempt, and more." in ended.error
 
 
 def test_what_runs_again_alone_is_counted(order):
@@ -235,8 +245,8 @@ def test_the_command_line_outlives_agents_that_end_their_process(store, killer, 
     done = warm.run(command(killer, "s", "exits", JUDGED, f"--json={results}"), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
     assert "exit status 3" in done.stdout
-    assert "while case 'exit1' ran alone" in done.stdout
-    assert "signal 11, SIGSEGV while case 'kill3' ran alone" in done.stdout
+    assert "exit status 3. Case 'exit1' ran alone" in done.stdout
+    assert "signal 11, SIGSEGV. Case 'kill3' ran alone" in done.stdout
     assert "were in flight and run again, alone" in done.stdout
     assert "4 of 6 passed, 2 error" in done.stdout
     assert "0 of 1 passed, 1 error" in done.stdout
