@@ -7,13 +7,16 @@ On ADK's paths `detail` and status are ADK's. Nobody is shown a traceback; what 
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
 from ninja.errors import HttpError, ValidationError
 
 from devui.mount import path_below_mount
@@ -119,7 +122,20 @@ def answer(request: HttpRequest, problem: Problem) -> HttpResponse:
     if is_api(request):
         return JsonResponse(problem.body(), status=problem.status)
     part = "#problem" if getattr(request, "htmx", False) else ""
-    return render(request, PAGE_TEMPLATE + part, {"problem": problem}, status=problem.status)
+    shown = replace(problem, back=problem.back or _sent_from(request))
+    return render(request, PAGE_TEMPLATE + part, {"problem": shown}, status=problem.status)
+
+
+def _sent_from(request: HttpRequest) -> str:
+    """Return the page of ours whose form was sent; "" of what is only looked at, or when the browser does not say."""
+    if request.method in {"GET", "HEAD"}:
+        return ""
+    with suppress(ValueError):
+        parts = urlsplit(request.headers.get("Referer", ""))
+        path = urlunsplit(("", "", parts.path, parts.query, ""))
+        if parts.netloc == request.headers.get("Host") and url_has_allowed_host_and_scheme(path, None):
+            return path
+    return ""
 
 
 def answer_bare(request: HttpRequest, problem: Problem) -> HttpResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from devui import errors
 from sessions_app.errors import BadInput
+from tests.pages.page import parse
 from tests.security.addresses import addresses
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -87,6 +88,23 @@ async def test_a_person_is_shown_a_page_and_htmx_a_fragment(web):
     assert fragment.status_code == 404
     assert "<html" not in fragment.text
     assert "data-error-message" in fragment.text
+
+
+async def test_what_was_sent_and_refused_leads_back_to_its_form_and_nowhere_else(store, web):
+    host = str(web.base_url.host)
+    sent = {"app": "weather", "user": "ann", "session": "none"}
+    for referer, ways_on in (
+        (f"http://{host}/memory/?app=weather", ["/memory/?app=weather"]),
+        ("http://elsewhere.example/memory/", ["/"]),
+        (f"http://{host}//elsewhere.example/", ["/"]),
+        ("http://[", ["/"]),
+        ("", ["/"]),
+    ):
+        headers = {"Accept": "text/html", "Referer": referer}
+        answer = await web.post("/memory/add/", data=sent, headers=headers)
+        assert answer.status_code in {400, 404}, answer.text[:300]
+        links = parse(answer.content).one(css="problem").all("a")
+        assert [link.attrs["href"] for link in links] == ways_on, referer
 
 
 async def test_what_was_not_expected_is_logged_and_not_shown(web, monkeypatch, caplog):
