@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from evals_app import resultfiles, writes
 from evals_app.evalsets.schema import DEFAULT_USER
@@ -39,17 +40,23 @@ def fingerprints(agent_folder: Path) -> dict[str, str]:
 
 
 def import_results(app_name: str, agent_folder: Path, report: Report) -> None:
-    """Import the results that are not here yet. A file is known by the id ADK gave its run."""
+    """Import the results that are not here yet: neither imported before, nor exported from a run that is here."""
     for path in resultfiles.files_of(agent_folder):
         try:
             result = resultfiles.read(path)
         except BadInput as error:
             report.unread.add(error.message)
             continue
-        if EvalRun.objects.filter(pk=_run_id(app_name, result)).exists():
+        if _is_here(app_name, result):
             continue
         if report.dry_run or _bring(app_name, result, report):
             report.eval_runs += 1
+
+
+def _is_here(app_name: str, result: SetResult) -> bool:
+    """Tell whether a result is of a run that is here: by its id from ADK, or by its evalset and time."""
+    own = Q(app_name=app_name, evalset__evalset_id=result.eval_set_id, created_at=result.creation_timestamp)
+    return EvalRun.objects.filter(Q(pk=_run_id(app_name, result)) | own).exists()
 
 
 def _run_id(app_name: str, result: SetResult) -> str:

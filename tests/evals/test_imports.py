@@ -19,6 +19,7 @@ from google.genai import types
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.imports import Report, import_location
 from sessions_app.models import AgentSession, StateChange, UserState
+from tests.importers.test_offer import wait_for_jobs
 from tests.pages.page import parse
 
 pytestmark = pytest.mark.anywhere
@@ -189,3 +190,14 @@ def test_the_home_page_offers_them_in_words(store, agent, client, settings):
     offer: Any = client.get("/imports/").content.decode()
 
     assert "left eval results beside" in offer
+
+
+def test_what_was_imported_is_one_click_away(store, agent, client, settings):
+    settings.DEVUI_AGENTS_DIR = str(agent.parent)
+    (agent / "agent.py").write_text("")
+    client.post("/imports/start/", {"app": "greeter"})
+    wait_for_jobs()
+
+    links = parse(client.get("/imports/").content).one("form").all("a")
+
+    assert [(link.text, link.attrs["href"]) for link in links] == [("Show the evals", "/evals/?app=greeter")]
