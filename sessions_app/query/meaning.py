@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -99,10 +100,15 @@ def _as_path(term: StateTerm, keys: Iterable[str]) -> StateTerm | None:
         rest = term.name.removeprefix(key)
         if rest != term.name and rest[0] in ".[":
             written = str(StateTerm(*state.scope_of(key), when=When.EVER)).removesuffix(f" {When.EVER}")
-            read = _read(f"{written}{ARROW}{rest.removeprefix('.')} {When.EVER}")
+            path = _INDEX.sub(r"[\1]", rest).removeprefix(".")
+            read = _read(f"{written}{ARROW}{path} {When.EVER}")
             if isinstance(read, StateTerm):
                 return replace(term, scope=read.scope, key=read.key, path=read.path)
     return None
+
+
+_INDEX = re.compile(r"\.(\d+)(?![^.\[])", re.ASCII)
+"""A place in a list as other languages write it: `cities.0`."""
 
 
 def _read(text: str) -> Term | None:

@@ -284,6 +284,8 @@ def test_names_that_nothing_has_are_told_with_the_known_name_they_are_close_to()
         ("key:teir", "key:user:tier"),
         ("key:temp:tier", "key:user:tier"),
         ("cart.sku = 7", "cart->sku = 7"),
+        ("cart.0.sku = 7", "cart->[0].sku = 7"),
+        ("cart.lines.12 ~ tea", "cart->lines[12] ~ tea"),
         ("cart[0].sku != 7 ever", "cart->[0].sku != 7 ever"),
         ("tool = look", "tool:look"),
         ("-agent != ann", "author:ann"),
