@@ -265,12 +265,22 @@ def _moment(
 
 
 @dataclass(frozen=True)
+class ExpectedTurn:
+    """What the user says in a turn, and what is expected of it. `said`: (author, text) on the way to the answer."""
+
+    user: str
+    answer: str
+    calls: list[dict[str, Any]]
+    said: list[tuple[str, str]]
+    rubrics: list[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
 class Expectation:
     """A case as its file says it, for a person to read."""
 
     case: Mapping[str, Any]
-    turns: list[tuple[str, str, list[dict[str, Any]]]]
-    """(what the user says, the expected answer, the expected tool calls) of each turn"""
+    turns: list[ExpectedTurn]
 
     @property
     def scenario(self) -> Mapping[str, Any] | None:
@@ -287,7 +297,13 @@ class Expectation:
 def expected_of(case: Mapping[str, Any]) -> Expectation:
     """Return what a case expects."""
     turns = [
-        (invocations.user_text(turn), invocations.answer_text(turn), invocations.tool_calls(turn))
+        ExpectedTurn(
+            invocations.user_text(turn),
+            invocations.answer_text(turn),
+            invocations.tool_calls(turn),
+            invocations.steps(turn),
+            turn.get("rubrics") or [],
+        )
         for turn in case.get("conversation") or []
     ]
     return Expectation(case, turns)

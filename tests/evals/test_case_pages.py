@@ -113,6 +113,18 @@ async def test_a_field_that_cannot_be_meant_is_told_and_what_was_typed_stays(bro
     assert links == {"Turn 1, what the user says": "#field-turns-0-user", "State": "#field-state"}
 
 
+async def test_a_case_shows_what_is_said_on_the_way_and_the_rubrics_of_its_turns(browser, path):
+    judged = {
+        **turn("hi", "hello"),
+        "intermediate_data": {"intermediate_responses": [["helper", [{"text": "one moment"}]]]},
+        "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "It greets."}}],
+    }
+    path.write_text(json.dumps(evalset(case("one", judged), eval_set_id="set")))
+    shown = (await browser.get(f"{SET}?case=0")).one(id="case-body-0").text
+    assert "helper one moment" in shown
+    assert "1 rubric: It greets." in shown
+
+
 async def test_a_new_rubric_has_a_type_because_no_metric_judges_one_without(browser):
     await browser.get(f"{SET}case/?id=one")
     page = await browser.send("add:turns.0.rubrics")
