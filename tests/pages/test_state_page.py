@@ -253,6 +253,13 @@ def test_the_page_of_a_user_lists_the_sessions(get: Get):
     assert [row.one("bdi", css="faint").text for row in of_the_app.all("li")] == ["ben", "ann"]
 
 
+def test_sessions_of_one_user_that_began_alike_are_told_apart_by_their_ids(get: Get):
+    for session_id in ("first-visit", "second-visit"):
+        Story(session_id, user="ann").asks("Hello")
+    items = get("/state/?app=weather&user=ann").one("ul", "session-links").all("li")
+    assert sorted(item.one("bdi", "faint").text for item in items) == ["first-visit", "second-visit"]
+
+
 def test_a_user_without_an_app_is_shown_the_apps_that_know_it(get: Get):
     Story("s1", app="weather")
     Story("s2", {"user:tier": "gold"}, app="writer")
