@@ -22,6 +22,12 @@ from sessions_app.errors import BadInput, NotFound
 
 MAX_DEPTH = 5
 CODE_SUFFIXES = frozenset({".py", ".yaml", ".yml"})
+PROMPT_SUFFIXES = frozenset({".md", ".txt", ".prompt", ".j2", ".jinja", ".jinja2"})
+"""What agents keep instructions in, and read when they are loaded: with another one they are another program."""
+
+PROMPT_MOST = 200_000
+"""Bytes of a file of text that may be a prompt; a larger one is data."""
+
 DATA_FILES = ("*.evalset.*", "*.test.json", "test_config.*")
 SKIPPED_FOLDERS = frozenset({"__pycache__", "tmp", "node_modules"})
 ENV_FILE = ".env"
@@ -75,7 +81,7 @@ class AgentsFolder:
         return folder
 
     def code_version(self, app_name: str) -> str:
-        """Return a hash of an app's code: its own files, what the apps share, and its `.env`; no data.
+        """Return a hash of an app's code: its own files, what the apps share, and its `.env`; prompts, but no data.
 
         Raises:
             NotFound: there is no such app.
@@ -139,7 +145,7 @@ def is_code(path: str | os.PathLike[str]) -> bool:
     if name == ENV_FILE:
         return True
     is_data = name.startswith(".") or any(fnmatch(name, pattern) for pattern in DATA_FILES)
-    return not is_data and Path(name).suffix in CODE_SUFFIXES
+    return not is_data and Path(name).suffix in CODE_SUFFIXES | PROMPT_SUFFIXES
 
 
 def is_skipped(folder_name: str) -> bool:
@@ -152,9 +158,15 @@ def _code_below(
 ) -> Iterator[Path]:
     for below in _walk(folder, depth, into):
         try:
-            yield from (file for file in below.iterdir() if is_code(file) and file.is_file())
+            yield from (
+                file for file in below.iterdir() if is_code(file) and file.is_file() and not _is_long(file)
+            )
         except OSError:
             continue  # removed, or not for us to read
+
+
+def _is_long(file: Path) -> bool:
+    return file.suffix in PROMPT_SUFFIXES and file.stat().st_size > PROMPT_MOST
 
 
 def _walk(

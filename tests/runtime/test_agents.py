@@ -10,7 +10,7 @@ from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 from google.adk.cli.utils.agent_loader import AgentLoader
 
 from sessions_app import remotes
-from sessions_app.agents import is_code, open_folder
+from sessions_app.agents import PROMPT_MOST, is_code, open_folder
 from sessions_app.errors import BadInput, NotFound
 
 
@@ -90,7 +90,17 @@ def test_a_file_is_no_agents_folder(folder):
 
 @pytest.mark.parametrize(
     "name",
-    ["weather/agent.py", "weather/deep/tools.py", "weather/sub.yaml", "weather/.env", "shared.py", ".env"],
+    [
+        "weather/agent.py",
+        "weather/deep/tools.py",
+        "weather/sub.yaml",
+        "weather/.env",
+        "weather/prompts/plan.md",
+        "weather/instruction.txt",
+        "shared.py",
+        "shared.jinja2",
+        ".env",
+    ],
 )
 def test_a_change_of_code_is_another_version(folder, name):
     opened = open_folder(folder)
@@ -137,6 +147,15 @@ def test_data_caches_and_other_agents_are_not_its_code(folder, name):
     before = opened.code_version("weather")
 
     write(folder, name, text="changed")
+
+    assert opened.code_version("weather") == before
+
+
+def test_a_text_too_long_for_a_prompt_is_data(folder):
+    opened = open_folder(folder)
+    before = opened.code_version("weather")
+
+    write(folder, "weather/corpus.txt", text="a" * (PROMPT_MOST + 1))
 
     assert opened.code_version("weather") == before
 
