@@ -54,7 +54,12 @@ class Flag:
             parser.add_argument(*spellings, dest=self.key, action="append", default=[], help=text)
         else:
             parser.add_argument(
-                *spellings, dest=self.key, type=self.kind, choices=self.choices, default=None, help=text
+                *spellings,
+                dest=self.key,
+                type=str.lower if self.choices else self.kind,
+                choices=self.choices,
+                default=None,
+                help=text,
             )
 
 

@@ -384,6 +384,10 @@ def parsed(*arguments: str) -> dict:
     return vars(Command().create_parser("manage.py", "web").parse_args(list(arguments)))
 
 
+def test_a_log_level_is_taken_in_any_case_as_by_adk():
+    assert parsed("--log_level", "DEBUG")["log_level"] == "debug"
+
+
 def test_a_log_level_that_does_not_exist_is_refused():
     with pytest.raises(CommandError, match="invalid choice: 'loud'"):
         parsed("--log_level", "loud")
