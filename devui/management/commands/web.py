@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from devui import env, flags
+from devui import env, flags, origins
 from devui.login import kept
 from sessions_app import keeping
 from sessions_app.errors import DevUIError
@@ -84,6 +84,7 @@ class Command(BaseCommand):
         from devui.remote import Address, Runtimes
         from devui.supervisor import Limits, Supervisor
 
+        origins.allowed()  # one that cannot be read is refused now, and not when a page asks
         addresses = Address.read_all(options["runtime"])
         supervisor = Supervisor(
             _folder(options), flags.runtime_options(options), limits=Limits.from_environment()
