@@ -96,7 +96,7 @@ LAX: dict[Widget, TypeAdapter[Any]] = {
 
 MEANT = {
     Widget.FLAG: "true or false",
-    Widget.NUMBER: "a whole number",
+    Widget.NUMBER: "a whole number of at least {least}",
     Widget.TEXT: "text",
 }
 
@@ -122,8 +122,9 @@ def check(name: str, criterion: Criterion, source: str) -> None:
                 f"{source}: {option.name} of {name} is {value!r}, which is none of {', '.join(allowed)}.",
                 hint=f"Did you mean {near[0]}?" if near else "Write one of them.",
             )
+        meant = MEANT[option.widget].format(least=option.least)
         raise BadInput(
-            f"{source}: {option.name} of {name} is {value!r}, which is not {MEANT[option.widget]}.",
+            f"{source}: {option.name} of {name} is {value!r}, which is not {meant}.",
             hint="Mend it, or leave it out.",
         )
 
@@ -133,11 +134,10 @@ def _is_meant(option: Option, value: Any) -> bool:
         places = range(len(option.choices))
         return value in places if isinstance(value, int) else _spelled(value) in dict(option.choices)
     try:
-        if option.widget in LAX:
-            LAX[option.widget].validate_python(value)
+        read = LAX[option.widget].validate_python(value) if option.widget in LAX else value
     except ValidationError:
         return False
-    return True
+    return option.widget is not Widget.NUMBER or bool(read >= option.least)
 
 
 def _spelled(value: Any) -> str:

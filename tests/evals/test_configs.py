@@ -78,6 +78,7 @@ TOOLS = "tool_trajectory_avg_score"
         (TOOLS, {"match_type": 3}, "is 3, which is none of", "Write one of them."),
         (TOOLS, {"ignore_args": "perhaps"}, "not true or false", "Mend it, or leave it out."),
         (JUDGED, {"judge_model_options": {"num_samples": "many"}}, "not a whole number", "Mend it"),
+        (JUDGED, {"judge_model_options": {"num_samples": 0}}, "is 0, .* of at least 1", "Mend it"),
         (JUDGED, {"judgeModelOptions": {"judgeModel": 7}}, "judge_model of final_.* is 7", "Mend it"),
     ],
 )
