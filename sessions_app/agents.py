@@ -22,8 +22,11 @@ from sessions_app.errors import BadInput, NotFound
 
 MAX_DEPTH = 5
 CODE_SUFFIXES = frozenset({".py", ".yaml", ".yml"})
-PROMPT_SUFFIXES = frozenset({".md", ".txt", ".prompt", ".j2", ".jinja", ".jinja2"})
-"""What agents keep instructions in, and read when they are loaded: with another one they are another program."""
+TEMPLATE_SUFFIXES = frozenset({".prompt", ".j2", ".jinja", ".jinja2"})
+TEXT_SUFFIXES = frozenset({".md", ".txt"})
+PROMPT_NAMES = ("prompt", "instruction")
+"""What the name of a text, or of its folder, holds that agents read when they are loaded: with another one they are
+another program. Other texts may be what they write."""
 
 PROMPT_MOST = 200_000
 """Bytes of a file of text that may be a prompt; a larger one is data."""
@@ -145,7 +148,13 @@ def is_code(path: str | os.PathLike[str]) -> bool:
     if name == ENV_FILE:
         return True
     is_data = name.startswith(".") or any(fnmatch(name, pattern) for pattern in DATA_FILES)
-    return not is_data and Path(name).suffix in CODE_SUFFIXES | PROMPT_SUFFIXES
+    return not is_data and (Path(name).suffix in CODE_SUFFIXES or _is_prompt(Path(path)))
+
+
+def _is_prompt(file: Path) -> bool:
+    named = f"{file.parent.name}/{file.stem}".lower()
+    is_named = file.suffix in TEXT_SUFFIXES and any(word in named for word in PROMPT_NAMES)
+    return is_named or file.suffix in TEMPLATE_SUFFIXES
 
 
 def is_skipped(folder_name: str) -> bool:
@@ -166,7 +175,7 @@ def _code_below(
 
 
 def _is_long(file: Path) -> bool:
-    return file.suffix in PROMPT_SUFFIXES and file.stat().st_size > PROMPT_MOST
+    return file.suffix not in CODE_SUFFIXES and file.stat().st_size > PROMPT_MOST
 
 
 def _walk(

@@ -96,7 +96,8 @@ def test_a_file_is_no_agents_folder(folder):
         "weather/sub.yaml",
         "weather/.env",
         "weather/prompts/plan.md",
-        "weather/instruction.txt",
+        "weather/System_Prompt.txt",
+        "weather/instructions/plan.txt",
         "shared.py",
         "shared.jinja2",
         ".env",
@@ -139,6 +140,8 @@ def test_what_lies_beside_an_agent_without_other_agents_is_none_of_its_code(tmp_
         "weather/.devui/x.py",
         "weather/__pycache__/x.py",
         "weather/data.csv",
+        "weather/notes.md",
+        "weather/said.txt",
         "no_code/tools.py",
     ],
 )
@@ -155,7 +158,7 @@ def test_a_text_too_long_for_a_prompt_is_data(folder):
     opened = open_folder(folder)
     before = opened.code_version("weather")
 
-    write(folder, "weather/corpus.txt", text="a" * (PROMPT_MOST + 1))
+    write(folder, "weather/prompts/corpus.txt", text="a" * (PROMPT_MOST + 1))
 
     assert opened.code_version("weather") == before
 
