@@ -5,6 +5,7 @@ from __future__ import annotations
 from sessions_app import realms
 from sessions_app.errors import EventMissing, SessionMissing
 from sessions_app.models import AgentSession, Event
+from sessions_app.paths import session_url
 
 
 def find_session(pk: int, *, locked: bool = False) -> AgentSession:
@@ -32,16 +33,24 @@ def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = N
     """Return a session's event, by ADK's id or else by `seq`. Its body is read when it is asked for.
 
     Raises:
-        EventMissing: it has no such event.
+        EventMissing: it has no such event; the nearest is named.
     """
     which = {"event_id": event_id} if event_id else {"seq": seq}
     event = Event.objects.filter(session=session, **which).defer("data", "private").first()
     if event is None:
-        raise EventMissing(
-            f"Session {session.session_id!r} has no event {event_id or seq!r}.",
-            hint=f"It has {session.last_seq:,} events: GET /api/v1/sessions/{session.pk}/events lists them.",
-        )
+        raise _event_missing(session, event_id, seq)
     return event
+
+
+def _event_missing(session: AgentSession, event_id: str, seq: int | None) -> EventMissing:
+    nearest = session.last_seq if event_id or seq is None else min(max(seq, 1), session.last_seq)
+    near = f", the nearest of them is event {nearest}" if nearest else ""
+    error = EventMissing(
+        f"Session {session.session_id!r} has no event {event_id or seq!r}.",
+        hint=f"It has {session.last_seq:,} events{near}: GET /api/v1/sessions/{session.pk}/events lists them.",
+    )
+    error.back = f"{session_url(session)}?seq={nearest}" if nearest else session_url(session)
+    return error
 
 
 def event_body(pk: int, seq: int) -> str:

@@ -11,6 +11,7 @@ from django.urls import reverse
 
 from sessions_app import agent_cards, deletion, found
 from sessions_app.models import Run
+from sessions_app.paths import session_url
 from sessions_app.realms import FORK
 from sessions_app.runs import rows
 from sessions_app.timeline.questions import CONFIRMATION
@@ -134,6 +135,17 @@ def test_an_unknown_event_is_named_and_the_nearest_offered(story, get, query, wa
     page = get(page_of(story, query), status=404)
     assert page.one("h1").text == f"This session has no event {wanted}."
     assert page.one("a", "button-primary").attrs["href"] == f"?seq={offered}"
+
+
+@pytest.mark.parametrize(
+    ("route", "query"), [("session-fork", "?seq=99"), ("session-rewind", "?event=nobody")]
+)
+def test_a_dialog_at_an_event_that_is_gone_leads_to_the_nearest(story, get, route, query):
+    story.says("one")
+    story.says("two")
+    page = get(reverse(route, kwargs={"pk": story.pk}) + query, status=404)
+    assert "the nearest of them is event 2" in page.one("p", "lead").text
+    assert page.one("a", "button-primary").attrs["href"] == f"{session_url(story.session)}?seq=2"
 
 
 def test_an_unknown_session_is_named_and_those_with_an_id_like_it_are_offered(story, get):
