@@ -21,7 +21,7 @@ from google.adk.evaluation.simulation.user_simulator_provider import UserSimulat
 from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 
 from evals_app.engine import _adk, reached, scoring
-from evals_app.engine.judges import Heard, Tokens, added
+from evals_app.engine.judges import Heard, added
 from evals_app.engine.metrics import CannotRun, evaluator_class
 from evals_app.engine.reached import States
 from evals_app.engine.replay import NotRecorded, Replay, replay_of
@@ -89,23 +89,39 @@ class Trial:
     actual: list[Invocation] | None = None
     replay: Replay | None = None
     simulated: Heard = field(default_factory=Heard)
-    judges: dict[str, Tokens] = field(default_factory=dict)
+    judged: scoring.Judged = field(default_factory=scoring.Judged)
+
+
+_UNDER_WAY: dict[int, Trial] = {}
+"""What is known of the attempts that this process carries out, by their keys: some are ended by others."""
+
+
+def judging(attempt_pk: int) -> str:
+    """Return the metric that judges an attempt at this moment; empty: none does, or not in this process."""
+    trial = _UNDER_WAY.get(attempt_pk)
+    return trial.judged.now if trial else ""
 
 
 async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
     """Run a case once and score it. What the agent raises is the outcome's failure, never an exception."""
+    trial = _UNDER_WAY[attempt.pk] = Trial()
+    try:
+        return await _run(plan, attempt, trial)
+    finally:
+        _UNDER_WAY.pop(attempt.pk, None)
+
+
+async def _run(plan: Plan, attempt: EvalAttempt, trial: Trial) -> Outcome:
     case = plan.cases[attempt.case_index].model_copy(deep=True)
-    trial = Trial()
+    judged = trial.judged
     try:
         _check_can_replay(plan)
         trial.replay = await db.read(replay_of, plan.policy, attempt)
         trial.actual = actual = await _infer(plan, case, attempt.realm, trial)
         _check_not_recorded(trial.replay)
         _check_turns(case, actual)
-        judged = await scoring.score_attempt(
-            plan.metrics, case, actual, await _reached(case, attempt, actual)
-        )
-        trial.judges = judged.judges
+        reached_states = await _reached(case, attempt, actual)
+        await scoring.score_attempt(judged, plan.metrics, case, actual, reached_states)
     except Exception as error:
         return await cut_short(attempt, _failure_in(trial, error), trial)
     return await _outcome(attempt, trial, scoring.verdict(judged.scores), judged.scores)
@@ -142,7 +158,7 @@ async def _outcome(
         cached_tokens=used.total("cached"),
         by_model=used.by_model,
         model_seconds=used.seconds,
-        judge=added(trial.judges, trial.simulated.by_model),
+        judge=added(trial.judged.judges, trial.simulated.by_model),
         differences=trial.replay.differences if trial.replay else (),
     )
 

@@ -128,12 +128,12 @@ class Course:
         return longest is not None and attempt.started_at is not None and now - attempt.started_at > longest
 
     async def _end_late(self, attempt: EvalAttempt) -> None:
-        from evals_app.engine.attempt import cut_short
+        from evals_app.engine.attempt import cut_short, judging
 
-        failure = Failure(
-            "AttemptTooLong",
-            f"It did not come to an end within {self.limits.attempt_seconds:g} seconds, the limit of an attempt.",
-        )
+        why = f"It did not come to an end within {self.limits.attempt_seconds:g} seconds, the limit of an attempt."
+        if metric := judging(attempt.pk):
+            why = f"{why} The agent had answered: {metric} was judging it."
+        failure = Failure("AttemptTooLong", why)
         outcome = await cut_short(attempt, failure)
         kept = await db.write(writes.finish_attempt, attempt.pk, outcome)
         if kept and self._progress:

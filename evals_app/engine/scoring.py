@@ -43,33 +43,43 @@ NO_VERDICT = "No verdict: the judge gave no answer that can be read."
 
 @dataclass
 class Judged:
-    """What an attempt's metrics say, and the tokens that their judges took, by model."""
+    """What an attempt's metrics say, and the tokens that their judges took, by model.
+
+    Attributes:
+        now: the metric that judges at this moment; empty: none does.
+    """
 
     scores: list[Score] = field(default_factory=list)
     judges: dict[str, Tokens] = field(default_factory=dict)
+    now: str = ""
 
 
 async def score_attempt(
-    metrics: Sequence[EvalMetric], case: EvalCase, actual: list[Invocation], reached: States | None = None
-) -> Judged:
+    judged: Judged,
+    metrics: Sequence[EvalMetric],
+    case: EvalCase,
+    actual: list[Invocation],
+    reached: States | None = None,
+) -> None:
     """Score an attempt: for each metric the overall score, then one per turn.
 
     A metric that cannot run, or raises, has one overall score that says why; the others are not touched. The metric
     of expected states says nothing of a case that expects none.
 
     Args:
+        judged: takes what they say.
         reached: the states that the attempt reached, when its case expects any.
     """
     merge_rubrics(case, actual)
-    judged = Judged()
     for position, metric in enumerate(metrics):
         if metric.metric_name == STATE_MATCH:
             judged.scores += _score_state(position, metric, case, reached) or _nothing_else(position, metrics)
             continue
         heard = Heard()
+        judged.now = metric.metric_name
         judged.scores += await _score(position, metric, case, actual, heard)
         judged.judges = added(judged.judges, heard.by_model)
-    return judged
+    judged.now = ""
 
 
 def expected_of(case: EvalCase) -> list[ExpectedState]:

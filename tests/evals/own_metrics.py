@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 from google.adk.evaluation.evaluator import EvalStatus, EvaluationResult, PerInvocationResult
@@ -29,6 +30,10 @@ async def raises(eval_metric, actual, expected, scenario):
 
 def exits(eval_metric, actual, expected, scenario):
     sys.exit(3)
+
+
+async def hangs(eval_metric, actual, expected, scenario):
+    await asyncio.sleep(3600)
 
 
 def returns_a_number(eval_metric, actual, expected, scenario):

@@ -269,6 +269,17 @@ async def test_an_agent_that_hangs_ends_with_its_time_and_the_others_go_on(play)
     assert attempts["c0"].session_id is not None
 
 
+async def test_a_metric_that_hangs_is_named_and_not_the_agent(play):
+    config = {
+        "criteria": {"mine": 0.5},
+        "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.hangs"}}},
+    }
+    run = await play(three("go"), lambda ctx, said: "fine", config, limits=Limits(attempt_seconds=0.2))
+    attempts = await db.read(by_case, run)
+    assert (run.status, run.errors) == ("done", 1)
+    assert attempts["c0"].error.endswith("The agent had answered: mine was judging it.")
+
+
 async def test_an_agent_that_exits_ends_its_attempt_alone(play):
     def answer(ctx, said):
         if said == "exit":
