@@ -184,15 +184,23 @@ async def test_the_real_api_server_of_python_is_spoken_with(web):
             async with connect(f"ws://{here}/run_live?{query}", proxy=None) as socket:
                 await socket.send(saying("hello"))
                 assert await heard(socket) == "heard hello"
+                await until_stored("user", "parrot")  # the server takes its sessions with it
                 await socket.send(saying("die"))
                 code, reason = await closed(socket)
             assert (code, "broke the live connection off" in reason) == (1011, True)
             run = await ended_run()
             assert (run.status, run.error_type) == ("failed", "NotReached")
-            stored = await db.read(
-                lambda: list(Event.objects.order_by("seq").values_list("author", flat=True))
-            )
-            assert stored[:2] == ["user", "parrot"]
+
+
+async def until_stored(*authors: str) -> None:
+    """Return when the first events that are stored are of these authors."""
+
+    def stored() -> tuple[str, ...]:
+        return tuple(Event.objects.order_by("seq").values_list("author", flat=True)[: len(authors)])
+
+    async with asyncio.timeout(PATIENCE_S):
+        while await db.read(stored) != authors:  # noqa: ASYNC110 - only the store knows
+            await asyncio.sleep(0.02)
 
 
 class Web:
