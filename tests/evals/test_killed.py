@@ -110,7 +110,7 @@ def test_a_run_whose_process_is_killed_is_resumed(store, gate):
     done = warm.run(command(gate, "--resume", "last"), cwd=ROOT, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 of 6 attempts are left" in done.stdout
-    assert "2 were in flight and run again, alone" in done.stdout
+    assert "2 were in flight and run again, alone" in done.stdout, done.stdout
     assert "(try 2)" in done.stdout
     run.refresh_from_db()
     assert (run.status, run.passed, run.errors, run.cancelled, run.resumed) == ("done", 6, 0, 0, 1)
