@@ -135,36 +135,3 @@ def smoke(folder):
             builders.case("breaks", builders.turn("break", "never")),
         ),
     )
-
-
-ECHO = """
-from google.adk.agents.base_agent import BaseAgent
-from google.adk.events.event import Event
-from google.genai import types
-
-
-class Echo(BaseAgent):
-    async def _run_async_impl(self, ctx):
-        said = ctx.user_content.parts[0].text
-        content = types.Content(role="model", parts=[types.Part(text=ANSWERS.get(said, said))])
-        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
-
-
-ANSWERS = {}
-root_agent = Echo(name="echo")
-"""
-
-
-@pytest.fixture
-def echo(tmp_path: Path) -> Path:
-    """An agent that answers what was said, and an evalset whose last case expects something else."""
-    folder = tmp_path / f"echo_{tmp_path.name}"
-    folder.mkdir()
-    (folder / "agent.py").write_text(ECHO)
-    cases = [
-        builders.case("a", builders.turn("a", "a")),
-        builders.case("b", builders.turn("b", "b")),
-        builders.case("never", builders.turn("c", "d")),
-    ]
-    builders.write(folder, "s.evalset.json", builders.evalset(*cases))
-    return folder
