@@ -31,7 +31,8 @@ Holding = Artifact.Holding
 class DjangoArtifactService(BaseArtifactService):
     """ADK's artifact service over DevUI's store, for any `Runner`, inside or outside the server.
 
-    Names are values, not paths: any character is allowed in ids and filenames, and none can leave its scope. A
+    Names are values, not paths: any character is allowed in ids and filenames, and no file is opened by them. To
+    save by a name that would lead out of a folder (`../a`, `/a`, `C:a`) is refused, as ADK's file service does. A
     user's artifact is listed as `user:name`, which loads it in every session, and without one too.
 
     Args:
@@ -55,9 +56,12 @@ class DjangoArtifactService(BaseArtifactService):
         """Save the next version of a file and return its number; the first is 0.
 
         Raises:
-            InputValidationError: an id, the name or the part cannot be stored, or a reference leaves its scope.
+            InputValidationError: an id, the name or the part cannot be stored, the name leads out of its folder,
+                or a reference leaves its scope.
         """
         key = self._key(app_name, user_id, session_id, filename)
+        with refusals.as_adk():
+            rows.refuse_path(key.filename)
         part = ensure_part(artifact)
         _check_reference(part, app_name, user_id, session_id)
         draft, content = _take_apart(part, custom_metadata, session_id)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import islice
+from pathlib import PureWindowsPath
 from typing import IO, NamedTuple
 
 from django.db import IntegrityError, transaction
@@ -25,6 +27,8 @@ SAVE_ATTEMPTS = 100
 """Each failed one means that another save of the same file took the version; some save always succeeds."""
 
 CLEAN_BATCH = 500
+
+_DRIVE = re.compile("[A-Za-z]:")
 
 
 class FileKey(NamedTuple):
@@ -83,6 +87,27 @@ def file_key(realm: str, app_name: str, user_id: str, session_id: str | None, fi
     if filename.startswith(USER_PREFIX):
         scope = scope._replace(session_id="")
     return FileKey(*scope, filename if scope.session_id else filename.removeprefix(USER_PREFIX))
+
+
+def refuse_path(filename: str) -> None:
+    """Refuse to save by a name that leads out of its folder, as ADK's `FileArtifactService` refuses it.
+
+    No file is ever opened by a name here, but what is saved may be written to a folder elsewhere. Names that are
+    in the store already, from imports or from before this rule, can still be read and deleted.
+
+    Args:
+        filename: a name without its `user:` prefix.
+
+    Raises:
+        BadInput: the name starts with a slash or a drive, or has a part `..`, as Windows or POSIX reads it.
+    """
+    name = filename.strip()
+    path = PureWindowsPath(name)  # it takes both kinds of slashes for one
+    if _DRIVE.match(name) or path.root or ".." in path.parts:
+        raise BadInput(
+            f"The artifact name {filename[:80]!r} is a path out of its folder.",
+            hint="Leave out the leading slash, the drive or the part '..'; 'reports/may.pdf' is fine.",
+        )
 
 
 def save(key: FileKey, draft: Draft, payload: blobs.Payload | None) -> Artifact:

@@ -19,7 +19,7 @@ from sessions_app.errors import NotFound, RuntimeUnavailable
 START_S = 60
 
 
-def adk_server(agents_dir: Path, session_service: Any = None) -> Any:
+def adk_server(agents_dir: Path, session_service: Any = None, artifact_service: Any = None) -> Any:
     """Return the FastAPI application of ADK's development server."""
     from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
     from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
@@ -34,7 +34,7 @@ def adk_server(agents_dir: Path, session_service: Any = None) -> Any:
         agent_loader=AgentLoader(str(agents_dir)),
         session_service=session_service or InMemorySessionService(),
         memory_service=InMemoryMemoryService(),
-        artifact_service=InMemoryArtifactService(),
+        artifact_service=artifact_service or InMemoryArtifactService(),
         credential_service=InMemoryCredentialService(),
         eval_sets_manager=LocalEvalSetsManager(agents_dir=str(agents_dir)),
         eval_set_results_manager=LocalEvalSetResultsManager(agents_dir=str(agents_dir)),
@@ -102,9 +102,9 @@ def main(socket_path: str, agents_dir: str) -> None:
     import devui
 
     devui.setup(migrate=False)
-    from sessions_app.adk import DjangoSessionService
+    from sessions_app.adk import DjangoArtifactService, DjangoSessionService
 
-    app = adk_server(Path(agents_dir), DjangoSessionService())
+    app = adk_server(Path(agents_dir), DjangoSessionService(), DjangoArtifactService())
     uvicorn.run(app, uds=socket_path, log_level="warning")
 
 

@@ -41,13 +41,15 @@ async def test_an_artifact_is_saved_listed_read_and_deleted(web, session, name):
     assert (await web.get(f"{session}/artifacts")).json() == []
 
 
-async def test_a_name_that_goes_up_a_path_is_a_name_and_no_more(web, session):
-    assert (await save(web, session, "../../up.txt", "here")).status_code == 200
-    at = f"{session}/artifacts/..%2F..%2Fup.txt"
-    assert (await web.get(at)).json()["inlineData"]["mimeType"] == "text/plain"
-    assert (await web.delete(f"{session}/artifacts/..%2F..")).json() is None
+async def test_a_name_that_is_a_path_out_of_its_folder_is_refused_and_leads_nowhere(web, session):
+    for name in ("../../up.txt", "/etc/passwd", "C:\\up.txt", "user:../up.txt", "a/../../up.txt"):
+        refused = await save(web, session, name, "here")
+        assert refused.status_code == 400, name
+        assert "path out of its folder" in refused.json()["detail"]
+    for at in ("..%2F..%2Fup.txt", "%2Fetc%2Fpasswd", "..%2F.."):
+        assert (await web.get(f"{session}/artifacts/{at}")).status_code == 404, at
+        assert (await web.delete(f"{session}/artifacts/{at}")).json() is None
     assert (await web.get(session)).status_code == 200
-    assert (await web.delete(at)).json() is None
     assert (await web.get(f"{session}/artifacts")).json() == []
 
 

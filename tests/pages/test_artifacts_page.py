@@ -409,6 +409,8 @@ def test_an_upload_without_a_session_is_the_users(client: Client):
         ({}, b"", "empty"),
         ({"app": ""}, b"x", "required"),
         ({"session": " "}, b"x", "is blank"),
+        ({"name": "../../up.txt"}, b"x", "path out of its folder"),
+        ({"name": "/etc/passwd"}, b"x", "path out of its folder"),
     ],
 )
 def test_an_upload_that_cannot_be_meant_is_refused_in_words(

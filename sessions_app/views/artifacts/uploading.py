@@ -58,6 +58,7 @@ class Upload(forms.Form):
             key = rows.file_key(
                 cleaned["realm"], cleaned["app"], cleaned["user"], cleaned["session"] or None, name
             )
+            rows.refuse_path(key.filename)
         except BadInput as error:
             raise forms.ValidationError(f"{error.message} {error.hint}") from error
         if key.session_id and not _is_known(key):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
+from hashlib import sha256
+from tempfile import TemporaryDirectory
+
 import pytest
 from google.adk.artifacts.artifact_util import parse_artifact_uri
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
@@ -9,8 +14,15 @@ from google.adk.artifacts.file_artifact_service import FileArtifactService
 from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
 from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sessions_app import db
 from sessions_app.adk import DjangoArtifactService
+from sessions_app.artifacts.blobs import Payload
+from sessions_app.artifacts.rows import Draft, file_key, refuse_path, save
+from sessions_app.errors import BadInput
+from sessions_app.models import Artifact
 from tests.sessions.artifacts.files import SESSION, USER, data, link, text
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -37,16 +49,67 @@ async def test_a_users_file_is_listed_by_a_name_that_loads_it(artifacts: DjangoA
     assert await files.load_artifact(**SESSION, filename="a") is None
 
 
-PATHS = ["../../etc/passwd", "/abs", "C:\\x", "a/../b", "versions", "metadata.json", "%2F"]
-ODD = ["a\nb", "", " pad ", "'; DROP TABLE x", "é" * 3000]
+ODD = [
+    "versions",
+    "a/metadata.json",
+    "%2F",
+    "..a/b..",
+    ".",
+    "a\nb",
+    "",
+    " pad ",
+    "'; DROP TABLE x",
+    "é" * 3000,
+]
 
 
-@pytest.mark.parametrize("name", PATHS + ODD)
+@pytest.mark.parametrize("name", ODD)
 async def test_a_name_is_a_value_and_never_a_path(artifacts: DjangoArtifactService, name: str):
     """ADK's services turn names into paths, and refuse or change those that would leave their folder."""
     await artifacts.save_artifact(**SESSION, filename=name, artifact=text(name))
     assert await artifacts.list_artifact_keys(**SESSION) == [name]
     assert await artifacts.load_artifact(**SESSION, filename=name) == text(name)
+
+
+PATHS = ["../../etc/passwd", "/abs", "C:\\x", "c:x", "a/../b", "a\\..\\b", "\\\\host\\share", " ../a ", ".."]
+
+
+@pytest.mark.parametrize("owner", ["", "user:"])
+@pytest.mark.parametrize("name", PATHS)
+async def test_a_name_that_leads_out_of_its_folder_is_refused_as_by_adks_file_service(
+    artifacts: DjangoArtifactService, tmp_path, name: str, owner: str
+):
+    for service in (artifacts, FileArtifactService(tmp_path)):
+        with pytest.raises(
+            InputValidationError, match=r"path out of its folder|not permitted|parent traversal"
+        ):
+            await service.save_artifact(**SESSION, filename=owner + name, artifact=text())
+    assert await artifacts.list_artifact_keys(**SESSION) == []
+    assert await artifacts.load_artifact(**SESSION, filename=owner + name) is None
+
+
+@given(name=st.text(st.sampled_from("./\\:aZ9é -\t"), max_size=8))
+def test_names_are_paths_to_us_when_they_are_to_adk(name: str):
+    with TemporaryDirectory() as folder:
+        saving = FileArtifactService(folder).save_artifact(**SESSION, filename=name, artifact=text())
+        try:
+            asyncio.run(saving)
+        except InputValidationError as error:
+            is_path = any(words in str(error) for words in ("not permitted", "parent traversal"))
+        else:
+            is_path = False
+    with pytest.raises(BadInput) if is_path else nullcontext():
+        refuse_path(name)
+
+
+async def test_a_path_that_was_saved_before_can_be_read_and_deleted(artifacts: DjangoArtifactService):
+    key = file_key("", **SESSION, filename="../old")
+    draft = Draft(Artifact.Holding.TEXT, "{}", "text/plain", "{}", "s1")
+    await db.write(save, key, draft, Payload(sha256(b"kept").hexdigest(), 4, b"kept"))
+    assert await artifacts.list_artifact_keys(**SESSION) == ["../old"]
+    assert await artifacts.load_artifact(**SESSION, filename="../old") == text("kept")
+    await artifacts.delete_artifact(**SESSION, filename="../old")
+    assert await artifacts.list_artifact_keys(**SESSION) == []
 
 
 @pytest.mark.parametrize("odd", ["..", "a/b", "user", "apps/x/users", "café ☕", "x" * 500, "'; DROP TABLE"])
