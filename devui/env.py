@@ -46,6 +46,13 @@ def words(name: str, default: str = "") -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
+def taken_words(name: str) -> list[str]:
+    """Return the comma-separated variable `name` and unset it: what is started later does not inherit it."""
+    found = words(name)
+    os.environ.pop(name, None)
+    return found
+
+
 def url_path(name: str) -> str:
     """Return the path in the variable `name`, a path or a whole URL as in ADK; without a slash at its end."""
     path = urlsplit(text(name)).path.strip("/")

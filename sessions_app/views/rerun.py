@@ -49,7 +49,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
                 return go_to(request, session_url(made))
         else:
             form.add_error("message", "The message is empty.")
-    context = {"said": said, "form": form, "back": session_url(said.session)}
+    context = {"said": said, "session": said.session, "form": form, "back": session_url(said.session)}
     status = 422 if form.is_bound else 200
     return await sync_to_async(render_partial)(
         request, EDIT, context, partial="form", target=DIALOG, status=status
@@ -95,6 +95,7 @@ def _resumable(run_id: str) -> tuple[Run, dict[str, Any]]:
     later = rows.carried_on(run.session_id, run.invocation_id)
     context = {
         "run": run,
+        "session": run.session,
         "last": last,
         "count": events.count(),
         "back": session_url(run.session),

@@ -9,6 +9,7 @@ import pytest
 from django.contrib.staticfiles import finders
 from django.template import Engine
 
+from sessions_app.models import Run
 from tests.pages.getting import Get
 from tests.pages.page import Element
 from tests.timeline.story import Story
@@ -149,13 +150,25 @@ def test_the_places_keep_the_chosen_app_and_the_current_one_is_marked(get: Get, 
 
 
 @pytest.mark.parametrize(
-    "address", ["", "events/compare/?left=1&right=2", "fork/", "state/drift/", "events/1/trace/", "rename/"]
+    "address",
+    [
+        "",
+        "events/compare/?left=1&right=2",
+        "fork/",
+        "state/drift/",
+        "events/1/trace/",
+        "rename/",
+        "/runs/edit/{pk}/1/",
+        "/runs/{run}/resume/",
+    ],
 )
 def test_a_page_of_a_session_is_about_its_app(get: Get, store: None, agents_dir: Path, address: str):
     story = Story()
     story.asks("one")
     story.says("two")
-    page = get(f"/sessions/id/{story.pk}/{address}")
+    run = Run.objects.create(id="r1", session_id=story.pk, invocation_id="i1", status="done", created_at=1.0)
+    address = address.format(pk=story.pk, run=run.pk)
+    page = get(address if address.startswith("/") else f"/sessions/id/{story.pk}/{address}")
     assert page.one("details", css="app-switcher").one("summary").text == "weather"
     places = {link.text: link.attrs["href"] for link in page.one("nav", css="places").all("a")}
     assert places["Traces"] == "/traces/?app=weather"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from devui import env
 from devui.remote import Address
 from sessions_app.errors import BadInput
 
@@ -53,3 +56,11 @@ def test_no_refusal_shows_a_password(given):
 def test_two_servers_of_one_name_are_refused():
     with pytest.raises(BadInput, match="has this name already"):
         Address.read_all(["go=http://a", "go=http://b"])
+
+
+def test_addresses_of_the_environment_are_not_inherited_by_what_is_started_later(monkeypatch):
+    monkeypatch.setenv("DEVUI_RUNTIMES", "go=http://ann:hunter2@127.0.0.1:1, py=http://127.0.0.1:2")
+    addresses = Address.read_all(env.taken_words("DEVUI_RUNTIMES"))
+    assert [(each.name, each.account) for each in addresses] == [("go", ("ann", "hunter2")), ("py", None)]
+    assert "DEVUI_RUNTIMES" not in os.environ
+    assert env.taken_words("DEVUI_RUNTIMES") == []

@@ -206,8 +206,8 @@ async def until_stored(*authors: str) -> None:
 class Web:
     """`manage.py web` in a process of its own."""
 
-    def __init__(self, *arguments: str, store: Path) -> None:
-        self.process = command(*arguments, "--port", "0", store=store)
+    def __init__(self, *arguments: str, store: Path, **environment: str) -> None:
+        self.process = command(*arguments, "--port", "0", store=store, **environment)
         assert self.process.stdout is not None
         self.said = ""
         for line in self.process.stdout:
@@ -232,8 +232,8 @@ class Web:
 def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
     off = free_port()
     with python_server() as url:
-        given = ["--runtime", f"py={url}", "--runtime", f"off=http://ann:hunter2@127.0.0.1:{off}"]
-        web = Web(*given, store=tmp_path / "web.sqlite3")
+        more = f"off=http://ann:hunter2@127.0.0.1:{off}"
+        web = Web("--runtime", f"py={url}", store=tmp_path / "web.sqlite3", DEVUI_RUNTIMES=more)
         try:
             assert f"those of py at {url}" in web.said
             for _ in range(PATIENCE_S * 10):

@@ -84,6 +84,7 @@ class Command(BaseCommand):
         from devui.remote import Address, Runtimes
         from devui.supervisor import Limits, Supervisor
 
+        options["runtime"] = [*options["runtime"], *env.taken_words("DEVUI_RUNTIMES")]
         origins.allowed()  # one that cannot be read is refused now, and not when a page asks
         addresses = Address.read_all(options["runtime"])
         supervisor = Supervisor(
