@@ -299,7 +299,14 @@ def test_active_runs_can_be_cancelled_and_queued_ones_are_told(story, get):
         ("Running", "one"),
         ("Queued", "an answer"),
     ]
+    assert "waits" not in runs[0].text
+    assert "waits for the run above" in runs[1].text
     assert runs[0].one("form").attrs["action"] == reverse("run-cancel", kwargs={"run_id": first.id})
+
+
+def test_the_first_run_in_the_queue_says_that_it_waits_for_the_agents_process(story, get):
+    rows.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
+    assert "waits for the agent's process" in get(page_of(story)).one("ul", "runs").one("li", "run").text
 
 
 def test_a_confirmation_asks_yes_or_no_and_names_the_call(story, get):
