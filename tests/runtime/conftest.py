@@ -66,6 +66,15 @@ class Stage:
         self.supervisor = supervisor
         self.lines = lines
 
+    async def told(self, words: str, since: int = 0) -> list[str]:
+        """Return what was logged from line `since` on, once a line has these words: it comes through a pipe."""
+
+        async def lines() -> list[str]:
+            return self.lines[since:]
+
+        found: list[str] = await until(lines, lambda now: any(words in line for line in now))
+        return found
+
     async def session(self, app: str) -> AgentSession:
         """Create a session of the usual user."""
         return await db.write(writes.create_session, SessionKey("", app, "ann", uuid.uuid4().hex))

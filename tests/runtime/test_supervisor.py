@@ -43,7 +43,7 @@ async def test_an_agent_that_exits_when_imported_is_listed_with_the_reason(own: 
     assert card.status == AgentCard.Status.FAILED
     error = json.loads(card.error)
     assert "7" in error["message"]
-    assert "talker | last words" in own.lines
+    assert await own.told("talker | last words")
 
 
 async def test_a_process_that_cannot_serve_what_a_flag_names_is_told_with_the_reason(supervise):
