@@ -89,10 +89,17 @@ document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }
   for (const name of ["shown", "since", "told", "left"]) if (watched.has(name)) parameters.set(name, watched.get(name));
 });
 
-document.addEventListener("htmx:beforeRequest", ({ detail: { target } }) => {
-  const looking = target.id === "sessions" && document.getElementById("looking");
-  if (looking) window.htmx.trigger(looking, "htmx:abort");
+let look = null;
+document.addEventListener("htmx:beforeSend", ({ detail: { elt, xhr } }) => {
+  if (elt.id === "looking") look = xhr;
 });
+
+/* The next look may be due while the search waits for its answer, so this happens at both ends. */
+for (const name of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
+  document.addEventListener(name, ({ detail: { target } }) => {
+    if (target.id === "sessions") look?.abort();
+  });
+}
 
 let mayExport = false;
 

@@ -107,6 +107,7 @@ function hangUp() {
 }
 
 connect.addEventListener("click", () => (socket ? hangUp() : open()));
+connect.disabled = false; // a press before this would be lost
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();

@@ -112,9 +112,16 @@ function take(query) {
 
 /* --- What was found --- */
 
-/** Ask anew how many hits there are and which of the events on the page they are. Return whether there is an answer. */
+/**
+ * Ask anew how many hits there are and which of the events on the page they are. Return whether there is an answer.
+ * Where nothing is asked, nothing is found, at once: a key that is pressed meanwhile must not go on from what was.
+ */
 async function refresh(purpose = "found") {
-  if (!asked() && !place.firstElementChild) return false;
+  if (!asked()) {
+    place.replaceChildren();
+    mark();
+    return false;
+  }
   const fresh = await askFor({}, purpose);
   if (!fresh) return false;
   place.replaceChildren(fresh);

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Page, Route, expect
 
 from sessions_app import labels, writes
 from sessions_app.finding import windows
@@ -78,4 +80,38 @@ def test_another_search_ends_the_look(page: Page, monkeypatch: pytest.MonkeyPatc
     page.go_back()
     expect(page.locator("#session-rows .id-cell").first).to_have_text("s190")
     page.go_forward()
+    expect(page.locator("#session-rows .row-link")).to_have_count(11)
+
+
+def test_a_look_that_is_due_while_a_search_waits_for_its_answer_adds_nothing_to_it(page: Page):
+    held: dict[str, Route] = {}
+
+    def hold(route: Route) -> None:
+        held["look" if "looked=" in route.request.url else "search"] = route
+
+    def released(kind: str) -> None:
+        while kind not in held:
+            page.wait_for_timeout(10)
+        held.pop(kind).continue_()
+
+    page.clock.install(time=0)
+    page.clock.pause_at(1_000)
+    page.route(re.compile(r"/sessions/\?.*looked="), hold)
+    page.goto("/sessions/?q=title%3Arare")
+    page.route(re.compile(r"/sessions/\?q=session"), hold)
+    page.clock.run_for(50)
+    page.locator("[data-search]").fill("session:s7")
+    page.clock.run_for(230)
+    released("look")
+    expect(page.locator("#session-rows .row-link")).to_have_count(2)
+    page.clock.run_for(25)  # the search is sent, and soon the next look is due
+    page.clock.run_for(25)
+    released("search")
+    expect(page.locator("#session-rows .row-link")).to_have_count(11)
+    if "look" in held:
+        with suppress(PlaywrightError):  # nobody waits for it by now
+            held.pop("look").continue_()
+    page.clock.run_for(1_000)
+    page.wait_for_timeout(300)
+    assert not held
     expect(page.locator("#session-rows .row-link")).to_have_count(11)
