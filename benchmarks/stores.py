@@ -32,6 +32,7 @@ from google.genai import types
 from sessions_app import models as store
 from sessions_app import writes
 from sessions_app.adk import DjangoSessionService, mapping
+from sessions_app.wire import EventRecord
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 FULL = bool(os.environ.get("BENCH_FULL"))
@@ -103,10 +104,10 @@ def fill_ours(name: str, events: Iterable[Event]) -> None:
                 writes.append_event(key, mapping.to_record(made))
 
 
-def long_session(name: str, events: int) -> None:
+def long_session(name: str, events: int, agent: str = "agent") -> None:
     """Make a session of many events: messages of the user between the agent's, each with text and a key written."""
     session = writes.create_session(writes.SessionKey("", APP, USER, name))
-    record = mapping.to_record(event(1))
+    records = {author: _record_by(author) for author in ("user", agent)}
     for start in range(1, events + 1, BATCH):
         store.Event.objects.bulk_create(
             store.Event(
@@ -114,12 +115,12 @@ def long_session(name: str, events: int) -> None:
                 seq=seq,
                 event_id=f"e{seq}",
                 invocation_id=f"i{seq // 4}",
-                author="user" if seq % 4 == 0 else "agent",
+                author="user" if seq % 4 == 0 else agent,
                 kind=store.Kind.USER if seq % 4 == 0 else store.Kind.AGENT,
                 timestamp=session.created_at + seq,
                 is_final=seq % 4 == 3,
-                summary=record.summary,
-                data=record.data,
+                summary=records[agent].summary,
+                data=records["user" if seq % 4 == 0 else agent].data,
             )
             for seq in range(start, min(start + BATCH, events + 1))
         )
@@ -127,6 +128,12 @@ def long_session(name: str, events: int) -> None:
         cursor.execute(LEDGER, {"pk": session.pk, "no": False})
         cursor.execute("ANALYZE")
     store.AgentSession.objects.filter(pk=session.pk).update(last_seq=events, revision=events)
+
+
+def _record_by(author: str) -> EventRecord:
+    made = event(1)
+    made.author = author
+    return mapping.to_record(made)
 
 
 LEDGER = """
