@@ -45,7 +45,7 @@ def window(open_window: OpenWindow, address: str) -> BrowserContext:
             foreign.append(request.url)
 
     opened.on("request", look)
-    opened.foreign = foreign  # type: ignore[attr-defined]
+    opened.foreign = foreign
     return opened
 
 
@@ -55,7 +55,7 @@ def page(window: BrowserContext) -> Iterator[Page]:
     opened = window.new_page()
     opened.set_default_timeout(LIVE)
     yield opened
-    assert window.foreign == []  # type: ignore[attr-defined]
+    assert window.foreign == []
 
 
 def choose(page: Page, app: str) -> None:

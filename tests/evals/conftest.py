@@ -20,6 +20,8 @@ from sessions_app import db
 from sessions_app.agents import AgentsFolder
 from sessions_app.runs import client as runs
 from tests.evals import agents, builders
+from tests.evals import echo as echoing
+from tests.evals.builders import case, evalset, turn, write
 
 Play = Callable[..., Awaitable[EvalRun]]
 
@@ -135,3 +137,14 @@ def smoke(folder):
             builders.case("breaks", builders.turn("break", "never")),
         ),
     )
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Path:
+    """An agent that answers what was said, and an evalset whose last case expects something else."""
+    folder = tmp_path / f"echo_{tmp_path.name}"
+    folder.mkdir()
+    (folder / "agent.py").write_text(echoing.AGENT)
+    cases = [case("a", turn("a", "a")), case("b", turn("b", "b")), case("never", turn("c", "d"))]
+    write(folder, "s.evalset.json", evalset(*cases))
+    return folder

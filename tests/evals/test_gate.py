@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from evals_app import writes
 from evals_app.models import EvalRun
-from tests.evals.builders import case, evalset, turn, write
 from tests.evals.test_command import refused, run_evals
 
 pytestmark = pytest.mark.anywhere
-
-AGENT = """
-from google.adk.agents.base_agent import BaseAgent
-from google.adk.events.event import Event
-from google.genai import types
-
-
-class Echo(BaseAgent):
-    async def _run_async_impl(self, ctx):
-        said = ctx.user_content.parts[0].text
-        content = types.Content(role="model", parts=[types.Part(text=ANSWERS.get(said, said))])
-        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
-
-
-ANSWERS = {}
-root_agent = Echo(name="echo")
-"""
-
-
-@pytest.fixture
-def echo(tmp_path: Path) -> Path:
-    """An agent that answers what was said, and an evalset whose last case expects something else."""
-    folder = tmp_path / f"echo_{tmp_path.name}"
-    folder.mkdir()
-    (folder / "agent.py").write_text(AGENT)
-    cases = [case("a", turn("a", "a")), case("b", turn("b", "b")), case("never", turn("c", "d"))]
-    write(folder, "s.evalset.json", evalset(*cases))
-    return folder
-
 
 MATCH = "--criteria=response_match_score=1"
 

@@ -11,7 +11,6 @@ from evals_app.models import EvalRun
 from evals_app.screen import Screen, fitting, padded, shortened
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.test_command import AGENTS, run_evals
-from tests.evals.test_gate import echo  # noqa: F401 - a fixture
 
 
 class Terminal(io.StringIO):
@@ -92,7 +91,7 @@ def test_what_is_too_long_is_cut_before_its_end():
     assert shortened("short", 10) == "short"
 
 
-def test_long_ids_and_errors_make_no_endless_lines(store, echo, tmp_path):  # noqa: F811
+def test_long_ids_and_errors_make_no_endless_lines(store, echo, tmp_path):
     (echo / "agent.py").write_text(
         (echo / "agent.py").read_text().replace("ANSWERS.get(said, said)", "{}['k' * 9000]")
     )

@@ -55,7 +55,7 @@ def test_an_empty_one_is_made_up_and_shown(data, given):
 
 def test_a_terminal_asks_twice(data, monkeypatch):
     terminal = io.StringIO()
-    terminal.isatty = lambda: True  # type: ignore[method-assign]  # a terminal for this test
+    terminal.isatty = lambda: True  # a terminal for this test
     monkeypatch.setattr("sys.stdin", terminal)
     typed = iter([PASSWORD, "something else", PASSWORD, PASSWORD])
     monkeypatch.setattr(module.getpass, "getpass", lambda prompt: next(typed))

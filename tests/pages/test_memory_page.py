@@ -185,7 +185,7 @@ class Process:
 def process(request: pytest.FixtureRequest) -> Iterator[Process]:
     """The process of every app; its parameter is the status that it answers."""
     made = Process(getattr(request, "param", 200))
-    runtimes.register(made)  # type: ignore[arg-type]  # as much of a provider as is asked of it
+    runtimes.register(made)  # as much of a provider as is asked of it
     yield made
     runtimes.register(None)
 

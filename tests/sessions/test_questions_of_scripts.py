@@ -64,7 +64,7 @@ async def waiting() -> list[str]:
 
     def read() -> list[str]:
         found = listing.page(listing.Wanted(query=parse("is:waiting"))).rows
-        return [row.run_status for row in found]  # type: ignore[attr-defined]
+        return [row.run_status for row in found]
 
     return await db.read(read)
 

@@ -66,11 +66,11 @@ async def test_a_run_that_was_queued_is_handed_over_though_the_request_has_ended
 
     def slowly(*given: object) -> Run:
         assert written.wait(60)
-        return write_row(*given)  # type: ignore[arg-type]
+        return write_row(*given)
 
     monkeypatch.setattr(rows, "create_run", slowly)
     given = Given()
-    runs.register(given)  # type: ignore[arg-type]
+    runs.register(given)
     try:
         await given_up_while_it_is_written(asyncio.create_task(handover.start(session, {})), written)
         async with asyncio.timeout(60):

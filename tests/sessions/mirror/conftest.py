@@ -50,7 +50,7 @@ async def make_truth(uri: str, tmp_path: Path) -> AsyncIterator[MakeTruth]:
 
     yield make
     for service in made:
-        await service.close()  # type: ignore[attr-defined]
+        await service.close()
 
 
 @pytest.fixture
