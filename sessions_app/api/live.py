@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from sessions_app.errors import BadInput, DevUIError, NotFound, SessionMissing
-from sessions_app.runs.client import RuntimeSocket, provider
+from sessions_app.runs.client import RuntimeSocket, close_reason, provider
 
 PROTOCOL_ERROR = 1002
 """How ADK's server closes when there is no such session."""
@@ -21,9 +21,6 @@ PROTOCOL_ERROR = 1002
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
 NO_STATUS = 1005
-REASON_BYTES = 123
-"""Longest reason that a close can carry."""
-
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -85,5 +82,4 @@ async def _tell(upstream: RuntimeSocket, send: Send) -> None:
 
 
 async def _close(send: Send, code: int, reason: str) -> None:
-    short = reason.encode()[:REASON_BYTES].decode(errors="ignore")
-    await send({"type": "websocket.close", "code": code, "reason": short})
+    await send({"type": "websocket.close", "code": code, "reason": close_reason(reason)})

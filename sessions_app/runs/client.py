@@ -24,6 +24,15 @@ Frame = dict[str, Any]
 """
 
 
+REASON_BYTES = 123
+"""Longest reason that a close can carry (RFC 6455, 5.5)."""
+
+
+def close_reason(why: str) -> str:
+    """Return as much of a text as the close of a socket can carry."""
+    return why.encode(errors="replace")[:REASON_BYTES].decode(errors="ignore")
+
+
 class RuntimeSocket(Protocol):
     """An open socket to ADK's own server in a runtime process.
 

@@ -128,6 +128,19 @@ async def test_an_agent_that_fails_closes_the_socket_with_its_error(served, supe
     assert (await ended_run()).status == "failed"
 
 
+async def test_an_error_longer_than_a_close_can_carry_closes_the_socket_with_its_beginning(
+    served, supervisor, dial
+):
+    async with dial(await new_session(served), "&modalities=TEXT") as socket:
+        await socket.send(saying("fail" + "天気が分かりません" * 20))
+        code, reason = await closed(socket)
+    assert code == 1011
+    assert reason.startswith("kaput天気が分かりません")
+    run = await ended_run()
+    assert run.status == "failed"
+    assert run.error.endswith("天気が分かりません")
+
+
 async def test_a_process_that_dies_closes_the_socket_and_says_so(served, supervisor, dial):
     async with dial(await new_session(served), "&modalities=TEXT") as socket:
         await socket.send(saying("die"))

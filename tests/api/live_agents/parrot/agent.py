@@ -42,8 +42,8 @@ class Line(BaseLlmConnection):
             said = await self.heard.get()
             if said == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if said == "fail":
-                raise ValueError("kaput")
+            if said.startswith("fail"):
+                raise ValueError("kaput" + said.removeprefix("fail"))
             content = types.Content(role="model", parts=[types.Part(text=f"heard {said}")])
             yield LlmResponse(content=content, turn_complete=False)
             yield LlmResponse(turn_complete=True)
