@@ -1,6 +1,6 @@
 """The keys an append writes: to the state of their scopes and, one row each, to the ledger. Plain SQL.
 
-Part of `sessions_app.writes`, which is the only door to it.
+Part of `sessions_app.writes`, which is the only door to it; imports write many sessions at once with its statements.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from sessions_app import state
 from sessions_app.ids import SessionKey
-from sessions_app.models import Cause, Scope
+from sessions_app.models import STATE_ROWS, Cause, Scope
 from sessions_app.statements import Statements
-from sessions_app.wire import KeyWrite, TempKey
+from sessions_app.wire import EventRecord, KeyWrite, TempKey
 
 
 class Provenance(NamedTuple):
@@ -26,6 +26,20 @@ class Provenance(NamedTuple):
     event_id: str = ""
     invocation_id: str = ""
     author: str = ""
+
+    @classmethod
+    def of(cls, key: SessionKey, session_pk: int, seq: int, record: EventRecord, cause: Cause) -> Provenance:
+        """Return what the rows of an event share."""
+        return cls(
+            key,
+            session_pk,
+            seq,
+            record.timestamp,
+            cause,
+            record.event_id,
+            record.invocation_id,
+            record.author,
+        )
 
 
 class Taken(NamedTuple):
@@ -67,30 +81,26 @@ def take_owners(
     return Taken(ids, positions)
 
 
-_STATE_TABLE = {
-    Scope.SESSION: "sessions_app_sessionstate",
-    Scope.USER: "sessions_app_userstate",
-    Scope.APP: "sessions_app_appstate",
-}
-
-
-_UPSERT_KEY = {
-    scope: f"INSERT INTO {table} (owner_id, key, key_id, value, private, note, position)"  # noqa: S608 - our own tables
+UPSERT_KEY = {
+    scope: f"INSERT INTO {table._meta.db_table} (owner_id, key, key_id, value, private, note, position)"  # noqa: S608 - our own tables
     " VALUES (%s, %s, %s, %s, %s, %s, %s)"
     " ON CONFLICT (owner_id, key_id) DO UPDATE SET value = excluded.value, private = excluded.private,"
     " note = excluded.note, position = excluded.position"
-    for scope, table in _STATE_TABLE.items()
+    for scope, table in STATE_ROWS.items()
 }
+"""Writes (owner, key, key_id, value, private, note, position) to the state of a scope."""
+
 _REMOVE_KEY = {
-    scope: f"DELETE FROM {table} WHERE owner_id = %s AND key_id = %s"  # noqa: S608 - our own tables
-    for scope, table in _STATE_TABLE.items()
+    scope: f"DELETE FROM {table._meta.db_table} WHERE owner_id = %s AND key_id = %s"  # noqa: S608 - our own tables
+    for scope, table in STATE_ROWS.items()
 }
-_INSERT_CHANGE = (
+INSERT_CHANGE = (
     "INSERT INTO sessions_app_statechange (scope, owner_id, key, key_id, position, value, private, note, removed,"
     " cause, timestamp, session_id, from_user, from_session, seq, event_id, invocation_id, author, writer,"
     " writer_name, call_id, inferred)"
     " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
+"""Writes a row of the ledger: its columns in this order."""
 
 
 def write_keys(cursor: Statements, owners: Taken, writes: Iterable[KeyWrite], provenance: Provenance) -> None:
@@ -103,16 +113,16 @@ def write_keys(cursor: Statements, owners: Taken, writes: Iterable[KeyWrite], pr
             cursor.execute(_REMOVE_KEY[write.scope], [owner, key_id])
         else:
             row = [owner, write.key, key_id, value.public, value.private, value.note, position]
-            cursor.execute(_UPSERT_KEY[write.scope], row)
+            cursor.execute(UPSERT_KEY[write.scope], row)
         changes.append(_change(write, owner, key_id, position, provenance))
     if changes:
-        cursor.executemany(_INSERT_CHANGE, changes)
+        cursor.executemany(INSERT_CHANGE, changes)
 
 
 def _change(
     write: KeyWrite, owner: int, key_id: str, position: int, provenance: Provenance
 ) -> tuple[str | int | float | None, ...]:
-    """Return a key's row of the ledger, its columns in the order of `_INSERT_CHANGE`."""
+    """Return a key's row of the ledger, its columns in the order of `INSERT_CHANGE`."""
     value, writer = write.value, write.writer
     return (
         str(write.scope),

@@ -143,29 +143,15 @@ def append_event(
     """
     check_event_ids(record.event_id, record.invocation_id)
     with transaction.atomic(), statements.opened() as cursor:
-        session_pk, revision, last_seq, twin = _lock_session(cursor, key, record.event_id)
-        if duplicate := twin and _same(twin, record):
-            return Appended(session_pk, duplicate, revision, duplicate=True)
+        session = _lock_session(cursor, key, record.event_id)
+        if duplicate := session.twin and _same(session.twin, record):
+            return Appended(session.pk, duplicate, session.revision, duplicate=True)
         if expected is not None:
-            _check_current(cursor, key, session_pk, revision, last_seq, expected)
-        seq = last_seq + 1
-        _advance_session(cursor, session_pk, seq, record)
-        owners = take_owners(cursor, key, session_pk, record.writes, position=seq)
-        _insert_event(cursor, session_pk, seq, record, owners)
-        provenance = Provenance(
-            key,
-            session_pk,
-            seq,
-            record.timestamp,
-            cause,
-            record.event_id,
-            record.invocation_id,
-            record.author,
-        )
-        write_keys(cursor, owners, record.writes, provenance)
-        insert_temp(cursor, record.temp, provenance)
+            _check_current(cursor, key, session, expected)
+        seq = session.last_seq + 1
+        _write_event(cursor, Provenance.of(key, session.pk, seq, record, cause), record)
         bell.ring_after_commit()
-    return Appended(session_pk, seq, revision + 1)
+    return Appended(session.pk, seq, session.revision + 1)
 
 
 def edit_state(
@@ -301,22 +287,20 @@ def _same(twin: tuple[int, str], record: EventRecord) -> int:
     return seq
 
 
-def _check_current(
-    cursor: Statements,
-    key: SessionKey,
-    session_pk: int,
-    revision: int,
-    last_seq: int,
-    expected: Expected,
-) -> None:
+def _check_current(cursor: Statements, key: SessionKey, session: _Locked, expected: Expected) -> None:
+    """Refuse an append by a copy that is not the stored session.
+
+    Raises:
+        StaleSession: the session has moved on.
+    """
     if expected.revision is not None:
-        current = expected.revision == revision
+        current = expected.revision == session.revision
     elif expected.last_event_id is None:
-        current = last_seq == 0
+        current = session.last_seq == 0
     else:
         cursor.execute(
             "SELECT event_id FROM sessions_app_event WHERE session_id = %s AND seq = %s",
-            [session_pk, last_seq],
+            [session.pk, session.last_seq],
         )
         row = cursor.fetchone()
         current = row is not None and row[0] == expected.last_event_id
@@ -325,6 +309,16 @@ def _check_current(
             f"The copy of session {key.session_id!r} is stale: the stored one has moved on.",
             hint="Read the session again and append to the fresh copy.",
         )
+
+
+def _write_event(cursor: Statements, provenance: Provenance, record: EventRecord) -> None:
+    """Write an event at its place in a locked session, with the keys that it changes."""
+    session_pk, seq = provenance.session_pk, provenance.seq
+    _advance_session(cursor, session_pk, seq, record)
+    owners = take_owners(cursor, provenance.key, session_pk, record.writes, position=seq)
+    _insert_event(cursor, session_pk, seq, record, owners)
+    write_keys(cursor, owners, record.writes, provenance)
+    insert_temp(cursor, record.temp, provenance)
 
 
 def _advance_session(cursor: Statements, session_pk: int, seq: int, record: EventRecord) -> None:

@@ -11,21 +11,8 @@ from django.db import connection
 from django.db.models import OuterRef, QuerySet
 
 from sessions_app.finding.answers import FEW_SHARED, Statement, yielded
-from sessions_app.models import (
-    AgentSession,
-    AppScope,
-    AppState,
-    Scope,
-    SessionState,
-    UserScope,
-    UserState,
-)
+from sessions_app.models import AgentSession, AppScope, Scope, UserScope
 
-STATE_ROWS: dict[Scope, QuerySet[Any]] = {
-    Scope.SESSION: SessionState.objects.all(),
-    Scope.USER: UserState.objects.all(),
-    Scope.APP: AppState.objects.all(),
-}
 OWNERS: dict[Scope, QuerySet[Any]] = {
     Scope.USER: UserScope.objects.all(),
     Scope.APP: AppScope.objects.all(),

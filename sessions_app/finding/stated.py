@@ -28,14 +28,9 @@ from sessions_app.finding.answers import (
     unlisted,
     yielded,
 )
-from sessions_app.finding.owners import (
-    STATE_ROWS,
-    of_the_row,
-    sessions_of,
-    sessions_without,
-)
+from sessions_app.finding.owners import of_the_row, sessions_of, sessions_without
 from sessions_app.finding.tail import Tail
-from sessions_app.models import Scope, StateChange, StateValue
+from sessions_app.models import STATE_ROWS, Scope, StateChange, StateValue
 from sessions_app.query import StateTerm, When
 
 
@@ -79,7 +74,7 @@ def _is_now(term: StateTerm) -> Q:
 
 def _now(term: StateTerm) -> QuerySet[Any]:
     """Return the rows of the state that are as a term says; of a whole key no value is read."""
-    rows = STATE_ROWS[term.scope].filter(key_id=state.key_id(term.key))
+    rows = STATE_ROWS[term.scope]._default_manager.filter(key_id=state.key_id(term.key))
     return rows.filter(compared("value", term)) if _is_of_value(term) else rows
 
 

@@ -12,45 +12,26 @@ from django.db.backends.utils import CursorWrapper
 from sessions_app import indexing, state
 from sessions_app.attribution import Writer
 from sessions_app.ids import SessionKey
+from sessions_app.ledger import INSERT_CHANGE, UPSERT_KEY
 from sessions_app.models import (
+    STATE_ROWS,
     AgentSession,
     AppScope,
-    AppState,
     Cause,
     Event,
     ImportedScope,
     ImportSource,
     Scope,
-    SessionState,
     StateChange,
     UserScope,
-    UserState,
 )
 from sessions_app.wire import EventRecord
 from sessions_app.writes import PREVIEW_LIMIT
 
 NOBODY = SessionKey("", "", "", "")
 SEED = Writer("seed", inferred=False)
-STATE_ROWS: dict[Scope, type[SessionState] | type[UserState] | type[AppState]] = {
-    Scope.SESSION: SessionState,
-    Scope.USER: UserState,
-    Scope.APP: AppState,
-}
 TOGETHER = 1_000
 """Keys that one statement names: databases limit the values that a statement may hold."""
-
-
-_UPSERT_KEY = (
-    "INSERT INTO {table} (owner_id, key, key_id, value, private, note, position) VALUES (%s, %s, %s, %s, %s, %s, %s)"
-    " ON CONFLICT (owner_id, key_id) DO UPDATE SET value = excluded.value, private = excluded.private,"
-    " note = excluded.note, position = excluded.position"
-)
-_INSERT_CHANGE = (
-    "INSERT INTO sessions_app_statechange (scope, owner_id, key, key_id, position, value, private, note, removed,"
-    " cause, timestamp, session_id, from_user, from_session, seq, event_id, invocation_id, author, writer,"
-    " writer_name, call_id, inferred)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +168,7 @@ def store(writes: Sequence[Write]) -> None:
     """Write keys to the ledger, and to the state where nothing newer stands there."""
     with connection.cursor() as cursor:
         if writes:
-            cursor.executemany(_INSERT_CHANGE, [_change(write) for write in writes])
+            cursor.executemany(INSERT_CHANGE, [_change(write) for write in writes])
         for scope in STATE_ROWS:
             newest = {
                 (write.owner.row.pk, state.key_id(write.key)): write
@@ -229,7 +210,7 @@ def _store_state(cursor: CursorWrapper, scope: Scope, writes: Sequence[Write]) -
         if not write.removed
     ]
     if rows:
-        cursor.executemany(_UPSERT_KEY.format(table=STATE_ROWS[scope]._meta.db_table), rows)
+        cursor.executemany(UPSERT_KEY[scope], rows)
     removed: dict[int, list[str]] = {}
     for write in writes:
         if write.removed:
@@ -255,7 +236,7 @@ def _found_by(write: Write) -> StateChange:
 
 
 def _change(write: Write) -> tuple[str | float | None, ...]:
-    """Return a row of the ledger, in the order of `_INSERT_CHANGE`."""
+    """Return a row of the ledger, in the order of `INSERT_CHANGE`."""
     session, arrival = _session_of(write), write.arrival
     record = arrival.record if arrival else None
     return (

@@ -19,7 +19,14 @@ from sessions_app.imports import rows
 from sessions_app.imports.report import Report
 from sessions_app.imports.rows import StateOwner, Write
 from sessions_app.imports.seats import Seat
-from sessions_app.models import AgentSession, ImportedSession, ImportSource, Scope, StateChange
+from sessions_app.models import (
+    STATE_ROWS,
+    AgentSession,
+    ImportedSession,
+    ImportSource,
+    Scope,
+    StateChange,
+)
 from sessions_app.slices import Slices
 
 BATCH = 100
@@ -169,7 +176,7 @@ def _corrections(
     owner: StateOwner, wanted: Mapping[str, Any], position: int, timestamp: float, for_key: SessionKey
 ) -> list[Write]:
     """Return writes for keys whose value in the source is another one than its events say, or that are gone."""
-    model = rows.STATE_ROWS[owner.scope]
+    model = STATE_ROWS[owner.scope]
     here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
     values = {state.canonical_key(key): state.canonical(value, key) for key, value in wanted.items()}
     changed = [
@@ -186,7 +193,7 @@ def _corrections(
 
 
 def _tell_kept(owner: StateOwner, shared: SharedState, report: Report) -> None:
-    model = rows.STATE_ROWS[owner.scope]
+    model = STATE_ROWS[owner.scope]
     here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
     other = [
         key

@@ -22,6 +22,7 @@ from sessions_app.models.sessions import (
 )
 from sessions_app.models.sources import ImportedScope, ImportedSession, ImportSource, MirroredSession
 from sessions_app.models.state import (
+    STATE_ROWS,
     AppScope,
     AppState,
     Cause,
@@ -37,6 +38,7 @@ from sessions_app.models.state import (
 from sessions_app.models.traces import ModelCall, ModelPiece, Span, Trace
 
 __all__ = [
+    "STATE_ROWS",
     "UNINDEXED",
     "AgentCard",
     "AgentSession",

@@ -99,6 +99,14 @@ class AppState(StateRow):
         constraints = [models.UniqueConstraint(fields=["owner", "key_id"], name="app_state_key")]
 
 
+STATE_ROWS: dict[Scope, type[SessionState] | type[UserState] | type[AppState]] = {
+    Scope.SESSION: SessionState,
+    Scope.USER: UserState,
+    Scope.APP: AppState,
+}
+"""The table in which each scope keeps its keys."""
+
+
 class StateChange(models.Model):
     """The ledger: one row per key written, never changed. State at an event is one index seek a key.
 

@@ -84,7 +84,7 @@ def test_a_statement_that_fails_at_the_end_of_an_append_takes_the_whole_append_w
     writes.create_session(key(1))
     record = wire.record({"id": "e1", "timestamp": 1.0, "actions": {}}, delta={"n": 1, "app:n": 1})
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "_INSERT_CHANGE", ledger._INSERT_CHANGE.replace("statechange", "nowhere"))
+        patch.setattr(ledger, "INSERT_CHANGE", ledger.INSERT_CHANGE.replace("statechange", "nowhere"))
         with pytest.raises(DatabaseError, match="nowhere"):
             writes.append_event(key(1), record)
 
