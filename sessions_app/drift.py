@@ -21,6 +21,7 @@ from django.db import connection, models
 
 from sessions_app import history, moments, state
 from sessions_app.models import (
+    STATE_ROWS,
     AgentSession,
     Cause,
     Event,
@@ -29,7 +30,6 @@ from sessions_app.models import (
     StateRow,
     UntrackedKey,
 )
-from sessions_app.moments import STATE_ROWS
 
 REACH = 500
 """Writes of a key that are searched for the last one by this session; busier shared keys say "not known"."""
@@ -255,7 +255,7 @@ def _drift_among(
         last = _rows([suspect.change_pk for suspect in batch if suspect.change_pk])
         own = _own_writes(session, last)
         rows = [suspect.row_pk for suspect in batch if suspect.row_pk]
-        stored: dict[int, StateRow] = STATE_ROWS[scope]._default_manager.in_bulk(rows)
+        stored: Mapping[int, StateRow] = STATE_ROWS[scope]._default_manager.in_bulk(rows)
         for suspect in batch:
             write, row = last.get(suspect.change_pk or 0), stored.get(suspect.row_pk or 0)
             mine, is_known = own[write.pk] if write else (None, True)

@@ -9,7 +9,7 @@ from django.db.models import Count
 
 from sessions_app import history, listing
 from sessions_app.models import AgentSession, AppScope, AppState, Scope, StateChange, UserScope, UserState
-from sessions_app.moments import FEW_KEYS
+from sessions_app.moments.pieces import FEW_KEYS
 
 PAGE_SIZE = 100
 MOST_USERS, MOST_GONE = 200, 20

@@ -14,6 +14,7 @@ from django.db.models.functions import Substr
 from sessions_app import history, moments, state
 from sessions_app.lint.evidence import Elsewhere, Evidence, Failure, Ghost, Invocation, Key, Reading, Write
 from sessions_app.models import (
+    STATE_ROWS,
     AgentCard,
     AgentSession,
     Event,
@@ -65,13 +66,13 @@ def gather(session: AgentSession, owners: history.Owners) -> Evidence:
 def sizes(owners: history.Owners) -> dict[str, int]:
     """Return the bytes of all values of each scope that has keys, in UTF-8."""
     whole = [
-        rows._default_manager.filter(owner=owners.ids.get(scope))  # type: ignore[misc]  # each table has an owner
+        rows._default_manager.filter(owner=owners.ids.get(scope))
         .values(name=Value(scope.value))
         .annotate(size=Sum(_Octets("value")))
-        for scope, rows in moments.STATE_ROWS.items()
+        for scope, rows in STATE_ROWS.items()
     ]
     found = {each["name"]: each["size"] for each in whole[0].union(*whole[1:], all=True)}
-    return {scope.value: found[scope] for scope in moments.STATE_ROWS if found[scope] is not None}
+    return {scope.value: found[scope] for scope in STATE_ROWS if found[scope] is not None}
 
 
 class _Octets(Func):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import drift, history, moments, writes
+from sessions_app import drift, history, writes
 from sessions_app.drift import Why
 from sessions_app.ids import SessionKey
 from sessions_app.models import (
@@ -22,6 +22,7 @@ from sessions_app.models import (
     UntrackedKey,
     UserState,
 )
+from sessions_app.moments import pieces
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -226,7 +227,7 @@ def test_a_session_without_state_has_no_drift(how):
 def test_of_very_many_keys_no_more_are_looked_at_than_are_wanted_and_foreign_ones_come_first(
     monkeypatch, few
 ):
-    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    monkeypatch.setattr(pieces, "FEW_KEYS", few)
     monkeypatch.setattr(drift, "PAGE", 2)
     story = Story("s1", {f"seed{number}": number for number in range(9)})
     story.says("a", delta={"own": 1})

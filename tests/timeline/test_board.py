@@ -8,10 +8,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import moments, state, writes
+from sessions_app import state, writes
 from sessions_app.attribution import Writer
 from sessions_app.history import WRITES_COUNTED
 from sessions_app.models import Run
+from sessions_app.moments import pieces
 from sessions_app.timeline.board import Board, SeenBoard, board
 from sessions_app.timeline.changes import BRIEF, writer_text
 from sessions_app.timeline.entries import Entry
@@ -307,7 +308,7 @@ def test_a_reader_whose_board_is_out_of_date_gets_all_of_it(told):
 
 @pytest.mark.parametrize("few", [0, 5_000])
 def test_what_is_left_out_is_counted_however_many_keys_there_are(told, monkeypatch, few):
-    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    monkeypatch.setattr(pieces, "FEW_KEYS", few)
     told.says("d", delta={f"k{number}": number for number in range(9)} | {"user:unit": "C"})
     writes.edit_state(told.key, {"k3": 3}, removed=["k1"])
     told.told += 1
@@ -323,7 +324,7 @@ def test_what_is_left_out_is_counted_however_many_keys_there_are(told, monkeypat
 
 @pytest.mark.parametrize("few", [0, 5_000])
 def test_keys_are_found_by_what_their_names_have_in_them(told, monkeypatch, few):
-    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    monkeypatch.setattr(pieces, "FEW_KEYS", few)
     told.says("d", delta={"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}, keep_temp=True)
     found = board(told.session, told.event(4), like="UNIT")
     assert names(found) == ["unit_price", "user:unit", "temp:unit"]

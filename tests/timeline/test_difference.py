@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sessions_app import history, moments, state, writes
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, Scope
+from sessions_app.moments import pieces
 from sessions_app.presentation import valuediff
 from sessions_app.timeline.board import board
 from sessions_app.timeline.difference import differences
@@ -161,7 +162,7 @@ def test_a_moment_that_cannot_be_is_an_error_page(moved, client: Client, query, 
 
 @pytest.mark.parametrize("few", [5_000, 10], ids=["few keys", "very many keys"])
 def test_very_many_differences_are_read_page_by_page(db, get, monkeypatch, few):
-    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    monkeypatch.setattr(pieces, "FEW_KEYS", few)
     story = Story("pages")
     story.says("before")
     story.says("after", delta={"own": 1, **{f"app:k{number:03}": number for number in range(70)}})
@@ -223,7 +224,7 @@ def test_text_that_becomes_a_number_shows_its_quotes():
 
 @pytest.mark.parametrize("few", [0, 5_000])
 def test_of_many_keys_that_differ_some_are_shown_and_all_are_counted(db, monkeypatch, few):
-    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    monkeypatch.setattr(pieces, "FEW_KEYS", few)
     story = Story(initial={"k0": 0, "k1": "as before"})
     story.says("a", delta={"k0": 0, "user:u": 1, **{f"n{number}": number for number in range(5)}})
     found = differences(story.session, "0", None, limit=2)
@@ -243,7 +244,7 @@ def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved):
 def test_shared_keys_are_counted_between_any_two_moments_as_a_plain_look_at_each_would(
     db, monkeypatch, few, seed
 ):
-    monkeypatch.setattr(moments, "FEW_KEYS", few)
+    monkeypatch.setattr(pieces, "FEW_KEYS", few)
     random = Random(seed)
     story, other = Story("s1"), Story("s2")
     for _ in range(12):
@@ -288,7 +289,7 @@ def plainly(session: AgentSession, event: Event | None = None) -> dict[str, str 
 def test_counting_very_many_keys_that_were_written_since_asks_as_often_as_counting_more(
     db, monkeypatch, django_assert_num_queries
 ):
-    monkeypatch.setattr(moments, "FEW_KEYS", 2)
+    monkeypatch.setattr(pieces, "FEW_KEYS", 2)
     story = Story("s1")
     story.says("a", delta={"user:k0": 0, "user:k1": 1})
     for many in (5, 50):
