@@ -17,7 +17,7 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.query import Query, QueryProblem, complete, parse
 from sessions_app.timeline import within
 from sessions_app.timeline.window import Window
-from sessions_app.timeline.within import NOT_YET, AskedPart, Counted, Found
+from sessions_app.timeline.within import NOT_YET, Asked, AskedPart, Counted, Found
 
 Context = dict[str, Any]
 
@@ -98,9 +98,7 @@ def found(session: AgentSession, asked: Context) -> Context:
     if query.is_empty:
         return context
     selected: Event | None = asked["selected"]
-    what = within.found(
-        session,
-        query,
+    looking = Asked(
         selected=selected.seq if selected else 0,
         at=asked["at"] or 0,
         stretch=(asked["first"] or 0, asked["last"] or 0),
@@ -108,6 +106,7 @@ def found(session: AgentSession, asked: Context) -> Context:
         looked=(asked["down"] or 0, asked["up"] or 0),
         part=AskedPart(asked["part"]) if asked["part"] else None,
     )
+    what = within.found(session, query, looking)
     further = _further(asked, what)
     return {
         **context,

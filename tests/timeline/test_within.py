@@ -12,7 +12,7 @@ from sessions_app.finding import pace
 from sessions_app.query import parse
 from sessions_app.timeline import within
 from sessions_app.timeline.window import WINDOW
-from sessions_app.timeline.within import hits, looking
+from sessions_app.timeline.within import Asked, hits, looking
 from tests.pages.page import Element
 from tests.timeline.story import Story
 from tests.unseen import EVIL, assert_shown
@@ -77,20 +77,20 @@ def test_every_term_about_events_finds_them(told, text, found):
 
 def test_hits_are_counted_and_lead_round_in_both_directions(told):
     paris = parse("paris")
-    at_two = within.found(told.session, paris, selected=2)
+    at_two = within.found(told.session, paris, Asked(selected=2))
     assert (at_two.count, at_two.number, at_two.previous, at_two.next) == (3, 2, 1, 4)
-    at_last = within.found(told.session, paris, selected=4)
+    at_last = within.found(told.session, paris, Asked(selected=4))
     assert (at_last.number, at_last.previous, at_last.next) == (3, 2, 1)
-    beside = within.found(told.session, paris, selected=3)
+    beside = within.found(told.session, paris, Asked(selected=3))
     assert (beside.number, beside.previous, beside.next) == (0, 2, 4)
-    nothing_open = within.found(told.session, paris, at=4)
+    nothing_open = within.found(told.session, paris, Asked(at=4))
     assert (nothing_open.number, nothing_open.previous, nothing_open.next) == (0, 2, 4)
-    assert within.found(told.session, parse("nothing"), selected=3).next == 0
+    assert within.found(told.session, parse("nothing"), Asked(selected=3)).next == 0
 
 
 def test_the_count_is_bounded_and_says_so(told, monkeypatch, get):
     monkeypatch.setattr(hits, "MOST_COUNTED", 2)
-    found = within.found(told.session, parse("paris"), selected=4)
+    found = within.found(told.session, parse("paris"), Asked(selected=4))
     assert (found.count, found.capped, found.number) == (2, True, 0)
     assert "2+ hits" in get(page_of(told, "?q=paris")).one("div", id="found").text
 
@@ -223,7 +223,7 @@ def test_a_search_costs_the_same_however_long_the_session_is(story, get, django_
     for number in range(2 * WINDOW):
         story.says(f"needle {number}", delta={"n": number})
     with django_assert_max_num_queries(9):
-        within.found(story.session, parse("needle"), selected=5, stretch=(1, 40))
+        within.found(story.session, parse("needle"), Asked(selected=5, stretch=(1, 40)))
     with django_assert_max_num_queries(45):
         get(page_of(story, "?q=needle&only=1&seq=9"))
 
@@ -247,8 +247,8 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
     assert within.found(story.session, unknown).count == 0
     story.says("y", author="waiter")
     story.says("z", author="cook")
-    assert within.found(story.session, unknown, stretch=(1, 3)).among == [2]
-    assert within.found(story.session, known, stretch=(1, 3)).among == [1, 3]
+    assert within.found(story.session, unknown, Asked(stretch=(1, 3))).among == [2]
+    assert within.found(story.session, known, Asked(stretch=(1, 3))).among == [1, 3]
     session = story.session
     indexing.index_all()
     session.refresh_from_db()
@@ -300,7 +300,7 @@ def long(story: Story) -> Story:
 def test_a_long_search_tells_what_it_found_so_far_and_goes_on_from_there(long):
     rome, counts, found = parse("rome"), [], None
     while found is None or not found.is_all:
-        found = within.found(long.session, rome, counted=found.counted if found else within.NOT_YET)
+        found = within.found(long.session, rome, Asked(counted=found.counted if found else within.NOT_YET))
         counts.append((found.counted.to, found.counted.hits))
     assert counts[:4] == [(3, 0), (6, 0), (9, 1), (12, 1)]
     assert counts[-1] == (40, 2)
@@ -323,7 +323,7 @@ def test_hits_on_either_side_are_looked_for_round_the_ends_until_they_are_found(
         looked, answers = [0, 0], 0
         while True:
             found = within.found(
-                long.session, parse("rome"), selected=selected, looked=(looked[0], looked[1])
+                long.session, parse("rome"), Asked(selected=selected, looked=(looked[0], looked[1]))
             )
             side: within.Side = getattr(found, way)
             answers += 1
@@ -341,7 +341,9 @@ def test_hits_on_either_side_are_looked_for_round_the_ends_until_they_are_found(
 def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, way):
     looked, answers = [0, 0], 0
     while True:
-        found = within.found(long.session, parse("nothing"), selected=20, looked=(looked[0], looked[1]))
+        found = within.found(
+            long.session, parse("nothing"), Asked(selected=20, looked=(looked[0], looked[1]))
+        )
         side = getattr(found, way)
         if not side.place:
             break
@@ -355,10 +357,10 @@ def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, wa
 def test_what_is_known_already_is_not_looked_for_again(long, get):
     rome = parse("rome")
     count = within.found(
-        long.session, rome, selected=20, counted=within.Counted(6, 0), part=within.AskedPart.COUNT
+        long.session, rome, Asked(selected=20, counted=within.Counted(6, 0), part=within.AskedPart.COUNT)
     )
     assert (count.counted, count.earlier, count.later) == ((9, 1), within.Side(), within.Side())
-    later = within.found(long.session, rome, selected=29, part=within.AskedPart.LATER)
+    later = within.found(long.session, rome, Asked(selected=29, part=within.AskedPart.LATER))
     assert (later.counted, later.earlier, later.later.seqs) == ((0, 0), within.Side(), [30])
     earlier = get(page_of(long, "?q=rome&seq=10&part=earlier"), target="found").one("p", css="found-line")
     assert (earlier.attrs["data-earlier"], earlier.attrs["data-later"]) == ("[9]", "[]")
@@ -391,13 +393,13 @@ def test_the_page_says_that_it_is_still_looking_and_leads_on_without_scripts(lon
 
 
 def test_the_hits_on_either_side_are_named_to_go_through_them_fast(told):
-    found = within.found(told.session, parse("paris"), selected=2)
+    found = within.found(told.session, parse("paris"), Asked(selected=2))
     assert (found.later.seqs, found.earlier.seqs) == ([4, 1, 2], [1, 4, 2])
-    assert within.found(told.session, parse("author:helper"), selected=8).later.seqs == [8]
+    assert within.found(told.session, parse("author:helper"), Asked(selected=8)).later.seqs == [8]
 
 
 def test_hits_are_listed_for_a_page_and_not_for_a_session(told, monkeypatch):
     monkeypatch.setattr(hits, "MOST_COUNTED", 1)
     monkeypatch.setattr(hits, "MOST_AMONG", 3)
-    assert within.found(told.session, parse("paris"), stretch=(1, 4)).among == [1, 2, 4]
-    assert within.found(told.session, parse("paris"), stretch=(1, 5)).among == []
+    assert within.found(told.session, parse("paris"), Asked(stretch=(1, 4))).among == [1, 2, 4]
+    assert within.found(told.session, parse("paris"), Asked(stretch=(1, 5))).among == []

@@ -5,13 +5,14 @@ what is counted is counted up to a bound, and an answer that takes long ends whe
 the next one goes on from there.
 """
 
-from sessions_app.timeline.within.hits import NOT_YET, AskedPart, Counted, Found, Side, found
+from sessions_app.timeline.within.hits import NOT_YET, Asked, AskedPart, Counted, Found, Side, found
 from sessions_app.timeline.within.looking import SessionSearch
 from sessions_app.timeline.within.offered import Chip, chips, vocabulary
 from sessions_app.timeline.within.windows import HitWindow, after, around, before, marked, newest
 
 __all__ = [
     "NOT_YET",
+    "Asked",
     "AskedPart",
     "Chip",
     "Counted",

@@ -41,6 +41,44 @@ NOT_YET = Counted()
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """From where a search is looked at, and what answers before have looked at already.
+
+    Attributes:
+        selected: seq of the open event, 0 when there is none.
+        at: seq of the event from which on the next hit is looked for when none is open.
+        stretch: the seqs between which the hits are listed.
+        counted: how far an answer before counted.
+        looked: how far answers before looked for the hits before and after the open event (`Side.place`).
+        part: what alone is looked for; None: all.
+    """
+
+    selected: int = 0
+    at: int = 0
+    stretch: tuple[int, int] = (0, 0)
+    counted: Counted = NOT_YET
+    looked: tuple[int, int] = (0, 0)
+    part: AskedPart | None = None
+
+    def wants(self, part: AskedPart) -> bool:
+        """Tell whether a part is to be looked for."""
+        return self.part in (None, part)
+
+    @property
+    def before(self) -> int:
+        """The place before which the earlier hits lie."""
+        return self.selected or self.at
+
+    @property
+    def behind(self) -> int:
+        """The place behind which the later hits lie: where no event is open, the one at the place may be a hit."""
+        return self.selected or max(0, self.at - 1)
+
+
+EVERYTHING = Asked()
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """Hits on one side of a place, the nearest first.
 
@@ -112,38 +150,19 @@ class Found:
         return [str(term) for term in finding.not_of_events(self.query)]
 
 
-def found(
-    session: AgentSession,
-    query: Query,
-    *,
-    selected: int = 0,
-    at: int = 0,
-    stretch: tuple[int, int] = (0, 0),
-    counted: Counted = NOT_YET,
-    looked: tuple[int, int] = (0, 0),
-    part: AskedPart | None = None,
-) -> Found:
-    """Return what a query finds in a session.
-
-    Args:
-        session, query: where it searches, and what for.
-        selected: seq of the open event, 0 when there is none.
-        at: seq of the event from which on the next hit is looked for when none is open.
-        stretch: the seqs between which the hits are listed.
-        counted: how far an answer before counted.
-        looked: how far answers before looked for the hits before and after the open event (`Side.place`).
-        part: what alone is looked for; default: all.
-    """
-    search = SessionSearch(session, query, LONG_LOOK_S if part else None)
-    parts = {part} if part else set(AskedPart)
+def found(session: AgentSession, query: Query, asked: Asked = EVERYTHING) -> Found:
+    """Return what a query finds in a session, as far as it is asked for."""
+    search = SessionSearch(session, query, LONG_LOOK_S if asked.part else None)
+    counted, earlier, later = asked.counted, Side(), Side()
     hits: Looked[int] = Looked([], counted.to, is_whole=False)
-    if AskedPart.COUNT in parts:
+    if asked.wants(AskedPart.COUNT):
         hits = search.seqs_after(counted.to, MOST_COUNTED + 1 - counted.hits)
-    place, beyond = selected or at, selected or max(0, at - 1)
     if hits.is_whole and not counted.to:
-        return _of_all(session, query, hits.rows, selected, (place, beyond), stretch)
-    earlier = _earlier(search, session.last_seq, place, looked[0]) if AskedPart.EARLIER in parts else Side()
-    later = _later(search, beyond, looked[1]) if AskedPart.LATER in parts else Side()
+        return _of_all(session, query, hits.rows, asked)
+    if asked.wants(AskedPart.EARLIER):
+        earlier = _earlier(search, session.last_seq, asked.before, asked.looked[0])
+    if asked.wants(AskedPart.LATER):
+        later = _later(search, asked.behind, asked.looked[1])
     count = counted.hits + len(hits.rows)
     return Found(
         query=query,
@@ -152,31 +171,25 @@ def found(
         number=0,
         earlier=earlier,
         later=later,
-        among=_among(search, stretch),
+        among=_among(search, asked.stretch),
         counted=Counted(hits.to, count),
         is_all=hits.is_whole or count > MOST_COUNTED,
         last_seq=session.last_seq,
     )
 
 
-def _of_all(
-    session: AgentSession,
-    query: Query,
-    seqs: list[int],
-    selected: int,
-    places: tuple[int, int],
-    stretch: tuple[int, int],
-) -> Found:
-    """Return what a query finds, where `seqs` are all hits there are; `places` as for `_beside`."""
-    earlier, later = _beside(seqs, *places)
+def _of_all(session: AgentSession, query: Query, seqs: list[int], asked: Asked) -> Found:
+    """Return what a query finds, where `seqs` are all hits there are."""
+    earlier, later = _beside(seqs, asked.before, asked.behind)
+    first, last = asked.stretch
     return Found(
         query=query,
         count=len(seqs),
         capped=False,
-        number=seqs.index(selected) + 1 if selected in seqs else 0,
+        number=seqs.index(asked.selected) + 1 if asked.selected in seqs else 0,
         earlier=earlier,
         later=later,
-        among=seqs[bisect_left(seqs, stretch[0]) : bisect_right(seqs, stretch[1])],
+        among=seqs[bisect_left(seqs, first) : bisect_right(seqs, last)],
         counted=None,
         is_all=True,
         last_seq=session.last_seq,
