@@ -44,7 +44,7 @@ PASSED_ON = frozenset({"content-type", "accept"})
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """ADK's paths of one remote server. `runtime_id` is whose its runs are."""
+    """ADK's paths of one remote server."""
 
     line: Line
     copies: Copies

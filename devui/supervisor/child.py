@@ -132,7 +132,7 @@ class Child:
                 self.unused.set()
 
     def connect(self, path: str) -> connect:
-        """Return a WebSocket to the process, to be opened by `async with`."""
+        """Return a WebSocket to the process that is open once it is awaited."""
         return self._listener.connect(path, {TOKEN_HEADER: self.config.token})
 
     async def wait(self) -> None:

@@ -97,6 +97,7 @@ class Supervisor:
         Raises:
             NotFound: no such app.
             RuntimeUnavailable: the process could not be started.
+            ServerStopping: nothing is started any more.
         """
         await self.child(app_name)
         return AppClient(self, app_name)
@@ -271,8 +272,10 @@ class Supervisor:
                 child.settled.set()
         except TimeoutError:
             child.kill(f"Agent {child.app_name!r} was not loaded within {self.limits.start:.0f} s.")
-        except DevUIError:
-            pass  # it died: `_attend` says how
+        except Exception as error:
+            if child.is_alive:  # else `_attend` says how it died
+                why = error.message if isinstance(error, DevUIError) else f"{type(error).__name__}: {error}"
+                child.kill(f"The process of agent {child.app_name!r} does not answer as it should: {why}")
 
     def _retire(self, child: Child, why: str) -> None:
         """Give a process no more work, and end it when it has done what it has begun, or after a while."""
@@ -359,7 +362,7 @@ def _is_to_be_loaded_again(child: Child) -> bool:
 
 @contextmanager
 def _remote_ones_explained(app_name: str) -> Iterator[None]:
-    """Say of an app that is not here by whose name it belongs to a remote server that nobody named."""
+    """Say of an app whose name is that of a remote server's that no remote server of that name was given."""
     try:
         yield
     except NotFound:

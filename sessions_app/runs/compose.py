@@ -1,7 +1,7 @@
 """What a person sends to an agent: text, files, a change of state and a RunConfig, read from a form.
 
 A form that cannot be meant says so at its fields. What ADK alone can judge of a RunConfig is asked of the process
-that runs the agent (`runs/checking`).
+that runs the agent (`runs/handover`).
 """
 
 from __future__ import annotations
