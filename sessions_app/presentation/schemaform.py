@@ -8,6 +8,8 @@ keys) is written as JSON always. A field that is left empty is unset, and so is 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -22,6 +24,9 @@ KINDS: Mapping[str, Kind] = {
     "boolean": "boolean",
 }
 BOOLEANS = (("true", "yes"), ("false", "no"))
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape that may be half of a character."""
 
 REFERENCES = 20
 """References that are followed one after the other: a schema may refer to itself."""
@@ -174,10 +179,30 @@ def load_json(text: str) -> Any:
     """Return the value of JSON text.
 
     Raises:
-        ValueError: it is no JSON; NaN and infinities are none. `json_problem` says where.
+        ValueError: it is no JSON, or nothing that can be sent on as JSON: NaN, infinities, lone surrogates.
+            `json_problem` says what.
         RecursionError: it is nested too deeply.
     """
-    return json.loads(text, parse_constant=_refuse_constant)
+    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    if _SURROGATE.search(text):
+        _refuse_halves(value)
+    return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:40]} is too large a number")
+    return number
+
+
+def _refuse_halves(value: Any) -> None:
+    """Refuse lone surrogates: escapes can write them, and no UTF-8 holds them."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise ValueError(f"{half} is half of a character") from error
 
 
 def _refuse_constant(name: str) -> None:

@@ -14,6 +14,14 @@ from sessions_app.timeline.questions import Question
 SECRETS = ("api_key", "username", "password", "token", "response_uri", "credential")
 
 
+class Unanswerable(BadInput):
+    """What a form sent is no answer. `faults`: what is wrong at which input; an empty name is the answer as a whole."""
+
+    def __init__(self, faults: dict[str, str], message: str, *, hint: str = "Correct it and send it again.") -> None:
+        super().__init__(message, hint=hint)
+        self.faults = faults
+
+
 def content(question: Question, response: dict[str, Any]) -> dict[str, Any]:
     """Return the message that answers a question: ADK's `Content`, of the user, with one function response."""
     answer = {"id": question.call_id, "name": question.name, "response": response}
@@ -27,32 +35,42 @@ def read(question: Question, posted: Posted) -> dict[str, Any]:
     ADK's own command line sends it, as `{"result": …}`.
 
     Raises:
-        BadInput: the answer cannot be meant.
+        Unanswerable: the answer cannot be meant.
     """
     if question.credential is not None:
-        return credentials.answer(question.credential, {name: posted.get(name, "") for name in SECRETS})
+        return _credential(question.credential, posted)
     if question.is_confirmation:
         return _confirmation(posted)
     text = posted.get("response", "").strip()
     if text:
-        return _wrapped(question, _loaded(text) if text.startswith(("{", "[")) else text)
+        return _wrapped(question, _loaded("response", text) if text.startswith(("{", "[")) else text)
     if not question.fields:
-        raise BadInput("The answer is empty.", hint="Write text, or a JSON object such as {}.")
+        message, hint = "The answer is empty.", "Write text, or a JSON object such as {}."
+        raise Unanswerable({"response": f"{message} {hint}"}, message, hint=hint)
     return _wrapped(question, _filled(question, posted))
+
+
+def _credential(asked: credentials.WantedCredential, posted: Posted) -> dict[str, Any]:
+    try:
+        return credentials.answer(asked, {name: posted.get(name, "") for name in SECRETS})
+    except BadInput as error:
+        raise Unanswerable({"": f"{error.message} {error.hint}"}, error.message, hint=error.hint) from error
 
 
 def _confirmation(posted: Posted) -> dict[str, Any]:
     pressed = posted.get("confirmed", "")
     if pressed not in {"yes", "no"}:
-        raise BadInput("The answer says neither yes nor no.", hint="Press one of the two buttons.")
+        message, hint = "The answer says neither yes nor no.", "Press one of the two buttons."
+        raise Unanswerable({"": f"{message} {hint}"}, message, hint=hint)
     payload = posted.get("payload", "")
-    return {"confirmed": pressed == "yes"} | ({"payload": _loaded(payload)} if payload.strip() else {})
+    return {"confirmed": pressed == "yes"} | ({"payload": _loaded("payload", payload)} if payload.strip() else {})
 
 
 def _filled(question: Question, posted: Posted) -> Any:
     value, told = schemaform.read(schemaform.fill(question.fields, posted))
-    for field in schemaform.wrong(told):
-        raise BadInput(f"{field.label}: {field.error}", hint="Correct it and send it again.")
+    if wrong := schemaform.wrong(told):
+        message = f"{wrong[0].label}: {wrong[0].error}"
+        raise Unanswerable({field.input_name: field.error for field in wrong}, message)
     return value
 
 
@@ -74,10 +92,10 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _loaded(text: str) -> Any:
+def _loaded(name: str, text: str) -> Any:
+    """Return the JSON value that stands in an input."""
     try:
-        return json.loads(text)
+        return schemaform.load_json(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(
-            f"The answer is no JSON. {schemaform.json_problem(error)}", hint="Correct it and send it again."
-        ) from error
+        problem = schemaform.json_problem(error)
+        raise Unanswerable({name: problem}, f"The answer is no JSON. {problem}") from error

@@ -26,6 +26,12 @@ def file_limits() -> Limits:
     return {"files": compose.MOST_FILES, "bytes": compose.MOST_BYTES}
 
 
+@register.filter
+def input_label(name: str) -> str:
+    """`{{ name|input_label }}`: what an input of the console is called, by its name in the form."""
+    return name.removeprefix(compose.CONFIG)
+
+
 @register.filter("diagnosis")
 def diagnosis_of(run: Run) -> str:
     """`{{ run|diagnosis }}`: what its error means, and the way out."""

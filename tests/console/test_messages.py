@@ -15,6 +15,7 @@ from django.urls import reverse
 from sessions_app import agent_cards, db
 from sessions_app.models import Event, Run
 from sessions_app.runs import client, compose, rows
+from sessions_app.timeline.questions import CONFIRMATION, INPUT
 from tests.pages.page import parse
 from tests.timeline.story import Story
 from tests.timeline.test_console import Runtime
@@ -29,6 +30,11 @@ SCHEMA = {
         "support_cfc": {"type": "boolean", "default": False, "deprecated": True},
         "speech_config": {"type": "object", "properties": {"languageCode": {}}},
     },
+}
+TRIP = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
 }
 
 
@@ -112,8 +118,15 @@ async def test_what_is_unset_is_not_in_the_request(story, runtime):
         ({"message": "hi", "state_delta": '{"a":\n1,}'}, "state_delta", "Line 2, column 3"),
         ({"message": "hi", "state_delta": "[1]"}, "state_delta", "JSON object"),
         ({"message": "hi", "state_delta": '{"a": NaN}'}, "state_delta", "no JSON"),
+        ({"message": "hi", "state_delta": '{"a": -1e999}'}, "state_delta", "-1e999 is too large"),
+        ({"message": "hi", "state_delta": r'{"a": "\ud800"}'}, "state_delta", "half of a character"),
         ({"message": "hi", "config.max_llm_calls": "many"}, "config.max_llm_calls", "whole number"),
         ({"message": "hi", "config.speech_config": "{"}, "config.speech_config", "Line 1"),
+        (
+            {"message": "hi", "config.speech_config.languageCode": "{"},
+            "config.speech_config.languageCode",
+            "speech_config.languageCode: Line 1",
+        ),
         ({"message": "hi", "run_config": "7"}, "run_config", "JSON object"),
         ({"files": [SimpleUploadedFile("a.txt", b"")]}, "files", "empty"),
     ],
@@ -204,3 +217,32 @@ async def test_an_answer_is_not_repeated(story, runtime):
     response = await AsyncClient().post(reverse("run-again", kwargs={"run_id": run.pk}))
     assert response.status_code == 400
     assert len(await asked()) == 1
+
+
+@pytest.mark.parametrize(
+    ("calls", "sent", "field", "said"),
+    [
+        (("book", {}), {"response": "{broken"}, "response", "Line 1, column 2"),
+        (("book", {}), {"response": " "}, "response", "The answer is empty."),
+        ((CONFIRMATION, {}), {"confirmed": "yes", "payload": "[1"}, "payload", "Line 1, column 3"),
+        ((CONFIRMATION, {}), {"confirmed": "yes", "payload": '{"a": NaN}'}, "payload", "NaN is no JSON number"),
+        ((CONFIRMATION, {}), {"confirmed": "perhaps"}, "", "Press one of the two buttons."),
+        ((INPUT, {"response_schema": TRIP}), {"answer.days": "two"}, "answer.days", "This is no whole number."),
+        ((INPUT, {"response_schema": TRIP}), {"answer.days": "2"}, "answer.city", "A value is needed here."),
+    ],
+)
+async def test_an_answer_that_cannot_be_meant_is_refused_at_its_field(story, runtime, calls, sent, field, said):
+    name, args = calls
+    await db.write(lambda: story.calls(name, "c1", waiting=True, **args))
+    response = await send(story, htmx=True, call_id="c1", **sent)
+    assert (response.status_code, response["HX-Reswap"]) == (422, "innerHTML")
+    told = {each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")}
+    assert said in told[field]
+    assert await asked() == []
+
+
+async def test_without_scripts_an_answer_that_cannot_be_meant_is_an_error_page(story, runtime):
+    await db.write(lambda: story.calls("book", "c1", waiting=True))
+    response = await send(story, call_id="c1", response="{broken")
+    assert response.status_code == 400
+    assert "The answer is no JSON. Line 1, column 2" in response.content.decode()

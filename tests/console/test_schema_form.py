@@ -98,6 +98,7 @@ def test_a_list_is_a_value_a_line():
         ("a.days=x", "days", "whole number"),
         ("a.days=1.5", "days", "whole number"),
         ("a.days=1&a.hours=NaN", "hours", "no number"),
+        ("a.days=1&a.hours=1e999", "hours", "no number"),
         ("a.days=1&a.hours=true", "hours", "no number"),
         ("a.days=1&a.kind=late", "kind", "cannot be chosen"),
         ("a.days=1&a.who=you", "who", "cannot be chosen"),
