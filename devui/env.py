@@ -24,6 +24,10 @@ IN_MEMORY = frozenset({"memory://", "sqlite://", "sqlite:///:memory:"})
 """Stores that last as long as the process that asks for one, as ADK and SQLAlchemy spell them."""
 
 
+LEVELS = ("debug", "info", "warning", "error", "critical")
+"""What may be the least level that is logged, as ADK's flag names them."""
+
+
 def text(name: str, default: str = "") -> str:
     """Return the variable `name`, or `default` when it is unset or blank."""
     return os.environ.get(name, "").strip() or default
@@ -53,9 +57,29 @@ def taken_words(name: str) -> list[str]:
     return found
 
 
+def level(name: str, default: str) -> str:
+    """Return the variable `name` as a level of logging, in any case.
+
+    Raises:
+        ImproperlyConfigured: there is no such level.
+    """
+    value = text(name, default)
+    if value.lower() not in LEVELS:
+        raise ImproperlyConfigured(f"{name}={value!r} is no level: use one of {', '.join(LEVELS)}.")
+    return value.upper()
+
+
 def url_path(name: str) -> str:
-    """Return the path in the variable `name`, a path or a whole URL as in ADK; without a slash at its end."""
-    path = urlsplit(text(name)).path.strip("/")
+    """Return the path in the variable `name`, a path or a whole URL as in ADK; without a slash at its end.
+
+    Raises:
+        ImproperlyConfigured: the value is neither.
+    """
+    value = text(name)
+    try:
+        path = urlsplit(value).path.strip("/")
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}={value!r} is no path ({error}): use /devui, say.") from error
     return f"/{path}" if path else ""
 
 
@@ -64,10 +88,22 @@ def hosts_of(origins: list[str]) -> list[str]:
 
     A proxy on this machine sends its own name as Host, and allowing its origin accepts it. `*` gives up the
     check; a `regex:` entry names no host.
+
+    Raises:
+        ImproperlyConfigured: an entry cannot be read.
     """
     literal = [origin for origin in origins if not origin.startswith("regex:")]
-    hosts = ("*" if origin == "*" else urlsplit(origin).hostname for origin in literal)
+    hosts = ("*" if origin == "*" else _host_of(origin) for origin in literal)
     return [host for host in hosts if host]
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).hostname
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"DEVUI_ALLOW_ORIGINS: {origin!r} is no origin ({error}): write https://example.com, say."
+        ) from error
 
 
 POSTGRES_OPTIONS = "-c jit=off"

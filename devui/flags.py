@@ -75,7 +75,7 @@ FLAGS = (
         "log_level",
         "What is logged, by the server and by the agents' processes.",
         variable="DEVUI_LOG_LEVEL",
-        choices=("debug", "info", "warning", "error", "critical"),
+        choices=env.LEVELS,
     ),
     Flag(
         "session_service_uri",

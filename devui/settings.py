@@ -76,6 +76,6 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": env.text("DEVUI_LOG_LEVEL", "INFO").upper()},
+    "root": {"handlers": ["console"], "level": env.level("DEVUI_LOG_LEVEL", "info")},
     "loggers": {"django.request": {"level": "ERROR"}, "httpx": {"level": "WARNING"}},
 }

@@ -1,0 +1,43 @@
+"""Variables of the environment that cannot be meant end a command with one line, before it does anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("DEVUI_LOG_LEVEL", "loud", "DEVUI_LOG_LEVEL='loud' is no level: use one of debug, info, warning"),
+        ("DEVUI_URL_PREFIX", "http://[", "DEVUI_URL_PREFIX='http://[' is no path"),
+        ("DEVUI_ALLOW_ORIGINS", "http://[", "DEVUI_ALLOW_ORIGINS: 'http://[' is no origin"),
+        ("DEVUI_MAX_BODY_MB", "none", "DEVUI_MAX_BODY_MB='none' is no positive whole number"),
+        ("DATABASE_URL", "mysql://here/name", "DATABASE_URL='mysql://here/name' names no store"),
+    ],
+)
+def test_a_variable_that_cannot_be_meant_is_refused_in_one_line(tmp_path, variable, value, told):
+    ended = subprocess.run(
+        [sys.executable, "-m", "devui", "check"],
+        env={**os.environ, "DEVUI_DATA_DIR": str(tmp_path), variable: value},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(told)
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_level_is_taken_in_any_case(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-m", "devui", "check"],
+        env={**os.environ, "DEVUI_DATA_DIR": str(tmp_path), "DEVUI_LOG_LEVEL": "Warning"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stderr
