@@ -244,10 +244,16 @@ async def test_a_run_is_exported(web, process, smoke):
     assert (await web.get(f"{response.url}export/exe/")).status_code == 404
 
 
-@pytest.mark.parametrize("url", ["/evals/counter/none/", "/evals/runs/none/", "/evals/nobody/none/"])
-async def test_what_does_not_exist_is_a_page_that_says_so(web, url):
-    page = await page_of(web, url, status=404)
-    assert "evalset" in page.text or "eval run" in page.text
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("/evals/counter/none/", "'counter' has no evalset 'none'"),
+        ("/evals/runs/none/", "No eval run 'none'"),
+        ("/evals/nobody/none/", "'nobody' has no evalset 'none'"),
+    ],
+)
+async def test_what_does_not_exist_is_a_page_that_says_so(web, url, told):
+    assert told in (await page_of(web, url, status=404)).text
 
 
 async def test_an_attempt_of_another_run_is_refused(web, process, smoke):

@@ -124,6 +124,7 @@ async def test_a_cancelled_save_leaves_no_row_without_its_file(artifacts: Django
         await asyncio.gather(saving, return_exceptions=True)
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
     saved = await artifacts.list_versions(**SESSION, filename="a")
+    assert saved
     for version in saved:
         assert await artifacts.load_artifact(**SESSION, filename="a", version=version) is not None
 
