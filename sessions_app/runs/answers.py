@@ -17,7 +17,9 @@ SECRETS = ("api_key", "username", "password", "token", "response_uri", "credenti
 class Unanswerable(BadInput):
     """What a form sent is no answer. `faults`: what is wrong at which input; an empty name is the answer as a whole."""
 
-    def __init__(self, faults: dict[str, str], message: str, *, hint: str = "Correct it and send it again.") -> None:
+    def __init__(
+        self, faults: dict[str, str], message: str, *, hint: str = "Correct it and send it again."
+    ) -> None:
         super().__init__(message, hint=hint)
         self.faults = faults
 
@@ -63,7 +65,9 @@ def _confirmation(posted: Posted) -> dict[str, Any]:
         message, hint = "The answer says neither yes nor no.", "Press one of the two buttons."
         raise Unanswerable({"": f"{message} {hint}"}, message, hint=hint)
     payload = posted.get("payload", "")
-    return {"confirmed": pressed == "yes"} | ({"payload": _loaded("payload", payload)} if payload.strip() else {})
+    return {"confirmed": pressed == "yes"} | (
+        {"payload": _loaded("payload", payload)} if payload.strip() else {}
+    )
 
 
 def _filled(question: Question, posted: Posted) -> Any:

@@ -7,6 +7,7 @@ A call is open until the user sends a function response of its id (ADK's rule,
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,13 @@ CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
 ANSWER = "answer."
 """How the names of an answer's fields begin in a form."""
+
+_HINT_FOR_PROGRAMS = re.compile(
+    r"Please approve or reject the tool call .*\(\)(?: by responding with a FunctionResponse with an expected"
+    r" ToolConfirmation payload)?\.?",
+    re.DOTALL,
+)
+"""What ADK says when a tool says nothing (`google/adk/tools/function_tool.py`, `google/adk/workflow/utils`)."""
 
 ANSWERS_LOOKED_AT = 1000
 
@@ -68,9 +76,16 @@ class Question:
         return self.is_confirmation or self.is_input or self.credential is not None
 
     @property
+    def told_args(self) -> dict[str, str]:
+        """The arguments in full: texts as they are, the rest as JSON."""
+        return {
+            name: value if isinstance(value, str) else state.dumps(value) for name, value in self.args.items()
+        }
+
+    @property
     def payload_json(self) -> str:
         """The payload that the tool proposes, as JSON for editing; empty when there is none."""
-        return "" if self.payload is None else state.dumps(self.payload)
+        return "" if self.payload is None else json.dumps(self.payload, ensure_ascii=False, indent=2)
 
     @property
     def is_input(self) -> bool:
@@ -170,7 +185,7 @@ def _question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
             asked,
             tool=original.get("name") or "",
             args=original.get("args") or {},
-            hint=wanted.get("hint") or "",
+            hint=_for_people(wanted.get("hint") or ""),
             payload=wanted.get("payload"),
         )
     if name == REQUEST_CREDENTIAL:
@@ -179,3 +194,8 @@ def _question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
         schema = args.get("response_schema") or args.get("responseSchema")
         return replace(asked, schema=schema if isinstance(schema, dict) else {}, payload=args.get("payload"))
     return asked
+
+
+def _for_people(hint: str) -> str:
+    """Return a confirmation's hint, empty when it is ADK's own: that one tells a program how to answer."""
+    return "" if _HINT_FOR_PROGRAMS.fullmatch(hint.strip()) else hint

@@ -42,6 +42,12 @@ STAGES = {
 }
 
 
+ACTS = frozenset(
+    {"invoke_workflow", "invoke_agent", "invoke_node", "generate_content", "call_llm", "execute_tool"}
+)
+"""What ADK's spans do; their names go on with what it is done to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bar:
     """A span as a bar.
@@ -62,6 +68,17 @@ class Bar:
     message: str
     seq: int | None
     attributes: dict[str, Any]
+
+    @property
+    def act(self) -> str:
+        """What it does, of a name that says it before what it is of: `execute_tool` of `execute_tool look_up`."""
+        first, _, rest = self.name.partition(" ")
+        return first if rest and first in ACTS else ""
+
+    @property
+    def of(self) -> str:
+        """What it is of: its name without `act`."""
+        return self.name.removeprefix(f"{self.act} ") if self.act else self.name
 
 
 @dataclass(frozen=True, slots=True)

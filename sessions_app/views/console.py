@@ -21,6 +21,7 @@ from sessions_app.runs.compose import Draft
 from sessions_app.timeline.questions import find_question
 
 PAGE = "devui/sessions/message.html"
+PROBLEMS = "devui/sessions/question_problems.html"
 CALL = "devui/sessions/message_call.html"
 
 
@@ -62,7 +63,13 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     session = await db.read(find_session, pk)
     refuse_kept(session)
     if request.POST.get("call_id"):
-        await handover.start(session, await _answer(session, request))
+        try:
+            answer = await _answer(session, request)
+        except answers.Unanswerable as error:
+            if not request.headers.get("HX-Request"):
+                raise
+            return _unanswered(request, error)
+        await handover.start(session, answer)
         return _done(request, session)
     draft = await db.read(_draft, session, request)
     if draft.is_valid:
@@ -159,6 +166,13 @@ def _refused(request: HttpRequest, session: AgentSession, draft: Draft) -> HttpR
         return render(request, PAGE, _form(session, draft), status=422)
     response = render(request, PAGE + "#problems", {"draft": draft}, status=422)
     response["HX-Retarget"] = "#console-problems"
+    response["HX-Reswap"] = "innerHTML"
+    return response
+
+
+def _unanswered(request: HttpRequest, error: answers.Unanswerable) -> HttpResponse:
+    """Say what is wrong with an answer in its form, which keeps what stands in it."""
+    response = render(request, PROBLEMS, {"faults": error.faults}, status=422)
     response["HX-Reswap"] = "innerHTML"
     return response
 

@@ -47,7 +47,7 @@ TABS = (
     ("delta", "Delta"),
     ("actions", "Actions"),
     ("details", "Details"),
-    ("raw", "Raw JSON"),
+    ("raw", "Raw"),
     ("seen", "Model sees"),
     ("llm", "LLM"),
     ("trace", "Trace"),

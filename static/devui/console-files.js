@@ -61,7 +61,7 @@ function sized(bytes) {
 function item(file) {
   const entry = document.createElement("li");
   const name = Object.assign(document.createElement("bdi"), { className: "truncate", textContent: file.name });
-  const facts = Object.assign(document.createElement("span"), { className: "faint small", textContent: sized(file.size) });
+  const facts = Object.assign(document.createElement("span"), { className: "faint small nowrap", textContent: sized(file.size) });
   const remove = document.getElementById("remove-file").content.firstElementChild.cloneNode(true);
   remove.setAttribute("aria-label", `Remove ${file.name}`);
   remove.addEventListener("click", () => {
@@ -82,7 +82,7 @@ function total() {
 async function preview(file, entry) {
   try {
     if (file.type.startsWith("image/")) entry.prepend(await thumbnail(file));
-    else if (/^text\/|json$|xml$/.test(file.type)) entry.append(await beginning(file));
+    else if (/^text\/|json$|xml$/.test(file.type)) entry.lastElementChild.before(await beginning(file));
   } catch {
     // It cannot be shown; its name can.
   }

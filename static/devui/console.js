@@ -4,6 +4,7 @@ import { dropFiles, hasFiles } from "./console-files.js";
 import { keepOptions } from "./console-options.js";
 import { declare, focusOn } from "./keys.js";
 import { NAMES, recallList, rememberList } from "./kept.js";
+import { goToMarked, markProblems } from "./problems.js";
 import { toEnd } from "./timeline.js";
 
 const MOST_KEPT = 50;
@@ -65,26 +66,17 @@ document.addEventListener("htmx:afterRequest", (event) => {
 /** Tell what is wrong, and mark where. */
 function showProblems(html) {
   problems.innerHTML = html;
-  markProblems();
+  mark();
 }
 
-function markProblems() {
-  for (const field of form.querySelectorAll("[data-marked]")) {
-    field.removeAttribute("aria-invalid");
-    field.removeAttribute("data-marked");
-  }
-  for (const { dataset } of problems.querySelectorAll("[data-problem-for]")) {
-    const field = [...form.elements].find((each) => each.name === dataset.problemFor);
-    if (!field || field.type === "file") continue;
-    field.setAttribute("aria-invalid", "true");
-    field.setAttribute("data-marked", "");
+function mark() {
+  for (const { field } of markProblems(form, problems)) {
     if (field.closest("#console-options")) options.open();
-    field.closest("details")?.setAttribute("open", "");
   }
-  form.querySelector("[data-marked]")?.focus();
+  goToMarked(form);
 }
 
-document.addEventListener("htmx:afterSwap", (event) => event.detail.target === problems && markProblems());
+document.addEventListener("htmx:afterSwap", (event) => event.detail.target === problems && mark());
 
 const options = form && keepOptions(form);
 

@@ -1,5 +1,6 @@
 // The session page: what comes by the socket, and where it goes.
 
+import "./answering.js";
 import { isFiltering } from "./asked.js";
 import "./columns.js";
 import "./comparing.js";

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from playwright.sync_api import Page, expect
 from sessions_app import agent_cards
 from sessions_app.models import Run
 from sessions_app.runs import client
+from sessions_app.timeline.questions import INPUT
 from tests.browser import OpenWindow, copied
-from tests.console.test_messages import PNG, SCHEMA, Judge
+from tests.console.test_messages import PNG, SCHEMA, TRIP, Judge
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
@@ -147,16 +149,47 @@ def test_a_new_session_tells_of_the_user_that_is_written(page: Page):
     assert page.url.endswith("/sessions/weather/ann/s1/")
 
 
-def test_a_refusal_of_an_answer_goes_when_the_corrected_answer_is_taken(page: Page, runtime: Judge):
+def test_what_is_wrong_with_an_answer_stands_at_its_field_until_the_corrected_answer_is_taken(
+    page: Page, runtime: Judge
+):
     told = Story("asks")
     told.calls("request_leave", "c1", waiting=True)
     page.goto(f"/sessions/id/{told.pk}/")
     question = page.locator("form.question")
-    question.locator("[name=response]").fill("{broken")
+    field = question.locator("[name=response]")
+    field.fill("{broken")
     question.locator("button").click()
-    toast = page.locator("#toasts .toast", has_text="The answer is no JSON")
-    expect(toast).to_be_visible()
-    question.locator("[name=response]").fill("{}")
-    question.locator("button").click()
-    expect(toast).to_have_count(0)
+    expect(field).to_have_accessible_description(re.compile("^Line 1, column 2"))
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_be_focused()
+    expect(field).to_have_value("{broken")
+    expect(page.locator("#toasts .toast")).to_have_count(0)
+    field.fill("{}")
+    with page.expect_response("**/runs/start/**"):
+        question.locator("button").click()
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_accessible_description("")
     assert Run.objects.filter(session=told.pk).exists()
+
+
+def test_every_field_of_an_answer_has_its_own_problem(page: Page, runtime: Judge):
+    told = Story("trip")
+    told.calls(INPUT, "c1", waiting=True, response_schema=TRIP)
+    page.goto(f"/sessions/id/{told.pk}/")
+    question = page.locator("form.question")
+    question.get_by_label("days").fill("two")
+    question.get_by_role("button", name="Answer", exact=True).click()
+    expect(question.get_by_label("city")).to_have_accessible_description(
+        re.compile("^A value is needed here")
+    )
+    expect(question.get_by_label("days")).to_have_accessible_description(
+        re.compile("^This is no whole number")
+    )
+    expect(question.get_by_label("city")).to_be_focused()
+    question.get_by_label("city").fill("Rome")
+    question.get_by_label("days").fill("2")
+    with page.expect_response("**/runs/start/**"):
+        question.get_by_role("button", name="Answer", exact=True).click()
+    expect(question.locator(".error-text")).to_have_count(0)
+    [answer] = asked()["new_message"]["parts"]
+    assert answer["functionResponse"]["response"] == {"city": "Rome", "days": 2}

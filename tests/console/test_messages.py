@@ -225,13 +225,25 @@ async def test_an_answer_is_not_repeated(story, runtime):
         (("book", {}), {"response": "{broken"}, "response", "Line 1, column 2"),
         (("book", {}), {"response": " "}, "response", "The answer is empty."),
         ((CONFIRMATION, {}), {"confirmed": "yes", "payload": "[1"}, "payload", "Line 1, column 3"),
-        ((CONFIRMATION, {}), {"confirmed": "yes", "payload": '{"a": NaN}'}, "payload", "NaN is no JSON number"),
+        (
+            (CONFIRMATION, {}),
+            {"confirmed": "yes", "payload": '{"a": NaN}'},
+            "payload",
+            "NaN is no JSON number",
+        ),
         ((CONFIRMATION, {}), {"confirmed": "perhaps"}, "", "Press one of the two buttons."),
-        ((INPUT, {"response_schema": TRIP}), {"answer.days": "two"}, "answer.days", "This is no whole number."),
+        (
+            (INPUT, {"response_schema": TRIP}),
+            {"answer.days": "two"},
+            "answer.days",
+            "This is no whole number.",
+        ),
         ((INPUT, {"response_schema": TRIP}), {"answer.days": "2"}, "answer.city", "A value is needed here."),
     ],
 )
-async def test_an_answer_that_cannot_be_meant_is_refused_at_its_field(story, runtime, calls, sent, field, said):
+async def test_an_answer_that_cannot_be_meant_is_refused_at_its_field(
+    story, runtime, calls, sent, field, said
+):
     name, args = calls
     await db.write(lambda: story.calls(name, "c1", waiting=True, **args))
     response = await send(story, htmx=True, call_id="c1", **sent)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.questions import CONFIRMATION, Question, find_question, open_questions
 from tests.timeline.story import Story
@@ -40,6 +42,37 @@ def test_a_confirmation_names_the_call_it_is_about(story):
     assert question.is_confirmation
     assert (question.tool, question.args["amount"], question.hint) == ("pay", 120, "Pay?")
     assert question.payload == {"limit": 100}
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        (
+            "Please approve or reject the tool call pay() by responding with a FunctionResponse with an expected"
+            " ToolConfirmation payload.",
+            "",
+        ),
+        ("Please approve or reject the bash command: ls", "Please approve or reject the bash command: ls"),
+        ("Pay?", "Pay?"),
+    ],
+)
+def test_the_hint_that_adk_writes_for_programs_is_not_shown_to_people(story, hint, shown):
+    story.calls(CONFIRMATION, "c2", waiting=True, toolConfirmation={"hint": hint})
+    [question] = asked(story)
+    assert question.hint == shown
+
+
+def test_arguments_and_payload_are_told_as_json_and_not_as_python(story):
+    story.calls(
+        CONFIRMATION,
+        "c2",
+        waiting=True,
+        originalFunctionCall={"name": "pay", "args": {"to": "Bob", "now": True, "what": {"of": None}}},
+        toolConfirmation={"payload": {"limit": 1}},
+    )
+    [question] = asked(story)
+    assert question.told_args == {"to": "Bob", "now": "true", "what": '{"of":null}'}
+    assert question.payload_json == '{\n  "limit": 1\n}'
 
 
 def test_an_ordinary_call_asks_nothing_and_costs_no_query(story, django_assert_num_queries):

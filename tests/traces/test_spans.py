@@ -194,3 +194,16 @@ async def test_traces_and_spans_are_found_by_indexes(ran):
     assert "USING INDEX trace_newest" in listed
     assert "TEMP B-TREE" not in listed
     assert "USING INDEX span_by_event" in sought
+
+
+@pytest.mark.parametrize(
+    ("name", "act", "of"),
+    [
+        ("execute_tool look_up", "execute_tool", "look_up"),
+        ("invoke_agent", "", "invoke_agent"),
+        ("a span of one's own", "", "a span of one's own"),
+    ],
+)
+def test_what_a_span_does_is_told_apart_from_what_it_is_of(name: str, act: str, of: str):
+    bar = waterfall.Bar("1", name, "tool", 0, 0, 1, 0.1, False, "", None, {})
+    assert (bar.act, bar.of) == (act, of)

@@ -1,0 +1,94 @@
+"""Room for what is long: nothing of a page is pushed out of sight, squeezed to a word a line, or wider than a phone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from sessions_app import agent_cards
+from tests.browser import OpenWindow
+from tests.pages.test_runs_page import run
+from tests.timeline.story import Story
+
+pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
+
+WIDE = "document.documentElement.scrollWidth - innerWidth"
+LONG = "a_name_that_nobody_should_have_chosen_but_somebody_did_" * 2
+DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+
+
+@pytest.fixture
+def page(open_window: OpenWindow, server: str) -> Page:
+    return open_window(server).new_page()
+
+
+def tops(found: Locator) -> set[float]:
+    """Return where elements begin, from above."""
+    return {round(each.bounding_box()["y"]) for each in found.all()}
+
+
+def test_on_a_desk_no_column_of_the_runs_is_out_of_sight(page: Page):
+    story = Story("s1", user="u" * 60)
+    story.asks("A question that goes on and on. " * 10)
+    failed = run(story, status="failed", error_type="ValueError", error="It went wrong. " * 30)
+    page.set_viewport_size(DESK)
+    page.goto("/runs/")
+    expect(page.locator(f"#run-{failed.pk}").get_by_role("button", name="Again")).to_be_in_viewport(ratio=1)
+    inside = page.locator(".table-wrap").evaluate("box => box.scrollWidth - box.clientWidth")
+    assert inside <= 0
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_what_a_run_failed_of_has_the_whole_width_below_it(page: Page, size: dict[str, int]):
+    story = Story("s1")
+    run(
+        story,
+        status="failed",
+        error_type="ValueError",
+        error="The key is not a number. " * 20,
+        traceback="File x, line 1\n" * 80,
+        finished_at=101.0,
+    )
+    page.set_viewport_size(size)
+    page.goto(f"/sessions/id/{story.pk}/")
+    row = page.locator("#runs .run-ended")
+    why = row.locator("details")
+    assert why.bounding_box()["width"] == pytest.approx(row.bounding_box()["width"], abs=1)
+    assert why.bounding_box()["height"] < 60, "closed, it says its beginning"
+    why.locator("summary").click()
+    expect(why.locator("pre")).to_be_visible()
+    assert page.locator("#runs .runs").bounding_box()["height"] <= size["height"] / 2
+    expect(page.locator("#message")).to_be_in_viewport(ratio=1)
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_the_tabs_of_an_event_stand_in_one_line(page: Page, size: dict[str, int]):
+    story = Story("s1")
+    story.says("Hello.", delta={"a": 1, "b": 2})
+    page.set_viewport_size(size)
+    page.goto(f"/sessions/id/{story.pk}/?seq=1")
+    for tabs in (".inspector > .radio-tabs label", ".board > .radio-tabs label"):
+        expect(page.locator(tabs).first).to_be_visible()
+        assert len(tops(page.locator(tabs))) == 1
+
+
+def test_a_long_key_stands_beside_its_mark(page: Page):
+    story = Story("s1")
+    story.says("Hello.", delta={LONG: 1})
+    page.set_viewport_size(DESK)
+    page.goto(f"/sessions/id/{story.pk}/")
+    entry = page.locator(f'.entry[data-key="{LONG}"]')
+    key, mark = entry.locator(".change-key").bounding_box(), entry.locator(".scope").bounding_box()
+    assert mark["y"] < key["y"] + key["height"]
+    assert key["y"] < mark["y"] + mark["height"]
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_an_agent_of_a_long_name_widens_no_page(page: Page, size: dict[str, int]):
+    agent_cards.write_ready(LONG, "v1", {"name": LONG, "type": "LlmAgent"})
+    Story("s1", app=LONG).asks("one")
+    page.set_viewport_size(size)
+    for path in ("/", f"/agents/{LONG}/", "/sessions/", "/runs/"):
+        page.goto(path)
+        expect(page.locator("main")).to_contain_text(LONG[:20])
+        assert page.evaluate(WIDE) <= 0, path
