@@ -23,6 +23,7 @@ from google.adk.workflow import BaseNode, FunctionNode
 from google.genai import types
 from typing_extensions import override
 
+from devui.runtime.said import message_of
 from sessions_app.errors import AgentNotLoaded
 
 __all__ = [
@@ -69,16 +70,16 @@ class OneAppLoader(NestedAgentLoader):
 
         Raises:
             ValueError: the name is not that of this process's app.
-            AgentNotLoaded: the agent's code failed when it was imported, or ended there by `sys.exit`.
+            AgentNotLoaded: the agent's code failed when it was imported, whatever it raised there.
         """
         try:
             return self.load_code(agent_name)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             if self._failure is None:
                 raise
             cause = error.__cause__ if isinstance(error, AgentLoadError) and error.__cause__ else error
             raise AgentNotLoaded(
-                f"Agent {agent_name!r} could not be loaded: {type(cause).__name__}: {cause}",
+                f"Agent {agent_name!r} could not be loaded: {type(cause).__name__}: {message_of(cause)}",
                 hint="The agent's page shows where it failed. Mend it: the next request loads it anew.",
             ) from error
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from devui.runtime.said import message_of
+
 TELLERS = ("google_adk.google.adk.runners", "google_adk.google.adk.workflow._node_runner")
 """ADK's loggers that tell of an error in an agent's code, each with the whole traceback."""
 
@@ -15,7 +17,7 @@ class Brief(logging.Filter):
         """Shorten the record; none is dropped."""
         if record.exc_info and record.exc_info[1] and not logging.getLogger().isEnabledFor(logging.DEBUG):
             error = record.exc_info[1]
-            record.msg = f"{record.getMessage().rstrip('.')}: {type(error).__name__}: {error}"
+            record.msg = f"{record.getMessage().rstrip('.')}: {type(error).__name__}: {message_of(error)}"
             record.args, record.exc_info = (), None
         return True
 

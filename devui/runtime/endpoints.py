@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from devui.runtime import run_config
 from devui.runtime.host import RuntimeHost
 from devui.runtime.runs import MAX_MESSAGE
+from devui.runtime.said import message_of
 from devui.runtime.seen import Moment, seen
 from sessions_app import db
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
@@ -162,8 +163,8 @@ def _answer_errors(app: FastAPI) -> None:
 
 def _failure(error: Exception) -> dict[str, str]:
     """Return what is said of an exception that ADK's server lets out: it answers 500, and says no more than that."""
-    message = str(error)[:MAX_MESSAGE]
-    detail = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    name, message = type(error).__name__, message_of(error)[:MAX_MESSAGE]
+    detail = name if message == name else f"{name}: {message}"
     if message.startswith(UNKNOWN_CALL):
         hint = "Answer a call of this session by its id: GET the session, and look for functionCall.id."
         return {"detail": detail, "code": "unknown_call", "hint": hint}

@@ -29,7 +29,8 @@ from devui.runtime.loading import AgentSource, describe_failure
 from devui.runtime.places import Places
 from devui.runtime.reading import in_time
 from devui.runtime.runner import ManagedRunner
-from devui.runtime.runs import AgentExited, Runs
+from devui.runtime.runs import AgentExited, AgentRaised, Runs
+from devui.runtime.said import message_of
 from devui.runtime.turns import LiveRun
 from sessions_app import agent_cards, db
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
@@ -121,20 +122,43 @@ class RuntimeHost:
         """Load the agent and write its card. A failure is kept and told, never raised."""
         name = self.config.app_name
         try:
-            root, app = self.source.load_first()
+            root, app = self._load_code()
             await self.server.get_runner_async(name)
         except (Exception, SystemExit) as error:
-            self.state, self.failure = "failed", _as_exception(error)
-            self._failed_at = self.failure.__traceback__
-            self.error = describe_failure(error, self.source.folder.root)
-            log.warning("Agent %r could not be loaded: %s", name, self.error["message"])
-            await db.write(agent_cards.write_failed, name, self.source.code_version, self.error)
+            await self._note_failure(error)
         else:
             self.state = "ready"
             self.description = await self._described(root, app)
             self.runs.git_revision = self.description.get("code", {}).get("git", "")
             await db.write(agent_cards.write_ready, name, self.source.code_version, self.description)
         self.runs.code_version = self.source.code_version
+
+    def _load_code(self) -> tuple[Node, App | None]:
+        """Load the agent. What its module raises is an exception here, because nothing else runs meanwhile.
+
+        Raises:
+            AgentRaised: the module raised what is no `Exception`; that is the cause.
+            Exception: the module raised it.
+            SystemExit: the module called `sys.exit`.
+        """
+        try:
+            return self.source.load_first()
+        except (Exception, SystemExit):
+            raise
+        except BaseException as error:
+            name = type(error).__name__
+            raised = AgentRaised(f"The agent's module raised {name}: {message_of(error)}")
+            raise raised.with_traceback(error.__traceback__) from error
+
+    async def _note_failure(self, error: Exception | SystemExit) -> None:
+        """Keep why the agent could not be loaded, for its page and for all who ask for a run."""
+        name = self.config.app_name
+        self.state, self.failure = "failed", _as_exception(error)
+        self._failed_at = self.failure.__traceback__
+        cause = error.__cause__ if isinstance(error, AgentRaised) and error.__cause__ else error
+        self.error = describe_failure(cause, self.source.folder.root)
+        log.warning("Agent %r could not be loaded: %s", name, self.error["message"])
+        await db.write(agent_cards.write_failed, name, self.source.code_version, self.error)
 
     async def _described(self, root: Node, app: App | None) -> dict[str, Any]:
         """Return the description of the agent. One that cannot be described can be run all the same."""

@@ -13,6 +13,8 @@ from google.adk.cli.service_registry import load_services_module
 from yaml import MarkedYAMLError
 
 from devui.runtime._adk import AgentLoadError, Node, OneAppLoader
+from devui.runtime.said import message_of
+from sessions_app import state
 from sessions_app.agents import CODE_SUFFIXES, open_folder
 from sessions_app.errors import NotFound
 
@@ -84,7 +86,7 @@ def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
         file, line = error.problem_mark.name, error.problem_mark.line + 1
     return {
         "type": type(error).__name__,
-        "message": str(error) or type(error).__name__,
+        "message": message_of(error),
         "file": file,
         "line": line,
         "source": _source(Path(file), line, root) if file and line else [],
@@ -111,5 +113,5 @@ def traceback_text(error: BaseException, skip: int = 0) -> str:
     report.stack = traceback.StackSummary.from_list(
         [frame for frame in report.stack[skip:] if not frame.filename.startswith("<frozen importlib")]
     )
-    text = "".join(report.format())
+    text = state.without_surrogates("".join(report.format()))
     return text if len(text) <= MAX_TRACEBACK else f"…{text[-MAX_TRACEBACK:]}"

@@ -21,7 +21,7 @@ from devui.runtime.endpoints import add_endpoints
 from devui.runtime.guard import TokenGuard
 from devui.runtime.host import RuntimeHost
 from devui.runtime.live_frames import LiveFrames
-from devui.runtime.signs import Heartbeat, Lifeline, end_group
+from devui.runtime.signs import Heartbeat, Lifeline, end_group, end_soon
 from sessions_app import db
 from sessions_app.runs import processes
 from sessions_app.traces import outbox
@@ -51,6 +51,7 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
     finally:
         if os.getpid() != process_id:
             os._exit(1)  # an agent forked and its copy came back: it owns nothing here
+        end_soon()
         heartbeat.stop()
         processes.stop(config.runtime_id)
         outbox.close()

@@ -17,6 +17,7 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from devui.runtime.loading import traceback_text
+from devui.runtime.said import message_of
 from devui.runtime.turns import LiveRun, Status, Turns
 from sessions_app import db, keeping
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
@@ -89,7 +90,7 @@ class Runs(Turns):
                 await self.leave_unclaimed(live)
                 return
             async with aclosing(start()) as events:
-                async for event in events:
+                async for event in _unless_it_gives_up(events):
                     self._saw(live, event)
                     yield event
             await self.finish(live, await self.good_end(live))
@@ -107,14 +108,14 @@ class Runs(Turns):
             raise  # it is the process's, which ends
         except BaseException as error:
             await self.fail(live, error)
-            raise AgentRaised(f"The agent raised {type(error).__name__}: {error}") from error
+            raise AgentRaised(f"The agent raised {type(error).__name__}: {message_of(error)}") from error
 
     async def fail(self, live: LiveRun, error: BaseException) -> None:
         """Write that a run failed: an event in the timeline, unless ADK wrote one, then the row with the traceback."""
         if live.abort.is_set():
             await self.finish(live, Status.CANCELLED)
             return
-        message = (str(error) or type(error).__name__)[:MAX_MESSAGE]
+        message = message_of(error)[:MAX_MESSAGE]
         if live.stored_error != type(error).__name__:
             await self._tell_session(live, type(error).__name__, message)
         await self.finish(
@@ -199,3 +200,26 @@ class TellingSessionService(DjangoSessionService):
     def event_stored(self, session: Session, event: Event, appended: Appended) -> None:
         """Tell of a stored event."""
         self._runs.told_of(event, appended)
+
+
+async def _unless_it_gives_up(events: Events) -> Events:
+    """Yield an agent's events. A cancellation that it raises itself is an error of its own: nobody asked for one.
+
+    Libraries raise it when a connection is lost. Whoever closes this generator does so while it yields.
+
+    Raises:
+        AgentRaised: the agent raised `CancelledError` or `GeneratorExit` and its run goes on otherwise.
+    """
+    while True:
+        try:
+            event = await anext(events)
+        except StopAsyncIteration:
+            return
+        except (GeneratorExit, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            name, said = type(error).__name__, message_of(error)
+            words = "" if said == name else f": {said}"
+            raise AgentRaised(f"The agent raised {name}, and nobody had cancelled its run{words}") from error
+        yield event

@@ -67,6 +67,16 @@ class Lifeline(threading.Thread):
         end_group()
 
 
+def end_soon() -> None:
+    """End this process in a while: threads of an agent and what it does at exit may hold it up for ever."""
+
+    def end() -> None:
+        threading.Event().wait(END_S)
+        os._exit(1)
+
+    threading.Thread(target=end, name="devui-end", daemon=True).start()
+
+
 def end_group() -> None:
     """End this process and what it started. The parent made it the leader of a group of its own."""
     os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from devui.runtime.loading import AgentSource, describe_failure
+from sessions_app.errors import AgentNotLoaded
 
 
 def app_of(folder: Path) -> str:
@@ -53,3 +54,30 @@ def test_files_outside_the_agents_folder_are_not_read(tmp_path: Path):
 def test_lines_without_end_are_cut(tmp_path: Path):
     told = failure(tmp_path, f"x = '{'y' * 5000}'\nraise ValueError\n")
     assert max(len(line["text"]) for line in told["source"]) == 300
+
+
+def test_what_a_module_raises_is_told_in_text_that_can_be_sent(tmp_path: Path):
+    told = failure(tmp_path, "raise ValueError('half \\ud83d')\n")
+    assert told["message"].encode().decode() == "half \ufffd"
+    assert "half \ufffd" in told["traceback"].encode().decode()
+
+
+def test_an_error_without_words_is_told_by_its_name(tmp_path: Path):
+    code = "class Mute(Exception):\n    def __str__(self):\n        raise KeyError\nraise Mute\n"
+    assert failure(tmp_path, code)["message"] == "Mute"
+
+
+@pytest.mark.parametrize(
+    "code", ["raise KeyboardInterrupt", "raise BaseException('odd')", "import sys; sys.exit(3)"]
+)
+def test_a_request_for_a_module_that_raised_what_is_no_exception_is_refused_as_any_other(
+    tmp_path: Path, code: str
+):
+    app = app_of(tmp_path)
+    (tmp_path / app).mkdir()
+    (tmp_path / app / "agent.py").write_text(code)
+    source = AgentSource(str(tmp_path), app)
+    with pytest.raises(BaseException):  # noqa: B017, PT011 - whatever a module raises
+        source.load_first()
+    with pytest.raises(AgentNotLoaded, match="could not be loaded"):
+        source.loader.load_agent(app)

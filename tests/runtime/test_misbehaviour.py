@@ -121,6 +121,27 @@ async def test_what_is_no_exception_fails_the_run_all_the_same(stage: Stage):
     assert (await stage.run(session, "say hi")).status == Status.DONE
 
 
+async def test_an_error_with_half_a_character_is_told_on_every_path(stage: Stage):
+    session = await stage.session("trouble")
+
+    failed = await stage.run(session, "call fail_in_half")
+    status, answer = await stage.ask(session, "call fail_in_half")
+
+    assert (failed.status, failed.error) == (Status.FAILED, "half \ufffd")
+    assert (status, json.loads(answer)["detail"]) == (500, "ValueError: half \ufffd")
+
+
+async def test_a_thread_that_never_ends_keeps_no_process_that_is_told_to_end(stage: Stage):
+    session = await stage.session("trouble")
+    pid = await pid_of(stage, "trouble")
+    assert (await stage.run(session, "call leave_thread")).status == Status.DONE
+
+    os.kill(pid, signal.SIGTERM)
+
+    await gone(pid)
+    assert (await stage.run(session, "say hi")).status == Status.DONE
+
+
 async def test_sys_exit_fails_the_run_and_leaves_the_process_alone(stage: Stage):
     session = await stage.session("trouble")
     pid = await pid_of(stage, "trouble")

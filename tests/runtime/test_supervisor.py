@@ -46,6 +46,81 @@ async def test_an_agent_that_exits_when_imported_is_listed_with_the_reason(own: 
     assert await own.told("talker | last words")
 
 
+async def test_an_agent_that_raises_no_exception_when_imported_is_shown_with_the_place(
+    own: Stage, agents_dir
+):
+    (agents_dir / "talker" / "agent.py").write_text("raise KeyboardInterrupt('odd')\n")
+    session = await own.session("talker")
+
+    failed = await own.run(session, "say hi")
+
+    assert failed.status == Status.FAILED
+    assert failed.error == "The agent's module raised KeyboardInterrupt: odd"
+    card = await db.read(AgentCard.objects.get, app_name="talker")
+    error = json.loads(card.error)
+    assert (error["type"], error["message"], error["line"]) == ("KeyboardInterrupt", "odd", 1)
+    status, answer = await own.ask(session, "say hi")
+    assert (status, json.loads(answer)["code"]) == (500, "agent_not_loaded")
+
+
+async def test_an_agent_whose_error_holds_half_a_character_is_shown_as_any_other(own: Stage, agents_dir):
+    (agents_dir / "talker" / "agent.py").write_text("raise ValueError('half \\ud83d')\n")
+    session = await own.session("talker")
+
+    failed = await own.run(session, "say hi")
+
+    assert failed.status == Status.FAILED
+    assert failed.error.endswith("half \ufffd")
+    status, answer = await own.ask(session, "say hi")
+    assert (status, json.loads(answer)["code"]) == (500, "agent_not_loaded")
+    assert "half \ufffd" in answer
+
+
+GIVES_UP = """
+import asyncio
+from google.adk.agents import BaseAgent
+
+class Agent(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        raise asyncio.CancelledError("lost")
+        yield
+
+root_agent = Agent(name="talker")
+"""
+"""What libraries raise when a connection is lost: asyncio takes it for a task that somebody cancelled."""
+
+
+async def test_a_cancellation_that_nobody_asked_for_fails_the_run(own: Stage, agents_dir):
+    (agents_dir / "talker" / "agent.py").write_text(GIVES_UP)
+    session = await own.session("talker")
+
+    failed = await own.run(session, "say hi")
+
+    assert (failed.status, failed.error_type) == (Status.FAILED, "AgentRaised")
+    assert failed.error == "The agent raised CancelledError, and nobody had cancelled its run: lost"
+    assert "in _run_async_impl" in failed.traceback
+    status, answer = await own.ask(session, "say hi")
+    assert (status, json.loads(answer)["detail"]) == (500, f"AgentRaised: {failed.error}")
+    _, answer = await own.ask(session, "say hi", "/run_sse")
+    assert failed.error in answer
+
+
+async def test_a_process_that_does_not_answer_as_it_should_is_ended_with_what_waits_for_it(
+    own: Stage, agents_dir
+):
+    spoils = "from devui.runtime.host import RuntimeHost\nRuntimeHost.health = lambda self: 1 / 0\n"
+    agent = agents_dir / "talker" / "agent.py"
+    agent.write_text(spoils + agent.read_text())
+    run = await own.queue(await own.session("talker"), "say hi")
+
+    with suppress(RuntimeUnavailable):
+        await (await own.supervisor.client("talker")).start_run(run.pk)
+
+    crashed = await own.end_of(run)
+    assert crashed.status == Status.CRASHED
+    assert "ZeroDivisionError" in crashed.error
+
+
 async def test_a_process_that_cannot_serve_what_a_flag_names_is_told_with_the_reason(supervise):
     async with supervise(options=RuntimeOptions(artifact_service_uri="foo://x")) as stage:
         session = await stage.session("talker")

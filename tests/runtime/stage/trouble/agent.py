@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 
 from acting import Acting
@@ -57,6 +58,16 @@ def fail() -> None:
     raise ZeroDivisionError("nothing to share")
 
 
+def fail_in_half() -> None:
+    """Raise an error with half of a character."""
+    raise ValueError("half \ud83d")
+
+
+def leave_thread() -> None:
+    """Start a thread that never ends."""
+    threading.Thread(target=threading.Event().wait).start()
+
+
 def nested(levels: int) -> dict:
     """Return a dict in a dict in a dict …"""
     value: dict = {"leaf": 1}
@@ -98,10 +109,11 @@ def write_deep(tool_context: ToolContext) -> str:
     return "written"
 
 
+FAILING = [fail, fail_badly, fail_in_half]
 HOSTILE = [answer_half, answer_object, answer_deep, write_half, write_object, write_deep]
 
 root_agent = LlmAgent(
     name="trouble",
     model=Acting(),
-    tools=[print_much, fork, come_back, leave_behind, hard_exit, soft_exit, fail, fail_badly, *HOSTILE],
+    tools=[print_much, fork, come_back, leave_behind, leave_thread, hard_exit, soft_exit, *FAILING, *HOSTILE],
 )
