@@ -104,7 +104,7 @@ def title_of(source: AgentSession, seq: int) -> str:
 
 def short_name(source: AgentSession) -> str:
     """Return what people call a session, cut."""
-    name = source.title or source.first_text or source.session_id
+    name = source.name
     return name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
 
 

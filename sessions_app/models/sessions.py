@@ -89,6 +89,11 @@ class AgentSession(models.Model):
             models.Index(fields=["session_id"], name="session_by_id"),
         ]
 
+    @property
+    def name(self) -> str:
+        """What people call it: its title, else the beginning of what its user said first, else its id."""
+        return self.title or self.first_text or self.session_id
+
 
 class SessionTag(models.Model):
     """A word that a person put on a session to find it by. No part of any agent's state."""

@@ -104,7 +104,7 @@ def _filled(form: list[str], row: Row) -> str:
 
 def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Row:
     """Return what a row shows of a session."""
-    title = (session.title or session.first_text or session.session_id)[:TITLE_SHOWN]
+    title = session.name[:TITLE_SHOWN]
     app, user, state = session.app_name, session.user_id, paths.fixed("state")
     url = visible.escape(paths.session_url(session))
     hit = hits.get(session.pk) if isinstance(hits, Mapping) else None

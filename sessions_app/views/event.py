@@ -102,7 +102,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
     compared = comparison.compare(session, left, right)
     context = {
         "session": session,
-        "name": session.title or session.first_text or session.session_id,
+        "name": session.name,
         "compared": compared,
     }
     return render(request, "devui/sessions/event_compare.html", context)

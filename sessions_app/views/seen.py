@@ -32,7 +32,7 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     session, moment = await db.read(_look, pk, seq)
     context: dict[str, Any] = {
         "session": session,
-        "name": session.title or session.first_text or session.session_id,
+        "name": session.name,
         "event": moment.event,
         "moment": moment,
     }

@@ -161,7 +161,7 @@ def _frame(session: AgentSession, query: Context) -> Context:
     selected: Event | None = query["selected"]
     return {
         "wanted_seq": selected.seq if selected else None,
-        "name": session.title or session.first_text or session.session_id,
+        "name": session.name,
         "runs": runs_of(session.pk),
         "realm_name": _realm_name(session),
         "is_kept": is_kept(session),

@@ -42,7 +42,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
     named = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}
     context = {
         "session": session,
-        "name": _name(session),
+        "name": session.name,
         "back": session_url(session),
         "problem": problem,
         "remote": remote,
@@ -71,7 +71,3 @@ def _refuse_private(session: AgentSession) -> None:
             f"Session {session.session_id!r} is a fork with state of its own, which ADK's live socket does not find.",
             hint="Fork it with live shared state, or send it messages.",
         )
-
-
-def _name(session: AgentSession) -> str:
-    return session.title or session.first_text or session.session_id

@@ -126,7 +126,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "trace": trace,
         "session": session,
-        "name": session.title or session.first_text or session.session_id,
+        "name": session.name,
         "shown": waterfall.waterfall(session, trace.invocation_id),
         "listed": calls.calls_of(session, trace.invocation_id),
     }
@@ -145,7 +145,7 @@ def beside_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     event = find_event(session, seq=seq)
     context = {
         "session": session,
-        "name": session.title or session.first_text or session.session_id,
+        "name": session.name,
         "shown": waterfall.waterfall(session, event.invocation_id),
         "selected": event.seq,
         "beside": True,
@@ -164,7 +164,7 @@ def _shown(
     query = CallQuery(request.GET).read()
     context = {
         "session": session,
-        "name": session.title or session.first_text or session.session_id,
+        "name": session.name,
         "listed": listed,
         "call": found,
         **(_in_full(found, CONTENTS_MOST if query["contents"] else CONTENTS_SHOWN) if found else {}),
