@@ -36,9 +36,10 @@ class Limits:
         Raises:
             ImproperlyConfigured: one of them is no positive whole number.
         """
+        usual = cls()
         return cls(
-            start=env.number("DEVUI_RUNTIME_START_S", 120),
-            idle=env.number("DEVUI_RUNTIME_IDLE_S", 600),
-            drain=env.number("DEVUI_RUNTIME_DRAIN_S", 300),
-            kept=env.number("DEVUI_RUNTIME_KEPT", 8),
+            start=env.number("DEVUI_RUNTIME_START_S", int(usual.start)),
+            idle=env.number("DEVUI_RUNTIME_IDLE_S", int(usual.idle)),
+            drain=env.number("DEVUI_RUNTIME_DRAIN_S", int(usual.drain)),
+            kept=env.number("DEVUI_RUNTIME_KEPT", usual.kept),
         )

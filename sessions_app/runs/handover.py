@@ -6,9 +6,8 @@ done. Pages hear of everything else by their sockets.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sessions_app import db
@@ -33,7 +32,7 @@ async def start(session: AgentSession, request: Mapping[str, Any]) -> Run:
 async def cancel(run: Run) -> None:
     """Have a run cancelled. Cancelling one that has ended changes nothing."""
     if await db.write(rows.request_cancel, run.pk):
-        _in_background(_cancel(run))
+        unattended.in_background(_cancel(run))
 
 
 async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
@@ -59,7 +58,7 @@ async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
 
 async def _queue(session: AgentSession, request: Mapping[str, Any]) -> Run:
     run = await db.write(rows.create_run, session.pk, request)
-    _in_background(_hand_over(session.app_name, run.pk))
+    unattended.in_background(_hand_over(session.app_name, run.pk))
     return run
 
 
@@ -93,13 +92,3 @@ async def _cancel(run: Run) -> None:
     except DevUIError as error:
         log.info("Run %s: nobody could be told to cancel it: %s", run.pk, error.message)
         await db.write(rows.end_queued, run.pk, Run.Status.CANCELLED)
-
-
-_tasks: set[asyncio.Task[None]] = set()
-"""Keeps what goes on after its request: the event loop alone would let it be collected."""
-
-
-def _in_background(work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.create_task(work)
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)

@@ -21,18 +21,26 @@ _tasks: set[asyncio.Future[Any]] = set()
 """Keeps what goes on after its request: the event loop alone would let it be collected."""
 
 
+def in_background(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+    """Do work beside the caller, and after it."""
+    task = asyncio.ensure_future(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    return task
+
+
 async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
     """Do work to its end, also when the caller is cancelled meanwhile."""
-    return await asyncio.shield(_kept(work))
+    return await asyncio.shield(in_background(work))
 
 
 async def row_of_caller(create: Callable[[], Row]) -> Row:
     """Write the row of a run that belongs to its caller. When that is cancelled meanwhile, so is the run."""
-    creating = _kept(db.write(create))
+    creating = in_background(db.write(create))
     try:
         return await asyncio.shield(creating)
     except asyncio.CancelledError:
-        _kept(_call_off(creating))
+        in_background(_call_off(creating))
         raise
 
 
@@ -40,10 +48,3 @@ async def _call_off(creating: asyncio.Future[Row]) -> None:
     run = await creating
     if run is not None:
         await db.write(rows.finish, run.pk, Run.Status.CANCELLED)
-
-
-def _kept(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
-    task = asyncio.ensure_future(work)
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-    return task
