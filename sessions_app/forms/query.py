@@ -25,6 +25,8 @@ class QueryForm(forms.Form):
         if self.is_valid():
             return self.cleaned_data
         name, faults = next(iter(self.errors.items()))
+        if faults.as_data()[0].code == "required":
+            raise BadInput(f"The parameter {name!r} is missing.", hint="Open the page by a link that has it.")
         raise BadInput(
             f"The parameter {name!r} cannot be used: {faults[0]}", hint="Open the page without it."
         )

@@ -55,8 +55,10 @@ def read(question: Question, posted: Posted) -> dict[str, Any]:
 def _credential(asked: credentials.WantedCredential, posted: Posted) -> dict[str, Any]:
     try:
         return credentials.answer(asked, {name: posted.get(name, "") for name in SECRETS})
-    except BadInput as error:
-        raise Unanswerable({"": f"{error.message} {error.hint}"}, error.message, hint=error.hint) from error
+    except credentials.WrongCredential as error:
+        raise Unanswerable(
+            {error.name: f"{error.message} {error.hint}"}, error.message, hint=error.hint
+        ) from error
 
 
 def _confirmation(posted: Posted) -> dict[str, Any]:

@@ -20,6 +20,14 @@ Kind = Literal["api_key", "basic", "bearer", "oauth2", "other"]
 SIGNED_IN_BY = frozenset({"oauth2", "openIdConnect"})
 
 
+class WrongCredential(BadInput):
+    """What was sent is no credential. `name`: of the input that is wrong."""
+
+    def __init__(self, name: str, message: str, *, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class WantedCredential:
     """A credential that is asked for.
@@ -71,7 +79,7 @@ def answer(asked: WantedCredential, sent: Mapping[str, str]) -> dict[str, Any]:
     """Return the answer that a form gives: api_key, username and password, token, response_uri or credential.
 
     Raises:
-        BadInput: what is needed is missing.
+        WrongCredential: what is needed is missing.
     """
     given = {name: text.strip() for name, text in sent.items()}
     if given.get("credential"):
@@ -90,27 +98,34 @@ def answer(asked: WantedCredential, sent: Mapping[str, str]) -> dict[str, Any]:
         if given.get("token"):
             return _answered(asked, _oauth2(asked, accessToken=given["token"]))
         return came_back(asked, _needed(given, "response_uri", "The address you came back to"))
-    raise BadInput("The credential is empty.", hint="Write it as JSON: one of ADK's AuthCredential.")
+    raise WrongCredential(
+        "credential", "The credential is empty.", hint="Write it as JSON: one of ADK's AuthCredential."
+    )
 
 
 def came_back(asked: WantedCredential, response_uri: str, redirect_uri: str = "") -> dict[str, Any]:
     """Return the answer after somebody signed in and came back to an address with a code.
 
     Raises:
-        BadInput: the address is not one that the provider sends back to, or it says why there is no code.
+        WrongCredential: the address is not one that the provider sends back to, or it says why there is no code.
     """
     query = parse_qs(_split(response_uri).query)
     if "error" in query:
         why = (query.get("error_description") or query["error"])[0]
-        raise BadInput(f"The provider refused: {why}", hint="Sign in again, or answer without it.")
+        raise WrongCredential(
+            "response_uri", f"The provider refused: {why}", hint="Sign in again, or answer without it."
+        )
     if "code" not in query:
-        raise BadInput(
+        raise WrongCredential(
+            "response_uri",
             "The address holds no code.",
             hint="Copy all of the address the provider led you to, with what follows the question mark.",
         )
     if asked.state and query.get("state", [""])[0] != asked.state:
-        raise BadInput(
-            "The address belongs to another sign-in.", hint="Sign in again from the question you answer."
+        raise WrongCredential(
+            "response_uri",
+            "The address belongs to another sign-in.",
+            hint="Sign in again from the question you answer.",
         )
     where = redirect_uri or asked.redirect_uri
     return _answered(
@@ -149,7 +164,7 @@ def _answered(asked: WantedCredential, credential: dict[str, Any]) -> dict[str, 
 
 def _needed(given: Mapping[str, str], name: str, words: str) -> str:
     if not given.get(name):
-        raise BadInput(f"{words} is missing.", hint="Fill it in and send it again.")
+        raise WrongCredential(name, f"{words} is missing.", hint="Fill it in and send it again.")
     return given[name]
 
 
@@ -157,12 +172,14 @@ def _json_object(text: str) -> dict[str, Any]:
     try:
         value = schemaform.load_json(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(
+        raise WrongCredential(
+            "credential",
             f"The credential is no JSON. {schemaform.json_problem(error)}",
             hint="Correct it and send it again.",
         ) from error
     if not isinstance(value, dict):
-        raise BadInput(
+        raise WrongCredential(
+            "credential",
             "The credential is no JSON object.",
             hint='ADK\'s AuthCredential is one: {"authType": "apiKey", "apiKey": "…"}.',
         )

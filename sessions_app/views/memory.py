@@ -9,14 +9,14 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django import forms
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from devui.http import render_partial
 from sessions_app import db, keeping, keyset, memories, overview, realms
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.forms import Pager
 from sessions_app.ids import ID_BYTES
 from sessions_app.memory import rows
@@ -51,9 +51,14 @@ class AddedSession(forms.Form):
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show what is remembered, newest first, or what an agent would recall by a text."""
-    query = MemoryQuery(request.GET).read()
+    context = _context(MemoryQuery(request.GET).read())
+    return render_partial(request, LIST, context, partial="memory")
+
+
+def _context(query: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page of a query shows."""
     can_search = bool(query["app"] and query["user"])
-    context = {
+    return {
         "query": query,
         "is_filtered": any(query[name] for name in FILTERS),
         "can_search": can_search,
@@ -63,19 +68,27 @@ def index(request: HttpRequest) -> HttpResponse:
         "there": _there(query) if where and not query["realm"] else "",
         **(_recalled(query) if query["q"] and can_search else _listed(query)),
     }
-    return render_partial(request, LIST, context, partial="memory")
 
 
 @require_POST
 async def add(request: HttpRequest) -> HttpResponse:
-    """Let the app's process add a session to its user's memory, as an agent would.
+    """Let the app's process add a session to its user's memory, as an agent would; a refusal stands at the form."""
+    form = AddedSession(request.POST)
+    try:
+        return await _added(form)
+    except DevUIError as error:
+        context = await db.read(_refused, form, error)
+        return render(request, LIST, context, status=error.status)
+
+
+async def _added(form: AddedSession) -> HttpResponse:
+    """Add the session that a form names.
 
     Raises:
         BadInput: the form names no session, or ADK's server refuses it.
-        SessionMissing: there is no such session.
+        NotFound: there is no such session.
         RuntimeUnavailable: the app's process cannot be started.
     """
-    form = AddedSession(request.POST)
     if not await sync_to_async(form.is_valid)():
         raise BadInput("No session is meant.", hint="Name the app, the user and the session id.")
     named = form.cleaned_data
@@ -84,6 +97,13 @@ async def add(request: HttpRequest) -> HttpResponse:
     await _remember(named)
     after = await db.read(_count, named)
     return redirect(_address("memory", named, added=str(after - before)))
+
+
+def _refused(form: AddedSession, problem: DevUIError) -> dict[str, Any]:
+    """Return the page with what was sent, and what is wrong with it."""
+    wanted = {name: form.cleaned_data.get(name, "") for name in ("app", "user")}
+    sent = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in AddedSession.base_fields}
+    return {**_context(MemoryQuery(wanted).read()), "problem": problem, "sent": sent}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from sessions_app import agent_cards, db
 from sessions_app.models import Event, Run
+from sessions_app.redact import REQUEST_CREDENTIAL
 from sessions_app.runs import client, compose, rows
 from sessions_app.timeline.questions import CONFIRMATION, INPUT
 from tests.pages.page import parse
@@ -31,6 +32,7 @@ SCHEMA = {
         "speech_config": {"type": "object", "properties": {"languageCode": {}}},
     },
 }
+API_KEY = {"authScheme": {"type": "apiKey", "in": "header", "name": "X-Key"}, "credentialKey": "k"}
 TRIP = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
@@ -231,6 +233,7 @@ async def test_an_answer_is_not_repeated(story, runtime):
             "payload",
             "NaN is no JSON number",
         ),
+        ((REQUEST_CREDENTIAL, {"authConfig": API_KEY}), {}, "api_key", "The API key is missing."),
         ((CONFIRMATION, {}), {"confirmed": "perhaps"}, "", "Press one of the two buttons."),
         (
             (INPUT, {"response_schema": TRIP}),

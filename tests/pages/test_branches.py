@@ -255,3 +255,11 @@ def test_without_a_second_session_relatives_are_offered_first(story: Story, get:
 )
 def test_what_cannot_be_compared_is_refused(story: Story, get: Get, query: str, status: int):
     get(f"/sessions/compare/{query.format(story.pk)}", status=status)
+
+
+def test_a_rewind_without_an_event_says_what_is_missing(client: Client):
+    answer = client.get(f"/sessions/id/{Story().pk}/rewind/")
+    assert answer.status_code == 400
+    problem = parse(answer.content.decode())
+    assert "The parameter 'event' is missing." in problem.one("h1").text
+    assert "by a link that has it" in problem.text

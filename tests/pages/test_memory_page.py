@@ -18,7 +18,7 @@ from sessions_app.memory import rows
 from sessions_app.models import MemoryEntry
 from sessions_app.runs import client as runtimes
 from tests.pages.getting import Get
-from tests.pages.page import Element
+from tests.pages.page import Element, parse
 from tests.timeline.story import START, Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
@@ -207,6 +207,17 @@ def test_a_session_that_is_not_there_is_not_added(store: None, client: Client, p
     assert client.post("/memory/add/", NAMED).status_code == 404
     assert client.post("/memory/add/", {"app": "weather"}).status_code == 400
     assert not process.asked
+
+
+def test_a_refusal_stands_at_the_form_which_keeps_what_was_sent(
+    store: None, client: Client, process: Process
+):
+    Story("s2").says("Rome is sunny")
+    page = parse(client.post("/memory/add/", NAMED).content.decode())
+    section = page.one("section", css="memory-add-section")
+    assert "User 'ann' of 'weather' has no session 's1'." in section.text
+    kept = {each.attrs["name"]: each.attrs["value"] for each in section.all("input") if "value" in each.attrs}
+    assert NAMED.items() <= kept.items()
 
 
 @pytest.mark.parametrize("process", [500], indirect=True)
