@@ -211,13 +211,8 @@ def end_run(
     why = because or WHY.get(EvalRun.Status(status), "")
     running = list(attempts.filter(status=EvalAttempt.Status.RUNNING).select_related("run"))
     for attempt in running:
-        attempt.status, attempt.finished_at, attempt.revision = in_flight, ended_at, revision
-        if in_flight == EvalAttempt.Status.ERROR:
-            attempt.error_type, attempt.error = failure.type, state.clean_text(failure.message)
-        else:
-            attempt.stopped_because = why
-        keep_spending(attempt, spent_by(attempt))
-        attempt.save(force_update=True)
+        attempt.finished_at, attempt.revision = ended_at, revision
+        _end_in_flight(attempt, in_flight, failure, why)
     waiting = attempts.filter(status=EvalAttempt.Status.PENDING).update(
         status=EvalAttempt.Status.CANCELLED, revision=revision, stopped_because=why
     )
@@ -233,6 +228,17 @@ def end_run(
         hint=state.clean_text(failure.hint),
         traceback=state.clean_text(failure.traceback),
     )
+
+
+def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str) -> None:
+    """End an attempt that came to no end of its own, with what it had spent by then."""
+    attempt.status = status
+    if status == EvalAttempt.Status.ERROR:
+        attempt.error_type, attempt.error = failure.type, state.clean_text(failure.message)
+    else:
+        attempt.stopped_because = why
+    keep_spending(attempt, spent_by(attempt))
+    attempt.save(force_update=True)
 
 
 def _last_step(run_id: str) -> float:
