@@ -76,7 +76,8 @@ def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) 
 
     Raises:
         SessionMissing: no such session.
-        BadInput: the key cannot be stored, the value is no JSON, or the session is an eval attempt.
+        BadInput: the key cannot be stored, the value is no JSON, or the session is an eval attempt or a copy of one
+            that is kept elsewhere.
         SessionBusy: a run is active on it; the message names the run.
         StaleSession, StaleKey: it is no longer as the caller saw it.
     """

@@ -83,7 +83,7 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
 
     Raises:
         EventMissing, InvocationMissing: see `invocation_at`.
-        BadInput: see `invocation_at`; or the session is an eval attempt.
+        BadInput: see `invocation_at`; or the session is an eval attempt, or a copy of one that is kept elsewhere.
     """
     refuse_kept(session)
     keeping.refuse_copy(session)
