@@ -28,6 +28,7 @@ from devui.runtime.evals import EvalRuns
 from devui.runtime.loading import AgentSource, describe_failure
 from devui.runtime.places import Places
 from devui.runtime.reading import in_time
+from devui.runtime.resuming import PastFailures
 from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import AgentExited, AgentRaised, Runs
 from devui.runtime.said import message_of
@@ -273,9 +274,13 @@ class RuntimeHost:
         )
 
     def _make_runner(self, app: App, app_name: str) -> ManagedRunner:
-        """Return the runner of an app, with a recorder first among its plug-ins."""
-        if not any(isinstance(plugin, Recorder) for plugin in app.plugins):
-            app = app.model_copy(update={"plugins": [Recorder(), *app.plugins]})
+        """Return the runner of an app, with a recorder first among its plug-ins, and what lets it resume."""
+        plugins = list(app.plugins)
+        if app.resumability_config is not None and app.resumability_config.is_resumable:
+            plugins.insert(0, PastFailures())
+        if not any(isinstance(plugin, Recorder) for plugin in plugins):
+            plugins.insert(0, Recorder())
+        app = app.model_copy(update={"plugins": plugins})
         return ManagedRunner(
             runs=self.runs,
             app=app,

@@ -160,6 +160,24 @@ async def test_an_invocation_that_failed_goes_on_where_it_stopped_and_comes_to_i
     assert (await read_run(failed)).status == "failed"
 
 
+@pytest.mark.parametrize("app", ["ferry", "raft"])
+async def test_a_tool_that_was_called_and_failed_is_called_once_more_when_its_invocation_goes_on(
+    stage, agents, app
+):
+    session = await stage.session(app)
+    failed = await stage.run(session, "call cross")
+    assert (failed.status, failed.error) == ("failed", "No boat.")
+
+    (agents / app / "boat").touch()
+    assert (await AsyncClient().post(f"/runs/{failed.pk}/resume/")).status_code == 302
+    resumed = await newest_run(session)
+
+    assert (resumed.status, resumed.invocation_id) == ("done", failed.invocation_id)
+    told = [event.data for event in await read_events(session)]
+    assert any("cross answered {'result': 'crossed'}" in each for each in told)
+    assert any("No boat." in each for each in told)
+
+
 async def test_a_private_fork_is_not_spoken_with(stage):
     session = await stage.session("speaker")
     await db.write(lambda: AgentSession.objects.filter(pk=session.pk).update(realm="fork/1"))
