@@ -8,16 +8,20 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.encoders import jsonable_encoder
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from google.adk.errors.input_validation_error import InputValidationError
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from typing_extensions import override
 
 from devui.runtime import run_config
 from devui.runtime.host import RuntimeHost
 from devui.runtime.runs import MAX_MESSAGE
 from devui.runtime.said import message_of
 from devui.runtime.seen import Moment, seen
-from sessions_app import db
+from sessions_app import db, state
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
 from sessions_app.runs import rows
 from sessions_app.runs.frames import FrameLog
@@ -146,19 +150,41 @@ def _add_questions(router: APIRouter, host: RuntimeHost) -> None:
         return {"memories": await host.recall(body.user_id, body.query)}
 
 
+class Sendable(JSONResponse):
+    """JSON that may repeat what a client or an agent said: NaN and half characters as the store keeps them."""
+
+    @override
+    def render(self, content: Any) -> bytes:
+        """Return the bytes of the body."""
+        try:
+            return super().render(content)
+        except (ValueError, RecursionError):
+            return state.dumps(state.jsonable(content)).encode()
+
+
 def _answer_errors(app: FastAPI) -> None:
+    """Answer what is raised as ADK's server does, in words that can be sent."""
+
     @app.exception_handler(DevUIError)
     async def answer_error(request: Request, error: DevUIError) -> JSONResponse:
         body = {"detail": error.message, "code": error.code, "hint": error.hint}
-        return JSONResponse(body, status_code=error.status)
+        return Sendable(body, status_code=error.status)
 
     @app.exception_handler(Exception)
     async def answer_failure(request: Request, error: Exception) -> JSONResponse:
-        return JSONResponse(_failure(error), status_code=500)
+        return Sendable(_failure(error), status_code=500)
 
     @app.exception_handler(InputValidationError)
     async def answer_refusal(request: Request, error: InputValidationError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, status_code=400)
+        return Sendable({"detail": str(error)}, status_code=400)
+
+    @app.exception_handler(RequestValidationError)
+    async def answer_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        return Sendable({"detail": jsonable_encoder(error.errors())}, status_code=422)
+
+    @app.exception_handler(HTTPException)
+    async def answer_http(request: Request, error: HTTPException) -> JSONResponse:
+        return Sendable({"detail": error.detail}, status_code=error.status_code, headers=error.headers)
 
 
 def _failure(error: Exception) -> dict[str, str]:

@@ -130,3 +130,34 @@ async def test_events_that_the_store_refuses_are_the_callers_mistake(stage: Stag
 
     assert status == 400, text
     assert words in text
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e999", '"half \\ud800"', '{"deep": [NaN, "\\ud800"]}'])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/apps/trouble/users/ann/sessions/s1/artifacts"),
+        ("PATCH", "/apps/trouble/users/ann/memory"),
+        ("POST", "/run"),
+        ("PUT", "/dev/apps/trouble/tests/one"),
+    ],
+)
+async def test_a_refusal_repeats_what_was_sent_as_json_that_everybody_reads(
+    stage: Stage, method, path, value
+):
+    client = await stage.supervisor.client("trouble")
+    content, headers = f'{{"unknown": {value}}}'.encode(), {"Content-Type": "application/json"}
+    async with client.open(method, path, headers=headers, content=content) as answer:
+        status, text = answer.status_code, (await answer.aread()).decode()
+
+    assert status == 422, text
+    assert strict(text)["detail"]
+
+
+async def test_a_refusal_names_a_session_that_no_text_can_name(stage: Stage):
+    nobody = AgentSession(app_name="trouble", user_id="ann", session_id="half \ud800")
+
+    status, text = await stage.ask(nobody, "Hello")
+
+    assert status == 404, text
+    assert "half \N{REPLACEMENT CHARACTER}" in strict(text)["detail"]
