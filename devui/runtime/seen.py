@@ -27,6 +27,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from devui.runtime import _adk
+from devui.runtime.files_then import FilesThen
 from sessions_app import state
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.redact import redact
@@ -121,7 +122,7 @@ async def _context(runner: Runner, agent: LlmAgent, moment: Moment) -> Invocatio
     )
     return InvocationContext(
         session_service=runner.session_service,
-        artifact_service=runner.artifact_service,
+        artifact_service=FilesThen(files, whole.events, upto) if (files := runner.artifact_service) else None,
         memory_service=runner.memory_service,
         invocation_id=moment.invocation_id,
         branch=moment.branch or None,
@@ -194,8 +195,20 @@ async def _filled(found: str, context: InvocationContext) -> dict[str, Any]:
         return {"key": key, "value": "", "optional": optional, "missing": True}
     if value == found:
         return {"text": found}  # no key by ADK's rules: JSON in the instruction, for one
-    is_missing = not value and not key.startswith("artifact.") and key not in context.session.state
+    is_missing = not value and not await _is_there(key, context)
     return {"key": key, "value": value[:TEXT_MOST], "optional": optional, "missing": is_missing}
+
+
+async def _is_there(key: str, context: InvocationContext) -> bool:
+    """Tell whether an optional key that is filled with nothing has that as its value."""
+    filename = key.removeprefix("artifact.")
+    if filename == key or context.artifact_service is None:
+        return key in context.session.state
+    session = context.session
+    found = await context.artifact_service.load_artifact(
+        app_name=session.app_name, user_id=session.user_id, session_id=session.id, filename=filename
+    )
+    return found is not None
 
 
 async def _tools(agent: LlmAgent, context: InvocationContext, ask: bool) -> Any:

@@ -114,6 +114,21 @@ async def test_a_key_that_is_missing_is_marked_and_stops_nothing(talk):
     assert texts(told) == ["one"]
 
 
+async def keep(text: str, tool_context: ToolContext) -> str:
+    """Keep a text."""
+    await tool_context.save_artifact("plan.txt", types.Part(text=text))
+    return "kept"
+
+
+async def test_an_artifact_is_read_as_it_was_at_the_event(talk):
+    turns = [call("keep", text="first"), "done", call("keep", text="second"), "done"]
+    agent = LlmAgent(name="ann", model=ScriptedModel.saying(*turns), tools=[keep])
+    runner = await talk(agent, "one", "two")
+    runner.agent.instruction = "By {artifact.plan.txt?}"
+    told = [filled(await see(runner, seq))[0][1:] for seq in (2, 4, 6, 8)]
+    assert told == [("", True), ("first", False), ("first", False), ("second", False)]
+
+
 async def test_an_artifact_is_read_into_the_instruction(talk):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
     await runner.artifact_service.save_artifact(

@@ -1,0 +1,81 @@
+"""The artifacts of a session as they were at one of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from google.adk.artifacts.base_artifact_service import ArtifactVersion, BaseArtifactService
+from google.adk.events.event import Event
+from google.genai import types
+from typing_extensions import override
+
+
+class FilesThen(BaseArtifactService):
+    """Reads an artifact in the version that the session had after its first events.
+
+    The versions are those that the session's events tell. Files of which no event tells, and those of the user, which
+    other sessions write too, are as they are now.
+    """
+
+    def __init__(self, now: BaseArtifactService, events: Sequence[Event], count: int) -> None:
+        self._now = now
+        self._told = _versions(events)
+        self._then = _versions(events[:count])
+
+    @override
+    async def load_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> types.Part | None:
+        """Load an artifact; None: there is none, or there was none then."""
+        if version is None and filename in self._told:
+            if filename not in self._then:
+                return None
+            version = self._then[filename]
+        return await self._now.load_artifact(
+            app_name=app_name, user_id=user_id, filename=filename, session_id=session_id, version=version
+        )
+
+    @override
+    async def save_artifact(self, **named: Any) -> int:
+        """Save an artifact now."""
+        return await self._now.save_artifact(**named)
+
+    @override
+    async def list_artifact_keys(self, **named: Any) -> list[str]:
+        """List the names of now."""
+        return await self._now.list_artifact_keys(**named)
+
+    @override
+    async def delete_artifact(self, **named: Any) -> None:
+        """Delete an artifact now."""
+        await self._now.delete_artifact(**named)
+
+    @override
+    async def list_versions(self, **named: Any) -> list[int]:
+        """List the versions of now."""
+        return await self._now.list_versions(**named)
+
+    @override
+    async def list_artifact_versions(self, **named: Any) -> list[ArtifactVersion]:
+        """Describe the versions of now."""
+        return await self._now.list_artifact_versions(**named)
+
+    @override
+    async def get_artifact_version(self, **named: Any) -> ArtifactVersion | None:
+        """Describe a version of now."""
+        return await self._now.get_artifact_version(**named)
+
+
+def _versions(events: Sequence[Event]) -> dict[str, int]:
+    """Return the version of each file that events tell of last."""
+    found: dict[str, int] = {}
+    for event in events:
+        found |= event.actions.artifact_delta
+    return {name: version for name, version in found.items() if not name.startswith("user:")}
