@@ -9,6 +9,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from evals_app import resultfiles
 from evals_app.evalsets.schema import Invocation
 from evals_app.evalsets.spelling import snake
@@ -33,6 +35,9 @@ METRIC = {
     MetricResult.Status.INFORMATIONAL: INFORMATIONAL,
 }
 """ADK's numbers (`EvalStatus`). What is neither passed nor failed was not evaluated."""
+
+SPENT = {"token_usage_v1": "tokenUsageDetails", "invocation_duration_v1": "durationDetails"}
+"""Where ADK tells what the score of a metric is the sum of."""
 
 WHY = "why"
 """Rubric under which the reason stands why something was not evaluated: ADK has no field for it, and shows these."""
@@ -104,7 +109,7 @@ def _case(run: EvalRun, attempt: EvalAttempt, expected: Iterable[Json]) -> Json:
     session = attempt.session
     overall = [_metric(row) for row in rows if row.invocation is None]
     return {
-        "evalSetFile": run.evalset.path,
+        "evalSetFile": run.evalset.evalset_id,  # so ADK, which has no use for it any more
         "evalSetId": run.evalset.evalset_id,
         "evalId": attempt.case_id,
         "finalEvalStatus": ATTEMPT.get(EvalAttempt.Status(attempt.status), NOT_EVALUATED),
@@ -137,7 +142,8 @@ def _metric(row: MetricResult) -> Json:
     for name, value in (("threshold", row.threshold), ("score", row.score)):
         if value is not None and math.isfinite(value):
             said[name] = value
-    rubrics = json.loads(row.details).get("rubrics") or []
+    details = json.loads(row.details)
+    rubrics = details.get("rubrics") or []
     scores = [
         {"rubricId": one.get("rubric_id", ""), **_given(one, "rationale", "score")}
         for one in rubrics
@@ -147,6 +153,9 @@ def _metric(row: MetricResult) -> Json:
         scores.append({"rubricId": WHY, "rationale": row.reason})
     if scores:
         said["details"] = {"rubricScores": scores}
+    spent = {to_camel(name): amount for name, amount in details.items() if isinstance(amount, int | float)}
+    if spent and row.metric in SPENT:
+        said["details"][SPENT[row.metric]] = spent
     return said
 
 

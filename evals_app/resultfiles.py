@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from evals_app.evalsets.content import Metadata
 from evals_app.evalsets.schema import Invocation
 from sessions_app.errors import BadInput
 
@@ -39,8 +40,8 @@ class Details(_Both):
     """What a metric tells beside its score."""
 
     rubric_scores: list[dict[str, Any]] | None = None
-    token_usage_details: dict[str, Any] | None = None
-    duration_details: dict[str, Any] | None = None
+    token_usage_details: Metadata | None = None
+    duration_details: Metadata | None = None
 
 
 class Metric(_Both):

@@ -6,14 +6,35 @@ are kept as they are and left to ADK to judge. The state that a case expects is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, SerializationInfo
+from pydantic.alias_generators import to_camel, to_snake
 
 Anything = dict[str, Any]
+
+
+def _renamed(spell: Callable[[str], str], value: Any) -> Any:
+    """Return a value with the names of its fields, however deep, in a spelling."""
+    if isinstance(value, dict):
+        return {
+            spell(name) if isinstance(name, str) else name: _renamed(spell, inner)
+            for name, inner in value.items()
+        }
+    return [_renamed(spell, item) for item in value] if isinstance(value, list) else value
+
+
+def _spelled(value: Anything, info: SerializationInfo) -> Anything:
+    return _renamed(to_camel, value) if info.by_alias else value
+
+
+Metadata = Annotated[
+    Anything, BeforeValidator(partial(_renamed, to_snake)), PlainSerializer(_spelled, return_type=Anything)
+]
+"""What is told about an answer, such as the tokens it took. Every name in it is a field's, in either spelling."""
 
 
 BOTH_SPELLINGS = ConfigDict(

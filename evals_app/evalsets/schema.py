@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from evals_app.evalsets.content import BOTH_SPELLINGS, Content, FunctionCall, FunctionResponse, Part
+from evals_app.evalsets.content import BOTH_SPELLINGS, Content, FunctionCall, FunctionResponse, Metadata, Part
 from sessions_app import state
 
 CALLS, EVENTS = "intermediate-data", "invocation-events"
@@ -71,8 +71,8 @@ class InvocationEvent(Strict):
 
     author: str
     content: Content | None = None
-    grounding_metadata: dict[str, Any] | None = None
-    usage_metadata: dict[str, Any] | None = None
+    grounding_metadata: Metadata | None = None
+    usage_metadata: Metadata | None = None
     model_version: str | None = None
 
 

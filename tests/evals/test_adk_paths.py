@@ -144,6 +144,25 @@ async def test_fields_of_adks_editor_are_left_out(web, smoke):
     assert event["content"]["parts"][0]["function_call"]["args"] == {"toolUseIndex": 2}
 
 
+COUNTED = {"prompt_token_count": 3, "prompt_tokens_details": [{"modality": "TEXT", "token_count": 3}]}
+
+
+async def test_what_models_tell_of_their_answers_is_spelled_as_by_adk_and_left_alone_by_an_edit(web, smoke):
+    document = json.loads(smoke.read_text())
+    event = {"author": "counter", "usage_metadata": COUNTED, "grounding_metadata": {"web_search_queries": []}}
+    document["eval_cases"][0]["conversation"][0]["intermediate_data"] = {"invocation_events": [event]}
+    smoke.write_text(json.dumps(document))
+    shown = await asked(web, "get", "/eval_sets/smoke/evals/good")
+    assert shown == EvalCase.model_validate(shown).model_dump(mode="json", by_alias=True, exclude_none=True)
+    (told,) = shown["conversation"][0]["intermediateData"]["invocationEvents"]
+    assert told["usageMetadata"]["promptTokensDetails"] == [{"modality": "TEXT", "tokenCount": 3}]
+    shown["conversation"][0]["userContent"]["parts"][0]["text"] = "Rome"
+    await asked(web, "put", "/eval_sets/smoke/evals/good", shown)
+    (turn,) = json.loads(smoke.read_text())["eval_cases"][0]["conversation"]
+    assert turn["user_content"]["parts"][0]["text"] == "Rome"
+    assert turn["intermediate_data"]["invocation_events"] == [event]
+
+
 async def test_an_edit_that_makes_no_case_changes_nothing(web, smoke):
     before = smoke.read_bytes()
     good = "/eval_sets/smoke/evals/good"
@@ -221,6 +240,26 @@ async def test_a_run_is_answered_when_it_has_ended_and_kept_as_a_result(web, pro
     assert json.loads(body)["events"]
 
 
+async def test_a_result_names_its_evalset_and_tells_where_tokens_and_seconds_went_as_adk_does(
+    web, process, smoke
+):
+    body = {"eval_case_ids": ["good"], "eval_metrics": [MATCH]}
+    (case,) = (await asked(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
+    assert case["evalSetFile"] == case["evalSetId"] == "smoke"
+    run = await db.read(EvalRun.objects.get)
+    told = await asked(web, "get", f"/eval_results/counter_smoke_{run.created_at}")
+    for found in (case, told["evalCaseResults"][0]):
+        (turn,) = found["evalMetricResultPerInvocation"]
+        for scores in (found["overallEvalMetricResults"], turn["evalMetricResults"]):
+            details = {one["metricName"]: one["details"] for one in scores}
+            assert set(details["invocation_duration_v1"]["durationDetails"]) == {
+                "totalSeconds",
+                "modelSeconds",
+                "toolSeconds",
+                "frameworkSeconds",
+            }
+
+
 async def test_a_metric_that_could_not_judge_says_why_and_the_case_has_not_passed(web, process, smoke):
     rubrics = {"metricName": "rubric_based_final_response_quality_v1", "threshold": 0.5}
     body = {"eval_case_ids": ["good"], "eval_metrics": [MATCH, rubrics]}
@@ -265,6 +304,20 @@ async def test_results_of_adk_web_are_listed_beside_ours(web, folder):
     assert await asked(web, "get", "/eval_results") == ["counter_old_1.5"]
     told = await asked(web, "get", "/eval_results/counter_old_1.5")
     assert (told["evalSetId"], told["evalCaseResults"][0]["evalId"]) == ("old", "one")
+
+
+async def test_a_result_of_adk_web_tells_what_it_spent_in_the_spelling_of_its_front_end(web, folder):
+    spent = {"token_usage_details": {"total_tokens": 3.0}, "duration_details": {"total_seconds": 0.5}}
+    metric = {"metric_name": "token_usage_v1", "score": 3.0, "eval_status": 4, "details": spent}
+    case = {"eval_id": "one", "final_eval_status": 1, "overall_eval_metric_results": [metric]}
+    result = {"eval_set_result_id": "r", "eval_set_id": "old", "eval_case_results": [case]}
+    builders.write(folder.given / ".adk" / "eval_history", "counter_old_2.5.evalset_result.json", result)
+    told = await asked(web, "get", "/eval_results/counter_old_2.5")
+    (found,) = told["evalCaseResults"][0]["overallEvalMetricResults"]
+    assert found["details"] == {
+        "tokenUsageDetails": {"totalTokens": 3.0},
+        "durationDetails": {"totalSeconds": 0.5},
+    }
 
 
 async def test_only_metrics_that_can_run_are_offered(web):
