@@ -15,7 +15,16 @@ from evals_app import adk_api as adk_evals
 from evals_app import api as evals
 from sessions_app import api as sessions
 
-adk = NinjaAPI(title="ADK's API", urls_namespace="devui-adk", openapi_url=None, docs_url=None)
+
+class AdkAPI(NinjaAPI):
+    """Answers under the content type of ADK's server, which names no charset: JSON has but one."""
+
+    def get_content_type(self) -> str:
+        """Return the content type of what operations return."""
+        return self.renderer.media_type or "application/json"
+
+
+adk = AdkAPI(title="ADK's API", urls_namespace="devui-adk", openapi_url=None, docs_url=None)
 adk.add_router("", sessions.adk)
 adk.add_router("", adk_evals.router)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from devui import env
 from devui.runtime.config import RuntimeOptions
+from sessions_app.errors import BadInput
 
 IN_MEMORY = ("memory://", "sqlite://")
 """What ADK keeps in the memory of a process."""
@@ -106,8 +107,11 @@ FLAGS = (
     Flag("trigger_sources", unused="cloud triggers are not served; use `adk api_server`."),
     Flag("trigger_oidc_audience", unused="cloud triggers are not served; use `adk api_server`."),
     Flag("trigger_oidc_service_accounts", unused="cloud triggers are not served; use `adk api_server`."),
-    Flag("logo-text", unused="DevUI has its own name."),
-    Flag("logo-image-url", unused="nothing is loaded from outside."),
+    Flag("logo-text", "The name that ADK's front end shows under /dev-ui/. Goes with --logo-image-url."),
+    Flag(
+        "logo-image-url",
+        "The picture beside it, by its address, whose host that page may then ask for pictures.",
+    ),
 )
 
 
@@ -159,6 +163,18 @@ def session_service_uri(options: dict[str, Any]) -> str:
     """Return ADK's URI of the service that keeps the sessions; empty: DevUI's store does."""
     uri = options["session_service_uri"] or ""
     return "" if uri in IN_MEMORY else uri
+
+
+def logo(options: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the name and the picture's address that ADK's front end shows; None: its own.
+
+    Raises:
+        BadInput: one comes without the other, which ADK refuses, too.
+    """
+    text, image = options["logo_text"] or "", options["logo_image_url"] or ""
+    if bool(text) != bool(image):
+        raise BadInput("--logo-text and --logo-image-url go together.", hint="Give both, or neither.")
+    return (text, image) if text else None
 
 
 def remarks(options: dict[str, Any]) -> list[str]:

@@ -11,7 +11,10 @@ import mimetypes
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import path, reverse
 from django.views.decorators.http import require_safe
@@ -27,6 +30,10 @@ FOREIGN_FONT = re.compile(r"@font-face\s*\{[^}]*url\(https?:[^}]*\}")
 LATE_STYLES = re.compile(r"""\s+media="print"\s+onload="[^"]*\"""")
 """What of the first page asks other hosts, and the handler by which it takes its styles late."""
 
+PICTURES = "img-src 'self' data: blob:"
+SOURCE = re.compile(r"[\w.\[\]:-]+", re.ASCII)
+"""What a host is made of in a content security policy."""
+
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -35,7 +42,7 @@ POLICY = "; ".join(
         "font-src 'self'",
         "form-action 'self'",
         "frame-ancestors 'none'",
-        "img-src 'self' data: blob:",
+        PICTURES,
         "media-src 'self' data: blob:",
         "script-src 'self' 'wasm-unsafe-eval'",
         "style-src 'self' 'unsafe-inline'",
@@ -76,7 +83,7 @@ def index(request: HttpRequest) -> HttpResponse:
         NotFound: the installed package has no front end.
     """
     headers = {
-        "Content-Security-Policy": POLICY,
+        "Content-Security-Policy": _policy(),
         "Cache-Control": "no-store",
         # A login in a window of its own comes back here and tells the window that opened it.
         "Cross-Origin-Opener-Policy": "unsafe-none",
@@ -88,14 +95,21 @@ def index(request: HttpRequest) -> HttpResponse:
 def runtime_config(request: HttpRequest) -> HttpResponse:
     """Return where the server is. Under a path the address is whole: the front end makes sockets' of it."""
     root = reverse("home").rstrip("/")
-    told = {"backendUrl": request.build_absolute_uri(root) if root else "", "telemetry": False}
+    told: dict[str, Any] = {
+        "backendUrl": request.build_absolute_uri(root) if root else "",
+        "telemetry": False,
+    }
+    if given := _logo():
+        text, image = given
+        told["logo"] = {"text": text, "imageUrl": image}
     return JsonResponse(told, headers={"Cache-Control": "no-store"})
 
 
 @require_safe
 def logo(request: HttpRequest) -> HttpResponse:
-    """Return the logo in place of ADK's: none."""
-    return JsonResponse({"logo_text": None, "logo_image_url": None})
+    """Return the logo in place of ADK's, if the server was started with one."""
+    text, image = _logo() or (None, None)
+    return JsonResponse({"logo_text": text, "logo_image_url": image})
 
 
 @require_safe
@@ -108,6 +122,21 @@ def file(request: HttpRequest, name: str) -> HttpResponse:
     fixed = "public, max-age=31536000, immutable" if HASHED.search(name) else "no-cache"
     response.headers["Cache-Control"] = fixed
     return response
+
+
+def _logo() -> tuple[str, str] | None:
+    """Return the name and the picture that the server was started with; a project that mounts DevUI has neither."""
+    found: tuple[str, str] | None = getattr(settings, "DEVUI_LOGO", None)
+    return found
+
+
+def _policy() -> str:
+    """Return the policy of the first page: the host of a logo's picture may be asked for pictures, and no other."""
+    _, image = _logo() or ("", "")
+    address = urlsplit(image)
+    if address.scheme not in {"http", "https"} or not SOURCE.fullmatch(address.netloc):
+        return POLICY
+    return POLICY.replace(PICTURES, f"{PICTURES} {address.scheme}://{address.netloc}")
 
 
 @cache

@@ -53,6 +53,7 @@ DEVUI_TEMPORARY_STORE = env.text("DEVUI_TEMPORARY_STORE")
 DEVUI_SESSION_SERVICE = ""  # where agents keep their sessions instead: the server's flag says so
 DEVUI_ARTIFACT_SERVICE = ""  # the same of artifacts
 DEVUI_MEMORY_SERVICE = ""  # the same of memory
+DEVUI_LOGO: tuple[str, str] | None = None  # set by `web`: name and picture in ADK's front end
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.text("REDIS_URL")

@@ -413,6 +413,19 @@ def test_a_flag_without_meaning_is_accepted_and_said(flag):
     assert flags.remarks(parsed()) == []
 
 
+def test_a_logo_is_a_name_and_a_picture():
+    assert flags.logo(parsed()) is None
+    both = parsed("--logo-text", "Acme", "--logo_image_url", "https://example.com/a.png")
+    assert flags.logo(both) == ("Acme", "https://example.com/a.png")
+    assert flags.remarks(both) == []
+
+
+@pytest.mark.parametrize("given", [("--logo-text", "Acme"), ("--logo-image-url", "/a.png")])
+def test_half_a_logo_is_refused_as_by_adk(given):
+    with pytest.raises(BadInput, match="go together"):
+        flags.logo(parsed(*given))
+
+
 def test_another_service_for_sessions_is_told_to_the_agents_processes():
     uri = "postgresql+asyncpg://ann:secret@db/adk"
     assert flags.runtime_options(parsed("--session_service_uri", uri)).session_service_uri == uri

@@ -90,6 +90,7 @@ class Command(BaseCommand):
         supervisor = Supervisor(
             _folder(options), flags.runtime_options(options), limits=Limits.from_environment()
         )
+        settings.DEVUI_LOGO = flags.logo(options)
         sessions = demo.read(options["demo"]) if options["demo"] else []
         has_login = kept.current() is not None
         listener = server.listen(options["host"], options["port"], has_login=has_login)
