@@ -103,7 +103,7 @@ FLAGS = (
         "use_local_storage", unused="sessions are kept in the store that DATABASE_URL names.", kind="switch"
     ),
     Flag("no_use_local_storage", unused="use --session_service_uri memory:// instead.", kind="switch"),
-    Flag("avatar_config", unused="live video has no page here; use `adk web`."),
+    Flag("avatar_config", unused="live video has ADK's own avatar; use `adk web` for another."),
     Flag("trigger_sources", unused="cloud triggers are not served; use `adk api_server`."),
     Flag("trigger_oidc_audience", unused="cloud triggers are not served; use `adk api_server`."),
     Flag("trigger_oidc_service_accounts", unused="cloud triggers are not served; use `adk api_server`."),
