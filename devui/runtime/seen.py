@@ -15,7 +15,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
 from google.adk.agents.run_config import RunConfig
-from google.adk.flows.llm_flows import contents, identity
+from google.adk.flows.llm_flows import agent_transfer, contents, identity
 from google.adk.models.llm_request import LlmRequest
 from google.adk.runners import Runner
 from google.adk.sessions.session import Session
@@ -34,6 +34,9 @@ from sessions_app.redact import redact
 
 ASKED_S = 10.0
 """Seconds that an instruction provider or a toolset has to answer."""
+
+PROCESSORS = (identity.request_processor, agent_transfer.request_processor, contents.request_processor)
+"""What ADK adds to a request by itself, in its order: who the agent is, whom it can transfer to, what was said."""
 
 CONTENTS_MOST = 200
 """Contents that are sent, the last ones."""
@@ -75,20 +78,27 @@ async def seen(runner: Runner, moment: Moment) -> dict[str, Any]:
     """
     agent = _agent(runner, moment.agent)
     context = await _context(runner, agent, moment)
-    request = LlmRequest()
+    model = agent.model if isinstance(agent.model, str) else agent.model.model
+    request = LlmRequest(model=model)
     instructions = [one async for one in _instructions(agent, context, moment.ask)]
-    for processor in (identity.request_processor, contents.request_processor):
-        async for _ in processor.run_async(context, request):
-            pass
+    for processor in PROCESSORS:
+        try:
+            async for _ in processor.run_async(context, request):
+                pass
+        except (
+            ValueError
+        ) as error:  # built-in tools of the model beside agents to transfer to: ADK ends the run
+            raise BadInput(str(error), hint="ADK would end the run here.") from error
+    added = [_declared(tool) for tool in request.tools_dict.values()]
     told = [_plain(content) for content in request.contents[-CONTENTS_MOST:]]
     return {
         "agent": agent.name,
-        "model": agent.model if isinstance(agent.model, str) else agent.model.model,
+        "model": model,
         "instructions": instructions,
         "identity": str(request.config.system_instruction or ""),
         "contents": redact(told),
         "count": len(request.contents),
-        "tools": [tool async for tool in _tools(agent, context, moment.ask)],
+        "tools": added + [tool async for tool in _tools(agent, context, moment.ask)],
     }
 
 
