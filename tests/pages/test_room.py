@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from sessions_app import agent_cards
+from sessions_app.models import Trace
 from tests.browser import OpenWindow
 from tests.pages.test_runs_page import run
 from tests.timeline.story import Story
@@ -38,6 +39,38 @@ def test_on_a_desk_no_column_of_the_runs_is_out_of_sight(page: Page):
     assert inside <= 0
 
 
+def test_on_a_desk_no_column_of_the_traces_is_out_of_sight(page: Page):
+    story = Story("s1", user="u" * 60)
+    story.asks("A question that goes on and on. " * 10)
+    Trace.objects.create(session=story.session, invocation_id="i1", root_agent=LONG, started_at=1.0)
+    page.set_viewport_size(DESK)
+    page.goto("/traces/")
+    expect(page.locator("#traces tbody tr td").last).to_be_in_viewport(ratio=1)
+    inside = page.locator(".table-wrap").evaluate("box => box.scrollWidth - box.clientWidth")
+    assert inside <= 0
+
+
+SHIFTS = """() => {
+    globalThis.shifted = 0;
+    const add = (list) => list.getEntries().forEach((each) => { globalThis.shifted += each.value; });
+    new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+}"""
+
+
+@pytest.mark.parametrize("path", ["/runs/", "/traces/", "/sessions/"])
+def test_a_list_does_not_move_when_its_times_are_shown_in_the_viewers_zone(page: Page, path: str):
+    for number in range(20):
+        story = Story(f"s{number}")
+        story.asks(f"A question that goes on and on, the {number}th of them")
+        run(story, status="done", started_at=10.0, finished_at=11.5)
+        Trace.objects.create(session=story.session, invocation_id="i1", root_agent="weather", started_at=1.0)
+    page.add_init_script(f"({SHIFTS})()")
+    page.set_viewport_size(DESK)
+    page.goto(path)
+    expect(page.locator("main time[title]").first).to_be_visible()
+    assert page.evaluate("shifted") < 0.05
+
+
 @pytest.mark.parametrize("size", [DESK, PHONE])
 def test_what_a_run_failed_of_has_the_whole_width_below_it(page: Page, size: dict[str, int]):
     story = Story("s1")
@@ -51,13 +84,15 @@ def test_what_a_run_failed_of_has_the_whole_width_below_it(page: Page, size: dic
     )
     page.set_viewport_size(size)
     page.goto(f"/sessions/id/{story.pk}/")
+    expect(page.locator("[data-live=live]")).to_be_visible()
     row = page.locator("#runs .run-ended")
     why = row.locator("details")
-    assert why.bounding_box()["width"] == pytest.approx(row.bounding_box()["width"], abs=1)
-    assert why.bounding_box()["height"] < 60, "closed, it says its beginning"
+    beside = row.evaluate("row => row.offsetWidth - row.querySelector('details').offsetWidth")
+    assert beside == 0
+    assert why.evaluate("why => why.offsetHeight") < 60, "closed, it says its beginning"
     why.locator("summary").click()
     expect(why.locator("pre")).to_be_visible()
-    assert page.locator("#runs .runs").bounding_box()["height"] <= size["height"] / 2
+    assert page.locator("#runs .runs").evaluate("runs => runs.offsetHeight") <= size["height"] / 2
     expect(page.locator("#message")).to_be_in_viewport(ratio=1)
 
 
