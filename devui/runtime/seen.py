@@ -70,7 +70,8 @@ async def seen(runner: Runner, moment: Moment) -> dict[str, Any]:
     """Return agent, model, instructions, identity, contents (the last ones), their count, tools.
 
     An instruction has kind, pieces [{text} or {key, value, optional, missing}] and, made by a provider, its name
-    as `provider`; `asked` tells whether it was asked, `error` how that failed.
+    as `provider`; `asked` tells whether it was asked, `error` how that failed. `is_content`: ADK sends it as one more
+    content of the user, because the agent has a static one, too.
 
     Raises:
         NotFound: there is no such session or event.
@@ -150,7 +151,8 @@ async def _instructions(agent: LlmAgent, context: InvocationContext, ask: bool) 
         text = "\n".join(_texts(agent.static_instruction))
         yield {"kind": "static", "pieces": [{"text": text[:TEXT_MOST]}]}
     if agent.instruction:
-        yield await _instruction("own", agent.instruction, agent, context, ask)
+        own = await _instruction("own", agent.instruction, agent, context, ask)
+        yield own | {"is_content": bool(agent.static_instruction)}
 
 
 def _texts(content: Any) -> Iterator[str]:

@@ -228,26 +228,44 @@ def test_adks_pattern_finds_the_keys_of_an_instruction():
     assert found == ["{b}", "{c?}", "{artifact.d}"]
 
 
-async def test_the_page_shows_it_and_says_what_is_missing(talk, monkeypatch):
+@pytest.fixture
+def page_of(monkeypatch) -> Any:
+    """Return what the page shows at an event of a runner's session."""
+
+    async def page_of(runner: Runner, seq: int) -> Any:
+        class Client:
+            async def call(self, method: str, path: str, body: dict[str, Any]) -> Any:
+                assert (method, path) == ("POST", "/devui/seen")
+                return await seen(runner, Moment(**body))
+
+        class Provider:
+            async def client(self, app_name: str) -> Client:
+                return Client()
+
+        monkeypatch.setattr(runs_client, "_provider", Provider())
+        pk = await db.read(lambda: AgentSession.objects.get().pk)
+        response = await AsyncClient().get(f"/sessions/id/{pk}/events/{seq}/seen/")
+        return parse(response.content.decode()).one("div", "model-seen")
+
+    return page_of
+
+
+async def test_the_page_shows_it_and_says_what_is_missing(talk, page_of):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
     runner.agent.instruction = "Say {nothing} of <b>"
-
-    class Client:
-        async def call(self, method: str, path: str, body: dict[str, Any]) -> Any:
-            assert (method, path) == ("POST", "/devui/seen")
-            return await seen(runner, Moment(**body))
-
-    class Provider:
-        async def client(self, app_name: str) -> Client:
-            return Client()
-
-    monkeypatch.setattr(runs_client, "_provider", Provider())
-    pk = await db.read(lambda: AgentSession.objects.get().pk)
-    response = await AsyncClient().get(f"/sessions/id/{pk}/events/2/seen/")
-    found = parse(response.content.decode()).one("div", "model-seen")
+    found = await page_of(runner, 2)
     assert found.one("mark", "is-missing").text == "{nothing}"
     assert "1 key is missing" in found.one("p", "seen-missing").text
     assert "Say {nothing} of <b>" in found.text
+
+
+async def test_the_page_says_that_an_instruction_beside_a_static_one_is_sent_with_the_contents(talk, page_of):
+    runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction="Say hi"), "one")
+    assert "Sent among the contents" not in (await page_of(runner, 2)).text
+    runner.agent.static_instruction = "Be kind"
+    found = await page_of(runner, 2)
+    assert "Be kind" in found.text
+    assert found.text.count("Sent among the contents") == 1
 
 
 async def test_the_page_says_so_when_no_process_can_tell(talk):
