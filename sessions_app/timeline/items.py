@@ -19,6 +19,9 @@ from sessions_app.timeline.window import Totals
 SHOWN_CHANGES = 8
 """Keys of an event that its row shows; the inspector shows all."""
 
+LINE = 60
+"""Characters that a row of a narrow timeline has room for in two lines, beside its times."""
+
 SHOWN_CALLS = 8
 """Calls and results of an event, and arguments of a call, that its row shows."""
 
@@ -149,7 +152,13 @@ class Item:
         lane = f"has-lanes lanes-{self.lanes.count} lane-{self.lanes.number}" if self.lanes else ""
         mark = "is-rewound" if self.rewound_by else "is-compacted" if self.compacted_by else ""
         alone = "is-delta" if self.is_delta_alone else ""
-        return " ".join(filter(None, ("event", f"kind-{self.event.kind}", lane, mark, alone)))
+        length = "is-long" if self.is_long else ""
+        return " ".join(filter(None, ("event", f"kind-{self.event.kind}", lane, mark, alone, length)))
+
+    @property
+    def is_long(self) -> bool:
+        """Tell whether it has more to read than a line or two, which wants the width of the timeline."""
+        return len(self.summary.get("text", "")) > LINE or bool(self.summary["code"])
 
     @property
     def calls(self) -> list[dict[str, Any]]:

@@ -127,3 +127,18 @@ def test_an_agent_of_a_long_name_widens_no_page(page: Page, size: dict[str, int]
         page.goto(path)
         expect(page.locator("main")).to_contain_text(LONG[:20])
         assert page.evaluate(WIDE) <= 0, path
+
+
+def test_a_long_answer_has_the_width_of_the_timeline_and_a_short_one_its_times_beside_it(page: Page):
+    story = Story("s1")
+    story.says("Short.", usageMetadata={"totalTokenCount": 1234})
+    story.says("An answer that goes on and on. " * 5, usageMetadata={"totalTokenCount": 1234})
+    page.set_viewport_size(DESK)
+    page.goto("/sessions/weather/ann/s1/")
+    short, long = (page.locator(f"[data-seq='{seq}']") for seq in (1, 2))
+    expect(long).to_be_visible()
+    room = page.locator("#column-timeline").bounding_box()["width"]
+    assert long.locator(".event-body").bounding_box()["width"] > room / 2
+    body, times = (long.locator(f".event-{part}").bounding_box() for part in ("body", "meta"))
+    assert body["y"] >= times["y"] + times["height"] - 4
+    assert short.locator(".event-body").bounding_box()["width"] < room / 2

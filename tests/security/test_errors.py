@@ -92,16 +92,16 @@ async def test_a_person_is_shown_a_page_and_htmx_a_fragment(web):
 
 async def test_what_was_sent_and_refused_leads_back_to_its_form_and_nowhere_else(store, web):
     host = str(web.base_url.host)
-    sent = {"app": "weather", "user": "ann", "session": "none"}
+    sent = {"app": "weather", "user": "ann", "session": "none", "name": "none"}
     for referer, ways_on in (
-        (f"http://{host}/memory/?app=weather", ["/memory/?app=weather"]),
-        ("http://elsewhere.example/memory/", ["/"]),
+        (f"http://{host}/artifacts/?app=weather", ["/artifacts/?app=weather"]),
+        ("http://elsewhere.example/artifacts/", ["/"]),
         (f"http://{host}//elsewhere.example/", ["/"]),
         ("http://[", ["/"]),
         ("", ["/"]),
     ):
         headers = {"Accept": "text/html", "Referer": referer}
-        answer = await web.post("/memory/add/", data=sent, headers=headers)
+        answer = await web.post("/artifacts/delete/", data=sent, headers=headers)
         assert answer.status_code in {400, 404}, answer.text[:300]
         links = parse(answer.content).one(css="problem").all("a")
         assert [link.attrs["href"] for link in links] == ways_on, referer
