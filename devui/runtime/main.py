@@ -51,11 +51,13 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
     finally:
         if os.getpid() != process_id:
             os._exit(1)  # an agent forked and its copy came back: it owns nothing here
-        end_soon()
-        heartbeat.stop()
-        processes.stop(config.runtime_id)
-        outbox.close()
-        db.close_pools()
+        try:
+            heartbeat.stop()
+            processes.stop(config.runtime_id)
+            outbox.close()
+            db.close_pools()
+        finally:
+            end_soon()
         if lifeline_fd is not None and os.getppid() != parent_id:
             end_group()  # nobody else is left to end what the agent started
 

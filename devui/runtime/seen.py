@@ -86,9 +86,7 @@ async def seen(runner: Runner, moment: Moment) -> dict[str, Any]:
         try:
             async for _ in processor.run_async(context, request):
                 pass
-        except (
-            ValueError
-        ) as error:  # built-in tools of the model beside agents to transfer to: ADK ends the run
+        except ValueError as error:  # a model's own tools beside agents to transfer to: ADK ends the run
             raise BadInput(str(error), hint="ADK would end the run here.") from error
     added = [_declared(tool) for tool in request.tools_dict.values()]
     told = [_plain(content) for content in request.contents[-CONTENTS_MOST:]]
