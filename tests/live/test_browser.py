@@ -501,7 +501,7 @@ def test_the_page_reads_without_scripts(open_window, server, long_story):
     page.goto(f"/sessions/id/{long_story.pk}/")
     page.locator("[data-seq='100'] .event-seq").click()
     expect(page.locator("#inspector-title")).to_contain_text("event 100")
-    page.get_by_text("Raw JSON").click()
+    page.get_by_text("Raw", exact=True).click()
     page.get_by_role("link", name="Show the JSON").click()
     expect(page.locator("#raw .json")).to_be_visible()
     for _ in range(2):

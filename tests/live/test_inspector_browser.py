@@ -25,7 +25,7 @@ def told(story: Story) -> Story:
 
 def test_hits_are_opened_one_by_one_while_the_search_keeps_the_focus(open_page, told):
     page = open_page(told, "?seq=1")
-    page.get_by_text("Raw JSON").click()
+    page.get_by_text("Raw", exact=True).click()
     field = page.get_by_role("searchbox", name="Search the JSON of event 1")
     field.fill("city 5")
     expect(page.locator(".raw-hits")).to_have_text("1 of 11")
