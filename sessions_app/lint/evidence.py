@@ -53,10 +53,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What another session of the app holds under a key of its own."""
+    """Another session of the app that holds the same value under a key of this name, credentials compared, too."""
 
     key: str
-    value: str
     session_pk: int
     session_id: str
     user_id: str
@@ -104,7 +103,7 @@ class Evidence:
     Attributes:
         keys: sorted within each scope; session, user, app.
         unread: keys beyond those of their scope that are looked at.
-        elsewhere: the session's own keys as other recent sessions of the app have them.
+        elsewhere: other recent sessions of the app that hold the value of one of the session's own keys.
         other_sessions: how many other recent sessions of the app the user has.
         invocations: the recent ones, in order.
     """

@@ -8,8 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import connection
-from django.db.models import CharField, Func, IntegerField, Q, Sum, Value
-from django.db.models.functions import Substr
+from django.db.models import (
+    CharField,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    Q,
+    Subquery,
+    Sum,
+    TextField,
+    Value,
+)
+from django.db.models.functions import Coalesce, Substr
 
 from sessions_app import history, moments, state
 from sessions_app.lint.evidence import Elsewhere, Evidence, Failure, Ghost, Invocation, Key, Reading, Write
@@ -54,7 +65,7 @@ def gather(session: AgentSession, owners: history.Owners) -> Evidence:
         user_id=session.user_id,
         keys=keys,
         unread=unread,
-        elsewhere=_elsewhere(others, keys),
+        elsewhere=_elsewhere(session, others, keys),
         other_sessions=sum(other.user_id == session.user_id for other in others.values()),
         ghosts=_ghosts(session, invocations),
         invocations=invocations,
@@ -151,16 +162,20 @@ def _other_sessions(session: AgentSession) -> dict[int, AgentSession]:
     return {each.pk: each for each in [*own, *others]}
 
 
-def _elsewhere(sessions: Mapping[int, AgentSession], keys: Sequence[Key]) -> list[Elsewhere]:
+def _elsewhere(
+    session: AgentSession, others: Mapping[int, AgentSession], keys: Sequence[Key]
+) -> list[Elsewhere]:
+    """Return which other sessions hold the value that a key of the session has. The database compares whole values."""
     own = [state.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
-    if not own or not sessions:
+    if not own or not others:
         return []
-    rows = (
-        SessionState.objects.filter(owner__in=sessions, key_id__in=own)
-        .annotate(text=Substr("value", 1, VALUE_READ, output_field=CharField()))
-        .values_list("key", "text", "owner_id")
+    whole = Coalesce("private", "value", output_field=TextField())
+    here = SessionState.objects.filter(owner=session, key_id=OuterRef("key_id")).values(whole=whole)
+    rows = SessionState.objects.filter(owner__in=others, key_id__in=own).annotate(
+        whole=whole, here=Subquery(here)
     )
-    return [Elsewhere(key, text, pk, sessions[pk].session_id, sessions[pk].user_id) for key, text, pk in rows]
+    same = rows.filter(whole=F("here")).order_by("-owner_id").values_list("key", "owner_id")
+    return [Elsewhere(key, pk, others[pk].session_id, others[pk].user_id) for key, pk in same]
 
 
 def _invocations(session: AgentSession) -> list[Invocation]:

@@ -92,13 +92,13 @@ DULL = frozenset(("null", "true", "false", '""', "[]", "{}", "0", "1"))
 
 def user_data(evidence: Evidence) -> Iterator[Hint]:
     """Find keys of the session that are named like facts about the user, or are the same in their other sessions."""
-    others: dict[str, list[tuple[str, str, Sight]]] = defaultdict(list)
+    holders: dict[str, list[tuple[str, Sight]]] = defaultdict(list)
     for each in evidence.elsewhere:
         sight = Sight("also here", 0, each.session_pk, each.session_id)
-        others[each.key].append((each.user_id, each.value, sight))
+        holders[each.key].append((each.user_id, sight))
     for key in evidence.of(Scope.SESSION):
-        same = [seen for seen in others[key.key] if seen[1] == key.text]
-        own = [sight for user, _, sight in same if user == evidence.user_id]
+        same = holders[key.key]
+        own = [sight for user, sight in same if user == evidence.user_id]
         is_repeated = len(own) + 1 >= SAME_IN and len(own) == len(same) and key.text not in DULL
         if is_repeated:
             says = f"has the same value in {len(own) + 1} sessions of this user, and in no other user's."

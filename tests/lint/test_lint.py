@@ -69,6 +69,36 @@ def test_a_value_that_other_users_sessions_have_too_is_no_fact_about_the_user():
     assert hints(stories[0], Rule.USER_DATA) == {}
 
 
+@pytest.mark.parametrize("length", [201, 300, 20_000])
+def test_long_value_repeated_in_sessions_is_found(length):
+    stories = [Story(name) for name in ("a", "b", "now")]
+    for each in stories:
+        each.says("x", delta={"profile": "p" * length})
+    assert list(hints(stories[-1], Rule.USER_DATA)) == ["profile"]
+
+
+@pytest.mark.parametrize("length", [300, 20_000])
+def test_values_that_differ_at_their_end_are_not_the_same(length):
+    stories = [Story(name) for name in ("a", "b", "now")]
+    for each in stories:
+        each.says("x", delta={"profile": "p" * length + each.key.session_id})
+    assert hints(stories[-1], Rule.USER_DATA) == {}
+
+
+def test_different_credentials_are_not_the_same_value():
+    stories = [Story(name) for name in ("a", "b", "now")]
+    for each in stories:
+        each.says("x", delta={"service": {"authType": "apiKey", "apiKey": f"sk-{each.key.session_id}"}})
+    assert hints(stories[-1], Rule.USER_DATA) == {}
+
+
+def test_the_same_credential_in_sessions_is_found():
+    stories = [Story(name) for name in ("a", "b", "now")]
+    for each in stories:
+        each.says("x", delta={"service": {"authType": "apiKey", "apiKey": "sk-one"}})
+    assert list(hints(stories[-1], Rule.USER_DATA)) == ["service"]
+
+
 def test_a_seed_is_the_developers_word(story):
     seeded = Story("seeded", {"language": "en"})
     assert hints(seeded, Rule.USER_DATA) == {}
