@@ -69,8 +69,8 @@ class Moment(BaseModel):
 async def seen(runner: Runner, moment: Moment) -> dict[str, Any]:
     """Return agent, model, instructions, identity, contents (the last ones), their count, tools.
 
-    An instruction has kind, pieces [{text} or {key, value, optional, missing}] and, made by a provider, its name
-    as `provider`; `asked` tells whether it was asked, `error` how that failed. `is_content`: ADK sends it as one more
+    An instruction has kind, pieces [{text} or {key, written, value, optional, missing}; `written` is the key with its
+    braces as they stand in the template] and, made by a provider, its name as `provider`; `asked` tells whether it was asked, `error` how that failed. `is_content`: ADK sends it as one more
     content of the user, because the agent has a static one, too.
 
     Raises:
@@ -202,11 +202,17 @@ async def _filled(found: str, context: InvocationContext) -> dict[str, Any]:
     try:
         value = await inject_session_state(found, ReadonlyContext(context))
     except (KeyError, ValueError):
-        return {"key": key, "value": "", "optional": optional, "missing": True}
+        return {"key": key, "written": found, "value": "", "optional": optional, "missing": True}
     if value == found:
         return {"text": found}  # no key by ADK's rules: JSON in the instruction, for one
     is_missing = not value and not await _is_there(key, context)
-    return {"key": key, "value": value[:TEXT_MOST], "optional": optional, "missing": is_missing}
+    return {
+        "key": key,
+        "written": found,
+        "value": value[:TEXT_MOST],
+        "optional": optional,
+        "missing": is_missing,
+    }
 
 
 async def _is_there(key: str, context: InvocationContext) -> bool:

@@ -55,16 +55,18 @@ def _shown(told: dict[str, Any]) -> dict[str, Any]:
     first = told["count"] - len(told["contents"]) + 1
     unasked = [one for one in told["instructions"] if one.get("provider") and not one["asked"]]
     closed = [tool for tool in told["tools"] if tool.get("toolset") and not tool["asked"]]
+    keys = [piece for one in told["instructions"] for piece in one["pieces"] if "key" in piece]
     return {
         "told": told,
         "contents": [content(place, one, "") for place, one in enumerate(told["contents"], start=first)],
         "hidden": first - 1,
         "tools": list(zip(names_of(told["tools"]), told["tools"], strict=True)),
         "can_ask": bool(unasked or closed),
-        "missing": [
-            piece["key"]
-            for one in told["instructions"]
-            for piece in one["pieces"]
-            if piece.get("missing") and not piece["optional"]
-        ],
+        "missing": [each for each in keys if each["missing"] and not each["optional"] and not _is_doubled(each)],
+        "doubled": [each for each in keys if _is_doubled(each)],
     }
+
+
+def _is_doubled(piece: dict[str, Any]) -> bool:
+    """Tell whether a key stands in more than one brace, as literal braces do in other template languages."""
+    return str(piece["written"]).startswith("{{") or str(piece["written"]).endswith("}}")

@@ -259,6 +259,37 @@ async def test_the_page_shows_it_and_says_what_is_missing(talk, page_of):
     assert "Say {nothing} of <b>" in found.text
 
 
+async def test_double_braces_are_marked_as_no_escape(talk, page_of):
+    runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
+    runner.agent.instruction = 'Use {{braces}} and {absent} in {"json": {{"a": 1}}}'
+    found = await page_of(runner, 2)
+    assert [mark.text for mark in found.all("mark", "is-missing")] == ["{{braces}}", "{absent}"]
+    assert "1 key is missing" in found.one("p", "seen-missing").text
+    doubled = found.one("div", "seen-doubled").text
+    assert "{{braces}} ends the run, because the state has no braces" in doubled
+    assert "InstructionProvider" in doubled
+    assert "absent" not in doubled
+    runner.agent.instruction = "Use {{braces}}"
+    alone = await page_of(runner, 2)
+    assert not alone.all("p", "seen-missing")
+    assert "{key?}" not in alone.text
+
+
+async def test_double_braces_of_a_set_key_show_value_and_warning(talk, page_of):
+    model = ScriptedModel.saying(call("remember", city="Rome"), "done")
+    runner = await talk(LlmAgent(name="ann", model=model, tools=[remember]), "one")
+    runner.agent.instruction = "In {{city}}"
+    found = await page_of(runner, 4)
+    assert [mark.text for mark in found.all("mark", "seen-key")] == ["Rome"]
+    assert "{{city}} is filled in like {city}" in found.one("div", "seen-doubled").text
+
+
+async def test_the_text_of_a_provider_keeps_its_braces(talk):
+    agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction=lambda _: "Use {{braces}}")
+    told = await see(await talk(agent, "one"), 2, ask=True)
+    assert told["instructions"][0]["pieces"] == [{"text": "Use {{braces}}"}]
+
+
 async def test_the_page_says_that_an_instruction_beside_a_static_one_is_sent_with_the_contents(talk, page_of):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction="Say hi"), "one")
     assert "Sent among the contents" not in (await page_of(runner, 2)).text
