@@ -1,8 +1,8 @@
-"""Drift: where the stored state is not what the session's events add up to, key by key, and why.
+"""Drift: where nothing explains a stored value, key by key; and what explains those that the events do not give.
 
-That is normal for shared keys, which other sessions write, and for state that no event explains: seeds, imports,
-forks, removals. It is a warning when a row was changed by something else than DevUI, and a bug of the agent when it
-changed its own copy of the state without an event.
+A session's own events are not all that sets its state: seeds, imports and forks bring values, other sessions write
+shared keys, and a removal's event says null. That is ordinary, and told as what it is. Drift is what none of that
+explains: a row that something else than DevUI changed, or a value that an import found other than its events say.
 
 The sum of the events is read off the ledger: the last write of each key by an event of this session, a few seeks a
 key. Only keys that may have drifted are read: the database passes over those whose stored value is what the session's
@@ -39,7 +39,7 @@ MOST_UNTRACKED = 200
 
 
 class Why(models.TextChoices):
-    """Why a stored value is not what the events add up to."""
+    """What a stored value comes from that is not what the session's events add up to."""
 
     SEED = "seed", "initial state"
     OTHER_SESSION = "other_session", "written by another session"
@@ -73,18 +73,38 @@ class Drift:
         """The key with its scope's prefix."""
         return state.PREFIX[self.scope] + self.key
 
+    @property
+    def is_drift(self) -> bool:
+        """Tell whether nothing explains the value: no event, seed or fork, no other session, no removal.
+
+        An import explains what no event of the session wrote, as a seed does. Where it found another value than the
+        events say, the source had drifted.
+        """
+        return self.why == Why.FOREIGN or (self.why == Why.IMPORT and self.folded is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What drifted, in the order session, user, app, and what agents changed without events, newest first.
+    """Keys whose value the session's events do not give, in the order session, user, app; untracked ones newest first.
 
     Attributes:
-        unread: keys that may have drifted, too, and were not looked at; none of them is foreign.
+        keys: all of them, explained or not.
+        unread: keys of which some may belong to them and were not looked at; none of them is foreign.
     """
 
     keys: list[Drift]
     untracked: list[UntrackedKey]
     unread: int = 0
+
+    @property
+    def drifted(self) -> list[Drift]:
+        """The keys that nothing explains."""
+        return [entry for entry in self.keys if entry.is_drift]
+
+    @property
+    def explained(self) -> list[Drift]:
+        """The keys that a seed, an import, a fork, another session, a removal or a rewind explains."""
+        return [entry for entry in self.keys if not entry.is_drift]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,9 @@ async def seen(runner: Runner, moment: Moment) -> dict[str, Any]:
     """Return agent, model, instructions, identity, contents (the last ones), their count, tools.
 
     An instruction has kind, pieces [{text} or {key, written, value, optional, missing}; `written` is the key with its
-    braces as they stand in the template] and, made by a provider, its name as `provider`; `asked` tells whether it was asked, `error` how that failed. `is_content`: ADK sends it as one more
-    content of the user, because the agent has a static one, too.
+    braces as they stand in the template] and, made by a provider, its name as `provider`; `asked` tells whether it was
+    asked, `error` how that failed. `is_content`: ADK sends it as one more content of the user, because the agent has a
+    static one, too.
 
     Raises:
         NotFound: there is no such session or event.

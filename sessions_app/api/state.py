@@ -172,7 +172,7 @@ async def get_drift(
         P(description="`events` folds every event's delta, which takes as long as the session is."),
     ] = "ledger",
 ) -> DriftOut:
-    """Return where the stored state is not what the session's events add up to, and why."""
+    """Return the keys whose value nothing explains, and those that something else than this session's events does."""
     return await db.read(_drift, session, fold)
 
 

@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import Field
 
 from sessions_app import lint
-from sessions_app.drift import Report
+from sessions_app.drift import Drift, Report
 from sessions_app.edits import Edited
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.moments import KeyDiff
@@ -183,7 +183,7 @@ class DiffOut(Schema):
 
 
 class KeyDriftOut(Schema):
-    """A key whose stored value is not what the session's events add up to."""
+    """A key whose stored value is not what the session's own events add up to."""
 
     key: str = Field(description="With its prefix.")
     scope: str
@@ -197,6 +197,20 @@ class KeyDriftOut(Schema):
         description="seed, other_session, import, fork, removed, rewind, or foreign: not changed by DevUI."
     )
     last_write: ChangeOut | None
+
+    @classmethod
+    def of(cls, entry: Drift) -> Self:
+        """Return what is told of a key."""
+        return cls(
+            key=entry.name,
+            scope=str(entry.scope),
+            has_stored=entry.stored is not None,
+            stored=_value(entry.stored),
+            has_folded=entry.folded is not None if entry.is_known else None,
+            folded=_value(entry.folded),
+            cause=str(entry.why),
+            last_write=ChangeOut.of(entry.change) if entry.change else None,
+        )
 
 
 class UntrackedOut(Schema):
@@ -214,28 +228,20 @@ class UntrackedOut(Schema):
 
 
 class DriftOut(Schema):
-    """Where the stored state is not what the session's events add up to."""
+    """Where the stored state is not what the session's own events add up to."""
 
-    keys: list[KeyDriftOut]
+    keys: list[KeyDriftOut] = Field(
+        description="Drift: no event, seed, fork, removal or other session explains the value."
+    )
+    explained: list[KeyDriftOut] = Field(description="Ordinary: `cause` tells where the value comes from.")
     untracked: list[UntrackedOut] = Field(description="Newest first, the last 200.")
 
     @classmethod
     def of(cls, report: Report) -> Self:
         """Return what is told of the drift."""
         return cls(
-            keys=[
-                KeyDriftOut(
-                    key=entry.name,
-                    scope=str(entry.scope),
-                    has_stored=entry.stored is not None,
-                    stored=_value(entry.stored),
-                    has_folded=entry.folded is not None if entry.is_known else None,
-                    folded=_value(entry.folded),
-                    cause=str(entry.why),
-                    last_write=ChangeOut.of(entry.change) if entry.change else None,
-                )
-                for entry in report.keys
-            ],
+            keys=[KeyDriftOut.of(entry) for entry in report.drifted],
+            explained=[KeyDriftOut.of(entry) for entry in report.explained],
             untracked=[
                 UntrackedOut(
                     key=PREFIX[Scope(row.scope)] + row.key,

@@ -62,7 +62,9 @@ def _shown(told: dict[str, Any]) -> dict[str, Any]:
         "hidden": first - 1,
         "tools": list(zip(names_of(told["tools"]), told["tools"], strict=True)),
         "can_ask": bool(unasked or closed),
-        "missing": [each for each in keys if each["missing"] and not each["optional"] and not _is_doubled(each)],
+        "missing": [
+            each for each in keys if each["missing"] and not each["optional"] and not _is_doubled(each)
+        ],
         "doubled": [each for each in keys if _is_doubled(each)],
     }
 

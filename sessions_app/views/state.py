@@ -74,16 +74,18 @@ def key_history(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def drift_of(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show where a session's stored state is not what its events add up to, and why.
+    """Show where nothing explains a session's stored state, and what explains what its events do not give.
 
     Raises:
         SessionMissing: no such session.
     """
     session = find_session(pk)
     found = drift.drift(session, most=DRIFT_SHOWN)
+    shown = drift.Report([*found.drifted, *found.explained][:DRIFT_SHOWN], found.untracked)
     context = {
         "session": session,
-        "keys": found.keys[:DRIFT_SHOWN],
+        "drifted": shown.drifted,
+        "explained": shown.explained,
         "hidden": max(0, len(found.keys) - DRIFT_SHOWN),
         "unread": found.unread,
         "foreign": sum(entry.why == drift.Why.FOREIGN for entry in found.keys),

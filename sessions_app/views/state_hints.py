@@ -40,7 +40,7 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
     report = lint.lint(session)
     context = {"session": session, "report": report}
     if wants_partial(request, "hints"):
-        beside = _beside(report.hints, drift.drift(session, most=KEYS_BESIDE).keys)
+        beside = _beside(report.hints, drift.drift(session, most=KEYS_BESIDE).drifted)
         return render(request, f"{PAGE}#beside", {**context, "beside": beside[:KEYS_BESIDE]})
     by_rule = [(rule, [hint for hint in report.hints if hint.rule == rule]) for rule in Rule]
     context["rules"] = [(rule, found) for rule, found in by_rule if found]

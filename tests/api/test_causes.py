@@ -88,8 +88,9 @@ async def test_an_import_tells_its_events_and_what_no_event_explains(web, tmp_pa
     assert await history(web, session, "n") == [(2, "import", 2), (1, "import", 1)]
     assert await history(web, session, "seed") == [(7, "import", 0)]
     assert await old_and_new(session, 2) == [("n", "1", "2")]
-    drifted = (await web.get(f"/api/v1/sessions/{session.pk}/state/drift")).json()["keys"]
-    assert [(entry["key"], entry["cause"]) for entry in drifted] == [("seed", "import")]
+    told = (await web.get(f"/api/v1/sessions/{session.pk}/state/drift")).json()
+    assert told["keys"] == []
+    assert [(entry["key"], entry["cause"]) for entry in told["explained"]] == [("seed", "import")]
     await append(session, "here", {"n": 3, "seed": 8})
     assert await old_and_new(session, 3) == [("n", "2", "3"), ("seed", "7", "8")]
 

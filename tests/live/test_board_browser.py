@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from playwright.sync_api import Page, Request, Route, expect
 
+from sessions_app.models import SessionState
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
@@ -173,11 +174,13 @@ def test_scopes_stand_side_by_side_where_there_is_room(open_page, told):
 
 def test_hints_and_drift_stand_beside_their_keys_now_and_are_hidden_by_kind(open_page, story):
     seeded = Story("s2", {"seed": 1})
-    seeded.says("a", delta={"tmp_rows": [1]})
+    seeded.says("a", delta={"tmp_rows": [1], "changed": 1})
+    SessionState.objects.filter(key="changed").update(value="2")
     page = open_page(seeded)
     hint = entry(page, "tmp_rows").locator(".hint")
     expect(hint).to_contain_text("may be intermediate data")
-    expect(entry(page, "seed").locator(".hint")).to_contain_text("drift: initial state")
+    expect(entry(page, "changed").locator(".hint")).to_contain_text("drift: changed by something else")
+    expect(entry(page, "seed").locator(".hint")).to_have_count(0)
     expect(page.get_by_role("link", name="1 hint at the state")).to_be_visible()
     page.keyboard.press("[")
     expect(hint).to_have_count(0)

@@ -30,7 +30,10 @@ def test_a_page_names_every_key_with_its_values_its_cause_and_its_writer(get: Ge
     writes.edit_state(story.key, {}, removed=["gone"])
     page = get(f"/sessions/id/{story.pk}/state/drift/")
     shown = keys(page)
-    assert "3 stored keys the events do not explain" in page.text
+    assert "Nothing has drifted" in page.text
+    assert (
+        page.one("h2", id="explained-title").text == "3 keys set by something else than this session's events"
+    )
     assert "removed by hand events null stored no value" in shown["gone"]
     assert "initial state events say nothing stored 1" in shown["seeded"]
     assert "written by another session events 1 stored [2]" in shown["user:n"]
@@ -44,6 +47,8 @@ def test_a_row_changed_by_something_else_is_an_alarm(get: Get):
     SessionState.objects.update(value="2")
     page = get(f"/sessions/id/{story.pk}/state/drift/")
     assert "1 key was changed by something else than DevUI" in page.one("div", "notice-danger").text
+    assert page.one("h2", id="drift-title").text == "1 key has drifted"
+    assert not [title for title in page.all("h2") if title.attrs.get("id") == "explained-title"]
 
 
 def test_keys_changed_without_an_event_are_listed_and_a_key_taken_out_is_no_value(get: Get):

@@ -55,11 +55,17 @@ def test_the_board_gets_hints_and_drift_by_key(client, told):
     writes.edit_state(told.key, {}, removed=["big"])
     SessionState.objects.filter(key="tmp_rows").update(value="[2]")
     found = beside(client, told)
-    assert set(found) == {"seeded", "tmp_rows", "userName", "user_name", "big"}
-    assert "drift: initial state" in found["seeded"].text
+    assert set(found) == {"tmp_rows", "userName", "user_name"}
     assert "drift: changed by something else than DevUI" in found["tmp_rows"].text
     assert "may be intermediate data" in found["tmp_rows"].text
-    assert "removed by hand" in found["big"].text
+
+
+def test_seeds_and_other_sessions_writes_are_no_drift_beside_keys(client):
+    story, other = Story("s1", {"seeded": 1, "user:seeded": 1}), Story("s2")
+    story.says("a", delta={"user:n": 1})
+    other.says("x", delta={"user:n": 2})
+    writes.edit_state(story.key, {}, removed=["seeded"])
+    assert beside(client, story) == {}
 
 
 @pytest.mark.parametrize("events", [2, 40])

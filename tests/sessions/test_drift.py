@@ -69,6 +69,34 @@ def test_what_another_session_wrote_is_named_beside_what_this_one_had_written(ho
     assert told(story, **how) == []
 
 
+def test_only_what_nothing_explains_is_drift(how):
+    story, other = (
+        Story("s1", {"seed": 1, "user:seed": 1, "foreign": 1, "brought": 1, "gone": 1}),
+        Story("s2"),
+    )
+    story.says("a", delta={"user:n": 1, "corrected": 1})
+    other.says("x", delta={"user:n": 2})
+    writes.edit_state(story.key, {}, removed=["gone"])
+    SessionState.objects.filter(key="foreign").update(value="2")
+    for key in ("brought", "corrected"):
+        row = StateChange.objects.get(key=key)
+        row.cause, row.pk, row.seq, row.value = Cause.IMPORT, None, 0, "5"
+        row.save()
+        SessionState.objects.filter(key=key).update(value="5")
+    report = drift.drift(story.session, **how)
+    assert [(entry.name, entry.why) for entry in report.drifted] == [
+        ("corrected", "import"),
+        ("foreign", "foreign"),
+    ]
+    assert [(entry.name, entry.why) for entry in report.explained] == [
+        ("brought", "import"),
+        ("gone", "removed"),
+        ("seed", "seed"),
+        ("user:n", "other_session"),
+        ("user:seed", "seed"),
+    ]
+
+
 def test_a_removal_by_hand_is_named_for_the_event_says_null(how):
     story = Story(initial={"gone": 1})
     story.says("a", delta={"user:gone": 1, "app:null": None})
