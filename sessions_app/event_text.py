@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessions_app.models import SessionTrait
+from sessions_app.models import Kind, SessionTrait
 
 VALUE_LENGTH = 200
 """Characters of a trait's value that are kept."""
@@ -54,7 +54,9 @@ def traits_of(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
     name = SessionTrait.Name
     found = [(name.KIND, kind), (name.AUTHOR, author), (name.BRANCH, branch)]
     found += [(name.TOOL, item["name"]) for item in _uses(told)]
-    found += [(name.ERROR, error) for error in errors_of(told)]
+    errors = errors_of(told)
+    found += [(name.KIND, str(Kind.ERROR))] if errors else []
+    found += [(name.ERROR, error) for error in errors]
     return list(dict.fromkeys((str(kind), cut(value)) for kind, value in found if value))
 
 

@@ -150,6 +150,35 @@ TOUCHES_OTHERS = Q(TouchesOthers("kind", "summary"))
 """The condition on events, and of the index that finds them."""
 
 
+class CountsAsError(Func):
+    """Whether an event, by its kind and its summary, is an error or brings the result of a tool that failed.
+
+    Written without parameters, like `TouchesOthers`. See `wire.is_error`, which says the same of an event's wire form.
+    """
+
+    output_field = BooleanField()
+    conditional = True
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for SQLite."""
+        return self._written(compiler, "instr")
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        """Write it for PostgreSQL."""
+        return self._written(compiler, "strpos")
+
+    def _written(self, compiler: SQLCompiler, place: str) -> tuple[str, tuple[()]]:
+        kind, summary = (compiler.compile(column)[0] for column in self.source_expressions)
+        failed_tool = (
+            f"""{kind} || '' IN ('tool_call', 'tool_result') AND {place}({summary}, '"failed":true') > 0"""
+        )
+        return f"({kind} || '' = 'error' OR ({failed_tool}))", ()
+
+
+COUNTS_AS_ERROR = Q(CountsAsError("kind", "summary"))
+"""The condition on events that are errors, and of the index that finds them."""
+
+
 def sqlite_path(path: tuple[str | int, ...]) -> str:
     """Return a path as SQLite writes it: names in quotation marks."""
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f'."{step}"' for step in path)

@@ -29,7 +29,7 @@ from sessions_app.models import (
     SessionState,
     UserState,
 )
-from sessions_app.wire import EventRecord, KeyWrite
+from sessions_app.wire import EventRecord, KeyWrite, is_error
 from sessions_app.writes import Appended
 
 
@@ -139,7 +139,7 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
     AgentSession.objects.filter(pk=session.pk).update(
         revision=F("revision") + 1,
         total_tokens=F("total_tokens") + record.total_tokens - stored.total_tokens,
-        error_count=F("error_count") + int(record.is_error) - int(bool(before.get("errorCode"))),
+        error_count=F("error_count") + int(record.is_error) - int(is_error(before)),
     )
     for name in ("invocation_id", "author", "kind", "timestamp", "branch", "is_final", "total_tokens"):
         setattr(stored, name, getattr(record, name))

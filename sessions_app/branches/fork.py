@@ -30,8 +30,9 @@ from sessions_app.branches.copying import Copy
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.found import find_event, find_session, session_missing
 from sessions_app.ids import SessionKey
+from sessions_app.jsonsql import COUNTS_AS_ERROR
 from sessions_app.lineage import Origin
-from sessions_app.models import AgentSession, AppScope, Artifact, Event, Kind, Scope, UserScope
+from sessions_app.models import AgentSession, AppScope, Artifact, Event, Scope, UserScope
 
 ORIGIN = "fork"
 
@@ -193,8 +194,7 @@ def _derive(new: AgentSession, source: AgentSession, event: Event) -> None:
     texts = events.filter(summary__startswith=SAYS_SOMETHING).values_list("summary", flat=True)
     new.first_text = _preview(texts.filter(author="user").order_by("seq").first())
     new.last_text = _preview(texts.order_by("-seq").first())
-    errors = events.filter(kind=Kind.ERROR).exclude(summary__contains='"error":{"code":"",')
-    new.error_count = errors.count()
+    new.error_count = events.filter(COUNTS_AS_ERROR).count()
     new.total_tokens = events.aggregate(total=Sum("total_tokens"))["total"] or 0
 
 

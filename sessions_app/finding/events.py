@@ -13,6 +13,7 @@ from sessions_app.comparing import compared
 from sessions_app.finding.owners import of_session
 from sessions_app.finding.stated import written
 from sessions_app.finding.tail import Tail
+from sessions_app.jsonsql import COUNTS_AS_ERROR
 from sessions_app.models import AgentSession, Event, Kind, Scope, StateChange
 from sessions_app.query import Field, Query, StateTerm, Term, Word, moment
 
@@ -107,12 +108,11 @@ def _using(tool: str) -> Q:
 
 
 def _failing(text: str) -> Q:
-    failed = Q(kind=Kind.ERROR) | Q(kind__in=TOOL_KINDS, summary__contains='"failed":true')
-    return failed & Q(summary__icontains=state.dumps(text)[1:-1])
+    return COUNTS_AS_ERROR & Q(summary__icontains=state.dumps(text)[1:-1])
 
 
 _EVENTS: dict[str, Callable[[str], Q]] = {
-    "kind": lambda value: Q(kind=value),
+    "kind": lambda value: COUNTS_AS_ERROR if value == Kind.ERROR else Q(kind=value),
     "author": lambda value: Q(author=value),
     "tool": _using,
     "error": _failing,
@@ -121,5 +121,5 @@ _EVENTS: dict[str, Callable[[str], Q]] = {
     "branch": lambda value: Q(branch=value),
     "after": lambda value: Q(timestamp__gte=moment(value)),
     "before": lambda value: Q(timestamp__lt=moment(value)),
-    "is": lambda value: Q(kind=Kind.ERROR),
+    "is": lambda value: COUNTS_AS_ERROR,
 }

@@ -14,7 +14,7 @@ from sessions_app.finding.answers import FEW_SHARED, LONG, Answer, Many, among, 
 from sessions_app.finding.columns import with_column
 from sessions_app.finding.tail import Tail
 from sessions_app.finding.words import with_word
-from sessions_app.models import AgentSession
+from sessions_app.models import AgentSession, Kind
 from sessions_app.query import Query, StateTerm, Term, Word
 
 Rows = QuerySet[AgentSession]
@@ -135,6 +135,8 @@ def _answer(term: Term, tail: Tail) -> Answer:
         return stated.with_state(term, tail)
     if term.name == "key":
         return stated.with_state(replace(stated.written(term.value), negated=term.negated), tail)
+    if term.name == "kind" and term.value == Kind.ERROR:  # as `is:error`, which counts failed tools, too
+        return with_column(replace(term, name="is"))
     if term.name in traits.NAMES:
         return traits.with_trait(term, tail)
     if term.name in ids.COLUMNS:

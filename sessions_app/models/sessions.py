@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from sessions_app.jsonsql import TOUCHES_OTHERS
+from sessions_app.jsonsql import COUNTS_AS_ERROR, TOUCHES_OTHERS
 
 UNINDEXED = models.Q(last_seq__gt=models.F("indexed_seq"))
 """Of sessions: they went on since they were indexed. An index holds them. See `unindexed`."""
@@ -39,7 +39,9 @@ class AgentSession(models.Model):
     title = models.TextField(default="", help_text="Given by a person; pages fall back to first_text.")
     first_text = models.TextField(default="", help_text="Start of the first thing the user said.")
     last_text = models.TextField(default="")
-    error_count = models.IntegerField(default=0)
+    error_count = models.IntegerField(
+        default=0, help_text="Events that are errors or bring the result of a tool that failed."
+    )
     total_tokens = models.BigIntegerField(default=0)
     forked_from = models.ForeignKey(
         "self",
@@ -168,4 +170,5 @@ class Event(models.Model):
             models.Index(fields=["session", "invocation_id", "seq"], name="event_invocation"),
             models.Index(fields=["session", "kind", "seq"], name="event_of_kind"),
             models.Index(fields=["session", "seq"], name="event_touching", condition=TOUCHES_OTHERS),
+            models.Index(fields=["session", "seq"], name="event_error", condition=COUNTS_AS_ERROR),
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -85,6 +86,21 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Parts of an event that follow each other and are shown alike.
+
+    Attributes:
+        key: the key of the event's summary under which they are.
+        text: of thoughts and texts, joined.
+        entries: of all others, those that fit into a row.
+    """
+
+    key: str
+    text: str = ""
+    entries: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AskedCall:
     """A call, as it is named beside an answer that does not stand in its row."""
 
@@ -153,7 +169,15 @@ class Item:
         mark = "is-rewound" if self.rewound_by else "is-compacted" if self.compacted_by else ""
         alone = "is-delta" if self.is_delta_alone else ""
         length = "is-long" if self.is_long else ""
-        return " ".join(filter(None, ("event", f"kind-{self.event.kind}", lane, mark, alone, length)))
+        error = "is-error" if self.is_error else ""
+        return " ".join(filter(None, ("event", f"kind-{self.event.kind}", lane, mark, alone, length, error)))
+
+    @property
+    def is_error(self) -> bool:
+        """Tell whether it is an error or brings the result of a tool that failed."""
+        return self.event.kind == Kind.ERROR or any(
+            result["failed"] for result in self.summary["results"] or ()
+        )
 
     @property
     def is_long(self) -> bool:
@@ -183,6 +207,29 @@ class Item:
     def text(self) -> str:
         """Return as much of its text as fits into a row."""
         return "\n".join(self._lines[:SHOWN_LINES])
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Return its parts in the order in which the model gave them, as far as they fit into a row."""
+        texts = {"thought": self.summary.get("thought", ""), "text": self.text}
+        entries = {
+            "calls": self.calls,
+            "results": self.results,
+            "code": self.summary.get("code", []),
+            "others": self.others,
+            "media": self.media,
+        }
+        order = self.summary["order"] or [(key, wire.TEXT_LIMIT) for key in wire.PART_ORDER]
+        blocks: list[Block] = []
+        taken: dict[str, int] = defaultdict(int)
+        for key, size in order:
+            start, end = taken[key], taken[key] + size
+            taken[key] = end
+            if key in texts:
+                blocks.append(Block(key, text=texts[key][start:end]))
+            else:
+                blocks.append(Block(key, entries=entries[key][start:end]))
+        return [block for block in blocks if block.text or block.entries]
 
     @property
     def goes_on(self) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
-from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.jsonsql import COUNTS_AS_ERROR
+from sessions_app.models import AgentSession, Event
 from sessions_app.timeline.lanes import MOST_LANES, Speaker
 
 WINDOW = 40
@@ -157,7 +158,7 @@ def _total(rows: list[dict[str, Any]], low: int, high: int) -> Totals:
 
 def error_seqs(session: AgentSession) -> list[int]:
     """Return the seqs of the newest errors, as many as a rail can show."""
-    errors = Event.objects.filter(session=session, kind=Kind.ERROR)
+    errors = Event.objects.filter(COUNTS_AS_ERROR, session=session)
     return list(errors.order_by("-seq").values_list("seq", flat=True)[:ERRORS_SHOWN])
 
 

@@ -5,8 +5,10 @@ shows, so that pages never parse whole events.
 """
 
 from sessions_app.wire.content import (
+    failed_results,
     function_calls,
     function_responses,
+    is_error,
     is_final_response,
     kind_of,
     parts_of,
@@ -14,15 +16,19 @@ from sessions_app.wire.content import (
     without_internals,
 )
 from sessions_app.wire.records import EventRecord, KeyWrite, TempKey, record, removing
-from sessions_app.wire.summary import LIST_LIMIT, short, summarise
+from sessions_app.wire.summary import LIST_LIMIT, PART_ORDER, TEXT_LIMIT, short, summarise
 
 __all__ = [
     "LIST_LIMIT",
+    "PART_ORDER",
+    "TEXT_LIMIT",
     "EventRecord",
     "KeyWrite",
     "TempKey",
+    "failed_results",
     "function_calls",
     "function_responses",
+    "is_error",
     "is_final_response",
     "kind_of",
     "parts_of",

@@ -13,6 +13,9 @@ INTERNAL_METADATA_PREFIX = "__adk_internal_"
 TRANSCRIPTIONS = ("inputTranscription", "outputTranscription")
 """What was said to and by an agent that is spoken with, in words."""
 
+RETRIED_ERROR = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
+"""`response_type` of the results in which ADK's `ReflectAndRetryToolPlugin` wraps the errors of tools."""
+
 _SIGNALS = (
     "transferToAgent",
     "escalate",
@@ -104,6 +107,38 @@ def signals(actions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         value = actions.get(name)
         if value not in (None, False, {}, []):
             yield name, value
+
+
+def is_failed_result(body: object) -> bool:
+    """Tell whether the body of a function response says that the tool failed.
+
+    ADK's own tools answer `{"error": …}`, others `{"status": "error"}`, MCP servers `isError` (`is_error` in newer
+    SDKs, see `google/adk/tools/mcp_tool/mcp_tool.py`), and ADK's retry plug-in wraps what it caught.
+    """
+    if not isinstance(body, dict):
+        return False
+    return bool(
+        body.get("error")
+        or body.get("status") == "error"
+        or body.get("isError")
+        or body.get("is_error")
+        or body.get("response_type") == RETRIED_ERROR
+    )
+
+
+def failed_results(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the function responses of failed tools. ADK words a wanted confirmation as an error: it is none."""
+    unconfirmed = (wire.get("actions") or {}).get("requestedToolConfirmations") or {}
+    return [
+        response
+        for response in function_responses(wire)
+        if is_failed_result(response.get("response")) and response.get("id") not in unconfirmed
+    ]
+
+
+def is_error(wire: Mapping[str, Any]) -> bool:
+    """Tell whether the event counts as an error: it is one itself, or brings the result of a tool that failed."""
+    return kind_of(wire) is Kind.ERROR or bool(failed_results(wire))
 
 
 def seconds(said: object) -> float:

@@ -12,6 +12,7 @@ from sessions_app.models import Kind, Scope
 from sessions_app.redact import redact
 from sessions_app.wire.content import (
     function_responses,
+    is_error,
     is_final_response,
     kind_of,
     spoken,
@@ -123,7 +124,7 @@ def _record(
         timestamp=wire["timestamp"],
         branch=state.clean_text(wire.get("branch") or ""),
         is_final=is_final_response(wire),
-        is_error=bool(wire.get("errorCode")),
+        is_error=is_error(wire),
         total_tokens=_total_tokens(wire),
         text=state.clean_text(summary.get("text", "")),
         summary=state.storable(summary),

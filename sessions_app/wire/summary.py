@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from sessions_app import state
-from sessions_app.wire.content import function_calls, function_responses, parts_of, seconds, signals, spoken
+from sessions_app.wire.content import (
+    failed_results,
+    function_calls,
+    function_responses,
+    parts_of,
+    seconds,
+    signals,
+    spoken,
+)
 
 RENDERED = (
     *("text", "functionCall", "functionResponse", "inlineData", "fileData"),
@@ -17,6 +25,9 @@ RENDERED = (
 
 BESIDE = frozenset({"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"})
 """Fields of a part that say something of it, and are nothing by themselves."""
+
+PART_ORDER = ("thought", "text", "calls", "results", "code", "others", "media")
+"""Keys of the parts in a summary, in the order in which most events have them."""
 
 USUAL_ENDS = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
 
@@ -32,25 +43,29 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
 
     Keys: text, thought, cut (text was cut), calls [{id, name, args, waiting}], results [{id, name, result,
     failed}], media [{mime, name, size or uri, pointer}], code, others [{name, value}] (parts of other kinds),
-    output, heard and voiced (transcriptions of what was said to and by the agent), sources [{title, uri}],
-    searched [queries], delta [keys], artifacts {name: version}, signals {name: value}, compaction {start, end,
-    text}, error {code, message}, tokens {prompt, output, total, cached, thoughts}, model, node, flags [names].
+    order [[key, count]] (see `PART_ORDER`), output, heard and voiced (transcriptions of what was said to and by
+    the agent), sources [{title, uri}], searched [queries], delta [keys], artifacts {name: version}, signals
+    {name: value}, compaction {start, end, text}, error {code, message}, tokens {prompt, output, total, cached,
+    thoughts}, model, node, flags [names].
     """
     actions = wire.get("actions") or {}
     parts = parts_of(wire)
     text = spoken(wire)
     waiting = set(wire.get("longRunningToolIds") or [])
-    unconfirmed = set(actions.get("requestedToolConfirmations") or {})
+    failed = {id(response) for response in failed_results(wire)}
     artifacts = actions.get("artifactDelta") or {}
     summary: dict[str, Any] = {
         "text": text[:TEXT_LIMIT],
         "cut": len(text) > TEXT_LIMIT,
         "thought": spoken(wire, thoughts=True)[:TEXT_LIMIT],
         "calls": [_call(call, waiting) for call in function_calls(wire)[:LIST_LIMIT]],
-        "results": [_result(result, unconfirmed) for result in function_responses(wire)[:LIST_LIMIT]],
+        "results": [
+            _result(result, id(result) in failed) for result in function_responses(wire)[:LIST_LIMIT]
+        ],
         "media": list(islice(_all_media(parts), LIST_LIMIT)),
         "code": [code for part in parts[:LIST_LIMIT] if (code := _code(part))],
         "others": [other for part in parts[:LIST_LIMIT] if (other := _other(part))],
+        "order": _order(parts),
         "output": short(wire["output"]) if wire.get("output") is not None else None,
         "heard": _transcribed(wire.get("inputTranscription")),
         "voiced": _transcribed(wire.get("outputTranscription")),
@@ -69,6 +84,35 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in summary.items() if value}
 
 
+def _order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    """Return the order of the parts when it is not `PART_ORDER`: runs of (key, characters or entries)."""
+    runs: list[tuple[str, int]] = []
+    for part in parts:
+        for key, size in _shown_as(part):
+            if runs and runs[-1][0] == key:
+                size += runs.pop()[1]
+            runs.append((key, size))
+    places = [PART_ORDER.index(key) for key, _ in runs]
+    is_usual = all(before < after for before, after in pairwise(places))
+    return [] if is_usual else runs[:LIST_LIMIT]
+
+
+def _shown_as(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield under which keys of the summary a part is found, with its characters of text or its entries there."""
+    if isinstance(part.get("text"), str):
+        yield ("thought" if part.get("thought") else "text"), len(part["text"])
+    if part.get("functionCall"):
+        yield "calls", 1
+    if part.get("functionResponse"):
+        yield "results", 1
+    if _code(part):
+        yield "code", 1
+    if _other(part):
+        yield "others", 1
+    if media := sum(1 for _ in _all_media([dict(part)])):
+        yield "media", media
+
+
 def short(value: Any) -> str:
     """Return a value as text of at most `SHORT_LIMIT` characters."""
     text = value if isinstance(value, str) else state.dumps(value)
@@ -85,16 +129,12 @@ def _call(call: Mapping[str, Any], waiting: set[str]) -> dict[str, Any]:
     }
 
 
-def _result(response: Mapping[str, Any], unconfirmed: set[str]) -> dict[str, Any]:
-    """Return what a call was answered. That it is to be confirmed first ADK words as an error, and is none."""
-    body = response.get("response")
-    failed = isinstance(body, dict) and bool(body.get("error") or body.get("status") == "error")
-    call_id = short(response.get("id") or "")
+def _result(response: Mapping[str, Any], failed: bool) -> dict[str, Any]:
     return {
-        "id": call_id,
+        "id": short(response.get("id") or ""),
         "name": short(response.get("name") or ""),
-        "result": short(body),
-        "failed": failed and call_id not in unconfirmed,
+        "result": short(response.get("response")),
+        "failed": failed,
     }
 
 

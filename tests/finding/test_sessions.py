@@ -10,6 +10,7 @@ from sessions_app import app_settings, writes
 from sessions_app.finding import ids
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.runs import rows as runs
+from sessions_app.timeline import window as windows
 from tests.finding.conftest import Find
 from tests.timeline.story import Story
 
@@ -199,3 +200,20 @@ def test_eval_attempts_are_told_by_their_realm(find: Find):
     Story("s2")
     assert find("is:eval") == []
     assert find("-is:eval") == ["s2"]
+
+
+def test_sessions_with_failed_tools_are_found_as_errors(find: Find):
+    Story("mcp").answers("query", "c1", response={"content": [], "isError": True})
+    Story("error").says("", errorCode="E", errorMessage="quota")
+    Story("healthy").answers("query", "c1", response={"rows": 3})
+    assert find("kind:error") == find("is:error") == find("errors>0") == ["error", "mcp"]
+    assert find("-kind:error") == ["healthy"]
+    assert AgentSession.objects.get(session_id="mcp").error_count == 1
+
+
+def test_error_rail_lists_failed_tools(store: None):
+    story = Story("s1")
+    story.answers("query", "c1", response={"content": [], "isError": True})
+    story.says("All went well.")
+    story.says("", errorCode="E", errorMessage="quota")
+    assert windows.error_seqs(story.session) == [3, 1]

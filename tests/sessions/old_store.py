@@ -24,6 +24,10 @@ VALUES = {
 """Kind of a column -> a value that no default would be."""
 
 
+RECOUNTED = frozenset({"sessions_app_agentsession.error_count"})
+"""Columns that a migration derives anew from the rows."""
+
+
 def main(url: str) -> dict[str, Any]:
     """Return how many tables were filled, which values were lost, and how many rows today's models read."""
     devui.setup(url, migrate=False)
@@ -121,7 +125,7 @@ def lost(before: Rows, after: Rows) -> list[str]:
         for table, rows in before.items()
         for old, new in zip(rows, after[table], strict=True)
         for name, value in old.items()
-        if new.get(name) != value
+        if new.get(name) != value and f"{table}.{name}" not in RECOUNTED
     ]
 
 

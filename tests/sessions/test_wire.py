@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.plugins.reflect_retry_tool_plugin import ToolFailureResponse
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
@@ -92,6 +93,57 @@ def test_an_unusual_end_of_the_model_is_told_unless_it_is_the_error(reason, erro
 def test_a_result_that_reports_an_error_has_failed():
     response = types.FunctionResponse(id="c1", name="look", response={"error": "no such place"})
     assert summary(said(types.Part(function_response=response)))["results"][0]["failed"]
+
+
+MCP_ERROR = {"content": [{"type": "text", "text": "no such table"}], "isError": True}
+RETRIED = ToolFailureResponse(error_type="ValueError", error_details="boom").model_dump(mode="json")
+
+
+def result_of(body: dict[str, Any], name: str = "look") -> types.Part:
+    return types.Part(function_response=types.FunctionResponse(id=name, name=name, response=body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": "no such place"},
+        {"status": "error", "reason": "gone"},
+        MCP_ERROR,
+        {**MCP_ERROR, "isError": None, "is_error": True},
+        RETRIED,
+    ],
+    ids=["ADK", "status", "MCP", "MCP 2", "retry plug-in"],
+)
+def test_result_of_failed_tool_counts_as_error(body):
+    record = mapping.to_record(said(result_of(body)))
+    assert (record.kind, record.is_error) == (Kind.TOOL_RESULT, True)
+    assert json.loads(record.summary)["results"][0]["failed"]
+
+
+@pytest.mark.parametrize(
+    "body", [{"ok": True}, {"error": None}, {**MCP_ERROR, "isError": False}, {"failed": True}]
+)
+def test_result_of_successful_tool_is_no_error(body):
+    record = mapping.to_record(said(result_of(body)))
+    assert not record.is_error
+    assert not json.loads(record.summary)["results"][0]["failed"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "order"),
+    [
+        ([{"text": "a"}, {"functionCall": {"name": "f"}}], None),
+        ([{"text": "a"}, {"text": "b"}], None),
+        ([{"fileData": {"fileUri": "gs://f"}}, {"text": "abc"}], [["media", 1], ["text", 3]]),
+        (
+            [{"text": "a"}, {"functionCall": {"name": "f"}}, {"text": "hm", "thought": True}, {"text": "b"}],
+            [["text", 1], ["calls", 1], ["thought", 2], ["text", 1]],
+        ),
+    ],
+)
+def test_summary_keeps_an_unusual_order_of_parts(parts, order):
+    made = wire.summarise({"id": "e", "content": {"parts": parts}})
+    assert json.loads(json.dumps(made)).get("order") == order
 
 
 def test_a_call_that_waits_for_a_confirmation_has_not_failed_and_one_beside_it_may_have():

@@ -292,3 +292,30 @@ def test_a_delta_of_very_many_keys_reads_only_what_is_shown(story, get, django_a
         [group] = read(session, windows.newest(session)).groups
     assert len(group.items[0].changes) == 9
     assert "42 more keys at least" in event(get(page_of(story)), seq).text
+
+
+def test_parts_are_shown_in_the_order_of_the_model(shown):
+    row = shown(
+        {"fileData": {"mimeType": "text/csv", "fileUri": "gs://bucket/first.csv"}},
+        {"text": "second"},
+        {"functionCall": {"id": "c", "name": "third", "args": {}}},
+        {"text": "fourth"},
+        author="agent",
+    )
+    text = row.one("div", css="event-body").text
+    places = [text.index(part) for part in ("first.csv", "second", "third", "fourth")]
+    assert places == sorted(places)
+
+
+def test_markdown_in_thoughts_is_rendered(shown):
+    row = shown({"text": "**Plan**\n\n- look up", "thought": True}, {"text": "Done."}, author="agent")
+    thought = row.one("div", css="thought-text")
+    assert thought.one("strong").text == "Plan"
+    assert thought.one("li").text == "look up"
+
+
+def test_result_of_failed_mcp_tool_is_marked(shown):
+    failed = {"content": [{"type": "text", "text": "no such table"}], "isError": True}
+    row = shown({"functionResponse": {"id": "c", "name": "query", "response": failed}}, author="agent")
+    assert "is-error" in row.attrs["class"].split()
+    assert "is-failed" in row.one("p", css="result").attrs["class"].split()

@@ -183,7 +183,7 @@ def test_terms_that_say_nothing_about_events_are_named(told, get):
 
 def test_chips_offer_what_the_session_has_and_take_each_others_place(told):
     groups = dict(within.chips(told.session, "paris kind:user"))
-    assert [chip.value for chip in groups["kind"]] == ["user", "agent", "tool_call", "tool_result"]
+    assert [chip.value for chip in groups["kind"]] == ["user", "agent", "tool_call", "tool_result", "error"]
     assert [chip.value for chip in groups["author"]] == ["agent", "helper", "user"]
     assert [chip.value for chip in groups["tool"]] == ["find_city", "get_weather"]
     assert [chip.value for chip in groups["branch"]] == ["root.helper"]
