@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from django.db.models import QuerySet
 
 from sessions_app import realms
-from sessions_app.models import AgentSession, Event
+from sessions_app.models import AgentSession, Event, ImportedSession
 
 DEEPEST = 50
 """Forks of forks that are followed back."""
@@ -49,6 +49,14 @@ class Ancestor:
 def origin_of(session: AgentSession) -> Origin | None:
     """Return where a session was forked; None when it is no fork."""
     return Origin(**json.loads(session.lineage)) if session.lineage else None
+
+
+def imported_from(session: AgentSession) -> str:
+    """Return the path or URL of the store that a session was imported from; empty when it was not."""
+    if session.origin != "import":
+        return ""
+    mark: ImportedSession | None = getattr(session, "imported", None)
+    return mark.source.location if mark else ""
 
 
 def parent_of(session: AgentSession) -> AgentSession | None:

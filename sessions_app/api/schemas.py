@@ -10,7 +10,7 @@ from typing import Any, Self
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from sessions_app import keeping, listing
+from sessions_app import keeping, lineage, listing
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
 
@@ -53,6 +53,9 @@ class SessionOut(Schema):
     behind: str = Field(
         description="How the copy here differs from what ADK's service keeps; empty: not at all."
     )
+    imported_from: str = Field(
+        description="Path or URL of the store it was imported from; empty: it was not."
+    )
 
     @classmethod
     def of(cls, row: AgentSession) -> Self:
@@ -78,6 +81,7 @@ class SessionOut(Schema):
             kept_in=str(place),
             survives_restart=place.survives_restart,
             behind=place.behind,
+            imported_from=lineage.imported_from(row),
         )
 
 

@@ -142,7 +142,9 @@ async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
 
 
 def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str) -> SessionPage:
-    rows_wanted = realms.present(AgentSession.objects.select_related("mirrored").filter(**filters))
+    rows_wanted = realms.present(
+        AgentSession.objects.select_related("mirrored", "imported__source").filter(**filters)
+    )
     if not query.is_empty:
         rows_wanted = finding.Search(query).narrowed(rows_wanted)
     page = keyset.page(rows_wanted, "updated_at", before, size=limit)

@@ -23,10 +23,14 @@ class StateQuery(QueryForm):
 
 
 class HistoryQuery(QueryForm):
-    """Which page of a key's history: writes before a position, all or only those of the session `here`."""
+    """Which page of a key's history: writes before a position, all or only those of the session `here`.
+
+    `session` is the one whose page leads here.
+    """
 
     before = forms.IntegerField(required=False, min_value=0)
     here = forms.IntegerField(required=False, min_value=0)
+    session = forms.IntegerField(required=False, min_value=0)
 
 
 class PieceQuery(QueryForm):

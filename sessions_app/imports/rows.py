@@ -29,7 +29,6 @@ from sessions_app.wire import EventRecord
 from sessions_app.writes import PREVIEW_LIMIT
 
 NOBODY = SessionKey("", "", "", "")
-SEED = Writer("seed", inferred=False)
 TOGETHER = 1_000
 """Keys that one statement names: databases limit the values that a statement may hold."""
 
@@ -157,7 +156,7 @@ class Write:
     key: str
     value: state.Value
     timestamp: float
-    writer: Writer = SEED
+    writer: Writer
     removed: bool = False
     arrival: Arrival | None = None
     for_key: SessionKey = NOBODY

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessions_app import bell, state
+from sessions_app.attribution import Writer
 from sessions_app.ids import SessionKey, can_exist
 from sessions_app.importers import Owner, SharedState, Source, StoredState, Unread
 from sessions_app.imports import rows
@@ -33,6 +34,17 @@ BATCH = 100
 WENT_ON = "somebody wrote to it, or deleted it, before its state could be made that of the source"
 
 
+class _Origin(NamedTuple):
+    """What the ledger says of state that no event explains: whose it is, and the source as its writer."""
+
+    key: SessionKey
+    writer: Writer
+
+    @classmethod
+    def of(cls, key: SessionKey, location: str) -> _Origin:
+        return cls(key, Writer("seed", location, inferred=False))
+
+
 def settle(
     source_row: ImportSource,
     source: Source,
@@ -45,7 +57,7 @@ def settle(
     whole = {name: seat for name, seat in seats.items() if seat.is_whole}
     for stored in _readable(source.states(), report):
         if seat := whole.get(stored.owner):
-            _settle_session(slices, seat, stored, report)
+            _settle_session(slices, source_row, seat, stored, report)
     for shared in _readable(source.shared(), report):
         _settle_shared(slices, source_row, into_app or shared.app_name, shared, report)
     _finish(slices, whole.values())
@@ -59,18 +71,21 @@ def _readable(items: Iterable[Any], report: Report) -> Iterable[Any]:
             yield item
 
 
-def _settle_session(slices: Slices, seat: Seat, stored: StoredState, report: Report) -> None:
+def _settle_session(
+    slices: Slices, source: ImportSource, seat: Seat, stored: StoredState, report: Report
+) -> None:
     """Give a session's keys what the source has, where its events say otherwise or nothing."""
     session = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came).first()
     if session is None:
         report.conflicts.add(f"{stored.owner}: {WENT_ON}")
         return
     owner = rows.own_session(session, session.last_seq)
+    origin = _Origin.of(seat.key, source.location)
     late = session.last_seq if seat.was_settled else 0
-    missing = _missing(owner, stored.values, stored.seeds, late, seat.stored.created_at, seat.key)
+    missing = _missing(owner, stored.values, stored.seeds, late, seat.stored.created_at, origin)
     settled = _write_to_session(slices, session, missing)
     if settled:
-        wrong = _corrections(owner, stored.values, session.last_seq, seat.stored.updated_at, seat.key)
+        wrong = _corrections(owner, stored.values, session.last_seq, seat.stored.updated_at, origin)
         settled = _write_to_session(slices, session, wrong)
     if not settled:
         report.conflicts.add(f"{stored.owner}: {WENT_ON}")
@@ -96,13 +111,16 @@ def _settle_shared(
     if not can_exist(app_name, user_id):
         return
     key = SessionKey("", app_name, user_id, "")
+    origin = _Origin.of(key, source.location)
     own = partial(rows.own_shared, source, key, scope)
     with slices.one():
         owner = own(make=bool(shared.values))
     if owner is None:
         return
     first = 0 if not owner.is_kept else owner.version
-    for some in _sliced(slices, _missing(owner, shared.values, shared.seeds, first, shared.updated_at, key)):
+    for some in _sliced(
+        slices, _missing(owner, shared.values, shared.seeds, first, shared.updated_at, origin)
+    ):
         with slices.one():
             now = own(make=False)
             if now is None or now.is_kept != owner.is_kept:
@@ -113,7 +131,7 @@ def _settle_shared(
     if owner.is_kept:
         _tell_kept(owner, shared, report)
         return
-    corrections = _corrections(owner, shared.values, owner.version, shared.updated_at, key)
+    corrections = _corrections(owner, shared.values, owner.version, shared.updated_at, origin)
     for some in _sliced(slices, corrections) if corrections else [[]]:
         with slices.one():
             now = own(make=False)
@@ -151,7 +169,7 @@ def _missing(
     seeds: Mapping[str, Any],
     position: int,
     timestamp: float,
-    for_key: SessionKey,
+    origin: _Origin,
 ) -> list[Write]:
     """Return seeds for keys that no write explains: known ones, else the value the source has now."""
     ledger = StateChange.objects.filter(scope=owner.scope, owner_id=owner.row.pk)
@@ -162,7 +180,9 @@ def _missing(
 
     def seed(key: str) -> Write:
         value, is_past = state.canonical(given[key], key), state.key_id(key) in explained
-        return Write(owner, position, key, value, timestamp, for_key=for_key, is_past=is_past)
+        return Write(
+            owner, position, key, value, timestamp, origin.writer, for_key=origin.key, is_past=is_past
+        )
 
     return [
         seed(key)
@@ -173,20 +193,29 @@ def _missing(
 
 
 def _corrections(
-    owner: StateOwner, wanted: Mapping[str, Any], position: int, timestamp: float, for_key: SessionKey
+    owner: StateOwner, wanted: Mapping[str, Any], position: int, timestamp: float, origin: _Origin
 ) -> list[Write]:
     """Return writes for keys whose value in the source is another one than its events say, or that are gone."""
     model = STATE_ROWS[owner.scope]
     here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
     values = {state.canonical_key(key): state.canonical(value, key) for key, value in wanted.items()}
     changed = [
-        Write(owner, position, key, value, timestamp, for_key=for_key)
+        Write(owner, position, key, value, timestamp, origin.writer, for_key=origin.key)
         for key, value in values.items()
         if key in here
         and not state.same_json(value.private or value.public, here[key].private or here[key].value)
     ]
     gone = [
-        Write(owner, position, key, state.canonical(None, key), timestamp, removed=True, for_key=for_key)
+        Write(
+            owner,
+            position,
+            key,
+            state.canonical(None, key),
+            timestamp,
+            origin.writer,
+            removed=True,
+            for_key=origin.key,
+        )
         for key in here.keys() - values.keys()
     ]
     return changed + gone

@@ -51,14 +51,17 @@ BADGES = {
 }
 """Status -> (badge colour, icon). A status not listed gets the neutral badge."""
 
-WRITERS = {
-    "tool": ("tool_call", "tool"),
-    "callback": ("code", "callback"),
-    Cause.SEED: ("session", "initial state"),
-    "user": ("edit", "edited by hand"),
-    Cause.EDIT: ("edit", "edited by hand"),
+WRITER_ICONS = {
+    Cause.SEED: "session",
+    Cause.EDIT: "edit",
+    Cause.REWIND: "rewind",
+    Cause.FORK: "fork",
+    "tool": "tool_call",
+    "callback": "code",
+    "user": "edit",
+    "seed": "session",
 }
-"""Who wrote a key, or else what caused it -> (icon, its name). All others are agents."""
+"""What caused the write of a key, or else its kind of writer -> icon. All others are agents."""
 
 
 @register.simple_tag
@@ -105,9 +108,8 @@ def scope(name: str) -> SafeString:
 
 @register.simple_tag
 def writer_icon(change: StateChange) -> SafeString:
-    """`{% writer_icon change %}`: what kind of writer a row of the ledger has."""
-    name, label = WRITERS.get(change.writer) or WRITERS.get(change.cause) or ("agent", "agent")
-    return icon(name, label)
+    """`{% writer_icon change %}`: the icon of a writer; its name stands beside it."""
+    return icon(WRITER_ICONS.get(change.cause) or WRITER_ICONS.get(change.writer) or "agent")
 
 
 @register.simple_tag

@@ -10,6 +10,7 @@ from django import template
 from django.utils.safestring import SafeString
 
 from sessions_app import wire
+from sessions_app.models import StateChange
 from sessions_app.presentation import jsontree
 from sessions_app.timeline import changes, runs
 
@@ -24,7 +25,18 @@ def pairs(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
 
 register.filter("said", wire.short)
 register.filter("message_text", runs.message_text)
-register.filter("writer_text", changes.writer_text)
+
+
+@register.filter
+def writer_text(change: StateChange) -> str:
+    """`{{ change|writer_text }}`: who wrote a row of the ledger, in words."""
+    return changes.writer_text(changes.writer_of_change(change), change.author, change.cause)
+
+
+@register.filter
+def is_inferred(change: StateChange) -> bool:
+    """`{% if change|is_inferred %}`: the writer of a row of the ledger was read off the event."""
+    return changes.is_inferred(changes.writer_of_change(change), change.author, change.cause)
 
 
 @register.simple_tag

@@ -20,6 +20,9 @@ BRIEF = 160
 
 TEMP = "temp"
 
+DELTA = "delta"
+"""Kind of writer of an explicit state delta: the event's author made it."""
+
 PREFIX = {str(scope): prefix for scope, prefix in state.PREFIX.items()} | {TEMP: state.TEMP_PREFIX}
 
 
@@ -38,11 +41,22 @@ class KeyChange:
     cause: str
     writer: Writer
     pk: int = 0
+    author: str = ""
 
     @property
     def name(self) -> str:
         """The key as an agent writes it, with its prefix."""
         return PREFIX[self.scope] + self.key
+
+    @property
+    def who(self) -> str:
+        """Who wrote it, in words."""
+        return writer_text(self.writer, self.author, self.cause)
+
+    @property
+    def is_inferred(self) -> bool:
+        """Tell whether the writer was read off the event."""
+        return is_inferred(self.writer, self.author, self.cause)
 
     @property
     def repeated(self) -> bool:
@@ -110,7 +124,7 @@ def _ghosts(session: AgentSession, events: list[Event], length: int) -> Any:
     )
 
 
-_WRITER = ("writer", "writer_name", "call_id")
+_WRITER = ("writer", "writer_name", "call_id", "author")
 
 
 def _shown(length: int) -> Any:
@@ -128,6 +142,7 @@ def _change(row: Mapping[str, Any], length: int) -> KeyChange:
         cause=row["cause"],
         writer=writer_of(row),
         pk=row["id"],
+        author=row["author"],
     )
 
 
@@ -140,6 +155,7 @@ def _ghost(row: Mapping[str, Any], length: int) -> KeyChange:
         note=row["note"],
         cause=Cause.APPEND,
         writer=writer_of(row),
+        author=row["author"],
     )
 
 
@@ -149,9 +165,31 @@ def writer_of(row: Mapping[str, Any]) -> Writer:
     return Writer(row["writer"], row["writer_name"], row["call_id"], inferred)
 
 
-def writer_text(writer: Writer) -> str:
-    """Return a writer in words."""
+def writer_text(writer: Writer, author: str = "", cause: str = "") -> str:
+    """Return a writer in words. Where none was recorded, the event's author and the cause of the write tell.
+
+    Args:
+        writer: who wrote the key.
+        author: of the event that wrote it.
+        cause: of the write, a `Cause`.
+    """
+    if cause == Cause.REWIND:
+        return f"rewind by {author}" if author else "rewind"
+    if author and writer.kind in ("", DELTA):
+        return f"delta by {writer.name or author}"
+    if writer.kind in ("", Cause.SEED) and cause in (Cause.IMPORT, Cause.FORK):
+        return f"{cause} from {writer.name}" if writer.name else str(cause)
     return f"{writer.kind.replace('_', ' ')} {writer.name}".strip() or "unknown writer"
+
+
+def is_inferred(writer: Writer, author: str = "", cause: str = "") -> bool:
+    """Tell whether a writer in words was read off the event; that of a rewind is stored."""
+    return writer.inferred and bool(writer.kind or author) and cause != Cause.REWIND
+
+
+def writer_of_change(row: StateChange) -> Writer:
+    """Return the writer of a row of the ledger."""
+    return Writer(row.writer, row.writer_name, row.call_id, row.inferred)
 
 
 def cut(text: str | None, length: int) -> str | None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sessions_app import moments
-from sessions_app.attribution import Writer
 from sessions_app.errors import BadInput
 from sessions_app.found import find_event
 from sessions_app.models import AgentSession, Event, Scope, StateChange
@@ -14,7 +13,7 @@ from sessions_app.moments import Diff, KeyDiff
 from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
 from sessions_app.timeline.board import SCOPES, place_of, state_mark_of
-from sessions_app.timeline.changes import scope_prefix
+from sessions_app.timeline.changes import is_inferred, scope_prefix, writer_of_change, writer_text
 
 NOW = "now"
 START = 0
@@ -28,6 +27,7 @@ class Difference:
         change: added, changed or removed.
         old, new: JSON, when both are short; else the `lines` tell.
         write: the last write of the later value, or of the removal.
+        who: its writer in words; `is_inferred`: read off the event.
         elsewhere: another session made it.
     """
 
@@ -40,7 +40,8 @@ class Difference:
     lines: list[Line]
     is_hidden: bool
     write: StateChange
-    writer: Writer
+    who: str
+    is_inferred: bool
     elsewhere: bool
 
 
@@ -142,6 +143,7 @@ def _difference(session: AgentSession, entry: KeyDiff) -> Difference:
     old = entry.old.value if entry.old else None
     new = entry.new.value if entry.new else None
     brief = valuediff.is_brief(old, new)
+    by = writer_of_change(write), write.author, write.cause
     return Difference(
         scope=str(entry.scope),
         key=entry.key,
@@ -152,6 +154,7 @@ def _difference(session: AgentSession, entry: KeyDiff) -> Difference:
         lines=[] if brief else valuediff.lines(old, new),
         is_hidden=entry.is_hidden,
         write=write,
-        writer=Writer(write.writer, write.writer_name, write.call_id, write.inferred),
+        who=writer_text(*by),
+        is_inferred=is_inferred(*by),
         elsewhere=write.session_id != session.pk,
     )

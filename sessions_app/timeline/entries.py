@@ -14,7 +14,7 @@ from sessions_app.attribution import UNKNOWN, Writer
 from sessions_app.history import WRITES_COUNTED
 from sessions_app.models import AgentSession, Cause, StateChange
 from sessions_app.moments import KeyAt
-from sessions_app.timeline.changes import BRIEF, TEMP, cut, scope_prefix, writer_of, writer_text
+from sessions_app.timeline.changes import BRIEF, TEMP, cut, is_inferred, scope_prefix, writer_of, writer_text
 
 AT_ONCE = 20_000
 """Rows that a query names: a database takes some tens of thousands of parameters."""
@@ -62,6 +62,7 @@ class Entry:
     is_cut: bool = False
     changed: bool = False
     writer: Writer = UNKNOWN
+    author: str = ""
     cause: str = Cause.APPEND
     timestamp: float | None = None
     seq: int = 0
@@ -88,17 +89,17 @@ class Entry:
     @property
     def who(self) -> str:
         """Who wrote it, in words."""
-        return writer_text(self.writer)
+        return writer_text(self.writer, self.author, self.cause)
 
     @property
     def is_inferred(self) -> bool:
         """Tell whether the writer was read off the event."""
-        return self.scope != TEMP and bool(self.writer.kind) and self.writer.inferred
+        return self.scope != TEMP and is_inferred(self.writer, self.author, self.cause)
 
     @property
     def place(self) -> str:
-        """Where it was written: `here`, `elsewhere`, in a session that is `deleted`; empty: before any event."""
-        if self.elsewhere:
+        """Where it was written: `here`, `elsewhere`, in a session that is `deleted`; empty: by no event or session."""
+        if self.elsewhere and (self.session_pk or self.from_session):
             return "elsewhere" if self.session_pk else "deleted"
         return "here" if self.seq else ""
 
@@ -140,7 +141,7 @@ def entries_of(
 
 _FACTS = (
     *("pk", "scope", "key", "note", "cause", "timestamp", "session_id", "from_session", "seq", "event_id"),
-    *("writer", "writer_name", "call_id", "inferred"),
+    *("writer", "writer_name", "call_id", "author", "inferred"),
 )
 
 
@@ -179,6 +180,7 @@ def _entry(
         is_cut=len(text) > BRIEF,
         changed=changed,
         writer=writer_of(row),
+        author=row["author"],
         cause=row["cause"],
         timestamp=row["timestamp"],
         seq=row["seq"],

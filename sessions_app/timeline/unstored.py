@@ -66,7 +66,7 @@ def ghosts(session: AgentSession, invocation_id: str, moment: int, like: str = "
     rows = (
         TempWrite.objects.filter(pk__in=[row["newest"] for row in shown])
         .annotate(shown=Substr("value", 1, GHOST_LIMIT + 1, output_field=CharField()))
-        .values("pk", "key", "note", "seq", "shown", "writer", "writer_name", "call_id")
+        .values("pk", "key", "note", "seq", "shown", "writer", "writer_name", "call_id", "author")
     )
     found = {row["pk"]: row for row in rows}
     return Ghosts([_ghost(found[row["newest"]], row["writes"], moment) for row in shown], len(counted))
@@ -82,6 +82,7 @@ def _ghost(row: Mapping[str, Any], writes: int, moment: int) -> Entry:
         note=row["note"],
         changed=changed,
         writer=writer_of(row),
+        author=row["author"],
         seq=row["seq"],
         writes=writes,
         version=f"{row['pk']}.{changed:d}",

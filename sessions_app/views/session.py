@@ -168,6 +168,7 @@ def _frame(session: AgentSession, query: Context) -> Context:
         "mirror": mirror_of(session),
         "origin": lineage.origin_of(session),
         "parent": lineage.parent_of(session),
+        "imported_from": lineage.imported_from(session),
         "find": query["find"],
         "errors": windows.error_seqs(session),
     }
@@ -244,6 +245,7 @@ def _relatives(session: AgentSession) -> Context:
     return {
         "origin": lineage.origin_of(session),
         "parent": lineage.parent_of(session),
+        "imported_from": lineage.imported_from(session),
         "forks": lineage.forks_of(session),
         "in_own_realm": in_own_realm(session),
     }

@@ -10,11 +10,11 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from devui.http import json_text, render_partial
-from sessions_app import drift, history, listing, overview, scopes
+from sessions_app import drift, history, listing, overview, realms, scopes
 from sessions_app.errors import NotFound
 from sessions_app.forms import HistoryQuery, PieceQuery, StateQuery, WholeQuery
 from sessions_app.found import find_session
-from sessions_app.models import Scope, StateChange
+from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.presentation import jsontree
 from sessions_app.timeline.changes import cut
 from sessions_app.timeline.key_history import history_of
@@ -61,8 +61,10 @@ def key_history(request: HttpRequest, pk: int) -> HttpResponse:
     change = _change(pk, with_value=False)
     query = HistoryQuery(request.GET).read()
     here = query["here"]
+    came_from = here if query["session"] is None else query["session"]
     context = {
         "change": change,
+        "session": _reader(change, came_from),
         "history": history_of(change, before=query["before"], here=here),
         "here": here,
         "is_shared": change.scope != Scope.SESSION,
@@ -120,6 +122,15 @@ def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
     return render(
         request, VALUE, {"change": change, "tree": tree, "size": len((change.value or "").encode())}
     )
+
+
+def _reader(change: StateChange, pk: int | None) -> AgentSession | None:
+    """Return the session of a primary key, if it reads the key that was written; without one the session that wrote."""
+    if pk is None:
+        return change.session
+    session = realms.present(AgentSession.objects.filter(pk=pk)).first()
+    reads = session is not None and history.owners_at(session).ids.get(Scope(change.scope)) == change.owner_id
+    return session if reads else change.session
 
 
 def _change(pk: int, *, with_value: bool = True) -> StateChange:

@@ -21,6 +21,7 @@ from sessions_app.runs import rows as runs
 from sessions_app.writes import SessionKey
 from tests.importers import stores
 from tests.importers.stores import add_events, an_event, copy_of, delta, execute, sqlite_store
+from tests.pages.page import parse
 from tests.sessions.build import event
 
 KEY = SessionKey("", "weather", "ann", "s1")
@@ -373,3 +374,35 @@ def test_keys_that_the_source_has_no_more_cost_the_same_statements_however_many_
         return len(queries)
 
     assert statements("s2", 15) == statements("s1", 3)
+
+
+def test_imported_state_names_its_source_on_page_and_api(load, tmp_path, client):
+    seeded = {"seed": 1, "n": 2}
+    store = sqlite_store(tmp_path / "old.db", an_event(1, **delta(n=2)), state=seeded)
+    execute(store, "INSERT INTO user_states VALUES ('weather', 'ann', '{\"tier\": \"gold\"}', 1767225600.0)")
+    load(store)
+    session = AgentSession.objects.get()
+    told = client.get(f"/api/v1/sessions/{session.pk}").json()
+    assert told["imported_from"] == str(store)
+    [listed] = client.get("/api/v1/sessions").json()["sessions"]
+    assert listed["imported_from"] == str(store)
+    page = parse(client.get(f"/sessions/id/{session.pk}/").content)
+    shown = {item.attrs["data-key"]: item.text for item in page.all("li", "entry")}
+    assert f"import from {store}" in shown["seed"]
+    assert f"import from {store}" in shown["user:tier"]
+    assert "delta by weather inferred" in shown["n"]
+    assert "deleted" not in "".join(shown.values())
+    head = page.one("span", css="session-facts").one("span", css="badge")
+    assert (head.text, head.attrs["title"]) == ("imported", f"Imported from {store}")
+    assert str(store) in page.one("section", css="inspector").text
+    row = StateChange.objects.get(key="tier")
+    history = parse(client.get(f"/state/history/{row.pk}/?session={session.pk}").content)
+    assert "deleted" not in history.text
+    assert f"import from {store}" in history.text
+    assert "only s1" in history.text
+
+
+def test_a_session_of_our_own_was_imported_from_nowhere(store, client):
+    writes.create_session(SessionKey("", "weather", "ann", "own"))
+    [listed] = client.get("/api/v1/sessions").json()["sessions"]
+    assert listed["imported_from"] == ""

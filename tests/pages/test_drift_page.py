@@ -115,6 +115,39 @@ def test_a_shared_keys_history_can_be_kept_to_one_session(get: Get):
     assert len([item for item in rest.one("ol", "history").all("li") if item.all("p")]) == 5
 
 
+def test_history_of_a_shared_key_names_the_session_it_was_opened_from(get: Get):
+    story, other = Story("s1"), Story("s2")
+    story.says("x", delta={"app:n": 1})
+    other.says("x", delta={"app:n": 2})
+    [entry] = [item for item in get(f"/sessions/id/{story.pk}/").all("li", "entry") if "app:n" in item.text]
+    address = next(a.attrs["href"] for a in entry.all("a") if a.text == "history")
+    page = get(address)
+    [only] = [a for a in page.all("a") if a.text.startswith("only")]
+    assert (only.text, only.attrs["href"]) == ("only s1", f"?here={story.pk}")
+    kept = get(address.split("?")[0] + only.attrs["href"])
+    assert "only s1" in kept.text
+    assert ["event 1 of s1" in kept.text, "event 1 of s2" in kept.text] == [True, False]
+    [every] = [a for a in kept.all("a") if a.text == "All sessions"]
+    assert every.attrs["href"] == f"?session={story.pk}"
+
+
+def test_history_of_a_shared_key_ignores_a_session_that_does_not_read_it(get: Get):
+    story, stranger = Story("s1"), Story("s9", user="bob", app="other")
+    story.says("x", delta={"app:n": 1})
+    pk = StateChange.objects.get(key="n").pk
+    assert "only s1" in get(f"/state/history/{pk}/?session={stranger.pk}").text
+    assert "only s1" in get(f"/state/history/{pk}/?session=999999").text
+
+
+def test_history_of_an_app_key_names_the_users(get: Get):
+    story, other = Story("s1"), Story("s2", user="bob")
+    story.says("x", delta={"app:n": 1})
+    other.says("x", delta={"app:n": 2})
+    pk = StateChange.objects.filter(key="n").latest("pk").pk
+    first, second = [item.text for item in get(f"/state/history/{pk}/").one("ol", "history").all("li")][:2]
+    assert ["of bob" in first, "of ann" in second] == [True, True]
+
+
 def test_a_history_reads_of_a_large_value_only_the_beginning(get: Get):
     story = Story()
     story.says("a", delta={"big": {"text": "y" * 100_000}})

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sessions_app.attribution import Writer
+from sessions_app.models import Cause
 from sessions_app.timeline import window as windows
+from sessions_app.timeline.board import board
 from sessions_app.timeline.changes import BRIEF, KeyChange, changes_of, writer_text
-from sessions_app.writes import edit_state
+from sessions_app.wire import record
+from sessions_app.writes import append_event, edit_state
 from tests.timeline.story import Story
 
 
@@ -94,10 +97,31 @@ def test_without_the_recorder_the_tool_of_a_result_is_inferred(story):
     assert (writer_text(writer), writer.call_id, writer.inferred) == ("tool get_weather", "c1", True)
 
 
-def test_nobody_is_named_where_nobody_can_tell(story):
-    seq = story.says("a", delta={"x": 1})
-    writer = of(story, seq)["x"].writer
-    assert (writer_text(writer), writer.inferred) == ("unknown writer", True)
+@pytest.mark.parametrize("author", ["user", "system", "agent"])
+def test_a_delta_without_a_recorder_names_its_author(story, author):
+    seq = story.says("a", author=author, delta={"x": 1})
+    change = of(story, seq)["x"]
+    assert (change.who, change.is_inferred) == (f"delta by {author}", True)
+
+
+def test_an_explicit_delta_that_the_recorder_saw_names_its_author(story):
+    writers = {"x": Writer("delta", inferred=False)}
+    seq = story.says("a", author="system", delta={"x": 1}, writers=writers)
+    change = of(story, seq)["x"]
+    assert (change.who, change.is_inferred) == ("delta by system", False)
+
+
+def test_a_rewind_of_adk_is_told_as_a_rewind(story):
+    event = {"id": "r", "author": "user", "timestamp": 1.0, "actions": {"rewindBeforeInvocationId": "i1"}}
+    append_event(story.key, record(event, delta={"x": None}), cause=Cause.REWIND)
+    change = of(story, 1)["x"]
+    assert (change.who, change.is_inferred) == ("rewind by user", False)
+    [entry] = board(story.session).entries
+    assert (entry.who, entry.is_inferred) == ("rewind by user", False)
+
+
+def test_only_a_write_without_author_has_an_unknown_writer():
+    assert writer_text(Writer()) == "unknown writer"
 
 
 def test_an_edit_by_hand_is_no_guess(story):

@@ -123,7 +123,10 @@ def test_a_written_key_leads_to_its_history(story, get):
     story.says("x", delta={"city": "Rome"})
     delta = get(page_of(story, "?seq=1&tab=delta")).one("div", css="tab-delta")
     [change] = story.session.changes.all()
-    assert delta.one("a").attrs["href"] == reverse("key-history", kwargs={"pk": change.pk})
+    assert (
+        delta.one("a").attrs["href"]
+        == f"{reverse('key-history', kwargs={'pk': change.pk})}?session={story.pk}"
+    )
 
 
 def test_megabytes_of_text_come_in_pieces(story, get, client):
