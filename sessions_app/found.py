@@ -29,24 +29,43 @@ def session_missing(pk: int) -> SessionMissing:
     )
 
 
+MOST_DIGITS = 18
+"""Of an event's number: what a column of 64 bits holds."""
+
+
 def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event:
-    """Return a session's event, by ADK's id or else by `seq`. Its body is read when it is asked for.
+    """Return a session's event. Its body is read when it is asked for.
+
+    Args:
+        session: whose event it is.
+        event_id: ADK's id of the event, or its number as text. Where both match, the id wins.
+        seq: the event's number.
 
     Raises:
         EventMissing: it has no such event; the nearest is named.
     """
-    which = {"event_id": event_id} if event_id else {"seq": seq}
-    event = Event.objects.filter(session=session, **which).defer("data", "private").first()
+    events = Event.objects.filter(session=session).defer("data", "private")
+    event = events.filter(event_id=event_id).first() if event_id else None
+    if event_id:
+        seq = _number_in(event_id)
+    if event is None and seq is not None:
+        event = events.filter(seq=seq).first()
     if event is None:
         raise _event_missing(session, event_id, seq)
     return event
 
 
+def _number_in(text: str) -> int | None:
+    """Return the number of an event that is written as text."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+    return int(text) if is_number else None
+
+
 def _event_missing(session: AgentSession, event_id: str, seq: int | None) -> EventMissing:
-    nearest = session.last_seq if event_id or seq is None else min(max(seq, 1), session.last_seq)
+    nearest = session.last_seq if seq is None else min(max(seq, 1), session.last_seq)
     near = f", the nearest of them is event {nearest}" if nearest else ""
     error = EventMissing(
-        f"Session {session.session_id!r} has no event {event_id or seq!r}.",
+        f"Session {session.session_id!r} has no event {(event_id if seq is None else seq)!r}.",
         hint=f"It has {session.last_seq:,} events{near}: GET /api/v1/sessions/{session.pk}/events lists them.",
     )
     error.back = f"{session_url(session)}?seq={nearest}" if nearest else session_url(session)

@@ -21,7 +21,7 @@ class RewindBody(Schema):
     before_invocation: Name = Field(
         "", description="Id of the invocation that is taken back, with all after it."
     )
-    event_id: Name = Field("", description="Instead: an event of that invocation.")
+    event_id: Name = Field("", description="Instead: id or number of an event of that invocation.")
     dry_run: bool = Field(False, description="Only say what would change.")
     revision: int | None = Field(
         None, description="`revision` of the plan agreed to: when the session has moved on since, 409."
@@ -173,7 +173,9 @@ class ForkBody(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    event_id: Name = Field("", description="The last event to take over; default: the newest.")
+    event_id: Name = Field(
+        "", description="Id or number of the last event to take over; default: the newest."
+    )
     seq: int | None = Field(None, description="Instead of its id: its place.")
     app: str | None = Field(None, description="Default: the session's. It need not be known here.")
     user: str | None = Field(None, description="Default: the session's.")

@@ -74,9 +74,11 @@ async def compare_sessions(
     left: QueryEx[int, P(description="Key of a session.")],
     right: QueryEx[int, P(description="Key of the other one.")],
     left_at: QueryEx[
-        str | None, P(description="Event of the left session for the state; default: now.")
+        str | None, P(description="Id or number of the left session's event for the state; default: now.")
     ] = None,
-    right_at: QueryEx[str | None, P(description="Event of the right session for the state.")] = None,
+    right_at: QueryEx[
+        str | None, P(description="Id or number of the right session's event for the state.")
+    ] = None,
     left_after: QueryEx[int | None, P(ge=0, description="From the page before.")] = None,
     right_after: QueryEx[int | None, P(ge=0, description="From the page before.")] = None,
 ) -> Comparison:

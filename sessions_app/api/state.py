@@ -45,7 +45,7 @@ ERRORS = {400: Problem, 404: Problem, 422: Problem}
 STATE = "/sessions/{int:session}/state"
 
 Key = QueryEx[str, P(description="The whole key with its prefix, as in `user:tier`.")]
-At = QueryEx[str | None, P(description="Id of an event: the state as it was then.")]
+At = QueryEx[str | None, P(description="Id or number of an event: the state as it was then.")]
 Revision = QueryEx[int | None, P(description="Refuse with 409 unless this is the session's revision.")]
 IfMatch = HeaderEx[
     str | None,
@@ -155,9 +155,9 @@ async def get_diff(
     request: HttpRequest,
     session: int,
     from_: QueryEx[
-        str | None, P(alias="from", description="Id of the earlier event; left out: the start.")
+        str | None, P(alias="from", description="Id or number of the earlier event; left out: the start.")
     ] = None,
-    to: QueryEx[str | None, P(description="Id of the later event; left out: now.")] = None,
+    to: QueryEx[str | None, P(description="Id or number of the later event; left out: now.")] = None,
 ) -> DiffOut:
     """Return the keys that differ between two events, in every scope as it was at each."""
     return await db.read(_diff, session, from_, to)
@@ -236,7 +236,7 @@ def _state(session_key: int, at: str | None, scope: str | None) -> StateOut:
     merged = state.merged(*(scopes.get(name, {}) for name in (Scope.SESSION, Scope.USER, Scope.APP)))
     return StateOut(
         seq=event.seq if event else session.last_seq,
-        event_id=at,
+        event_id=event.event_id if event else None,
         revision=session.revision,
         merged=merged,
         scopes=scopes,
@@ -249,7 +249,9 @@ def _keys(session_key: int, at: str | None, scope: str | None) -> Keys:
     then = history.state_at(session, event)
     rows = [row for name, part in then.scopes() if scope in (None, name) for row in part]
     return Keys(
-        seq=event.seq if event else session.last_seq, event_id=at, keys=[_key_out(row) for row in rows]
+        seq=event.seq if event else session.last_seq,
+        event_id=event.event_id if event else None,
+        keys=[_key_out(row) for row in rows],
     )
 
 
@@ -312,9 +314,7 @@ def _diff(session_key: int, first: str | None, last: str | None) -> DiffOut:
     session = find_session(session_key)
     before, after = _moment(session, first), _moment(session, last)
     if before and after and before.seq > after.seq:
-        raise BadInput(
-            f"Event {before.event_id!r} comes after event {after.event_id!r}.", hint="Swap `from` and `to`."
-        )
+        raise BadInput(f"Event {first!r} comes after event {last!r}.", hint="Swap `from` and `to`.")
     return DiffOut.of(session, before, after, moments.diff(session, before, after).keys)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Self
 
 from django.http import HttpRequest
@@ -11,7 +12,8 @@ from pydantic import Field
 
 from sessions_app import db, keyset
 from sessions_app.api.schemas import Problem
-from sessions_app.found import find_session
+from sessions_app.errors import EventMissing
+from sessions_app.found import find_event, find_session
 from sessions_app.models import ModelCall, Span, Trace
 from sessions_app.traces import calls, waterfall
 
@@ -125,7 +127,7 @@ async def list_model_calls(
     request: HttpRequest,
     session: int,
     invocation: Invocation = None,
-    event: QueryEx[str | None, P(description="The call that became the event of this id.")] = None,
+    event: QueryEx[str | None, P(description="The call that became the event of this id or number.")] = None,
     limit: PageSize = 50,
     before: Older = "",
 ) -> CallPage:
@@ -158,10 +160,13 @@ async def get_trace(request: HttpRequest, trace: int) -> WholeTrace:
 
 
 def _call_page(session: int, invocation: str | None, event: str | None, limit: int, before: str) -> CallPage:
-    rows = ModelCall.objects.filter(session=find_session(session)).defer("request", "response")
+    row = find_session(session)
+    rows = ModelCall.objects.filter(session=row).defer("request", "response")
     if invocation is not None:
         rows = rows.filter(invocation_id=invocation)
     if event is not None:
+        with suppress(EventMissing):
+            event = find_event(row, event_id=event).event_id
         rows = rows.filter(event_id=event)
     page = keyset.page(rows, "started_at", before, size=limit)
     return CallPage(items=[CallOut.of(row) for row in page.rows], next=page.older)

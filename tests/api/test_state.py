@@ -359,3 +359,46 @@ async def test_drift_names_each_key_with_its_cause_and_what_was_changed_without_
         )
     assert (await web.get(of(session, "drift"), params={"fold": "x"})).status_code == 422
     assert (await web.get("/api/v1/sessions/999/state/drift")).status_code == 404
+
+
+async def test_an_event_is_named_by_number_or_id(web):
+    session = await create()
+    for number in range(1, 5):
+        await append(session, f"e{number}", {"n": number})
+    for at in ("2", "e2"):
+        told = (await web.get(of(session).removesuffix("/key"), params={"at": at})).json()
+        assert (told["merged"], told["seq"], told["event_id"]) == ({"n": 2}, 2, "e2")
+        listed = (await web.get(of(session, "keys"), params={"at": at})).json()
+        assert (listed["keys"][0]["value"], listed["event_id"]) == (2, "e2")
+        assert (await web.get(of(session), params={"key": "n", "at": at})).json()["value"] == 2
+    between = (await web.get(of(session, "diff"), params={"from": "1", "to": "e3"})).json()
+    assert [(key["old"], key["new"]) for key in between["changes"]] == [(1, 3)]
+    back = await web.get(of(session, "diff"), params={"from": "3", "to": "1"})
+    assert (back.status_code, back.json()["message"]) == (400, "Event '3' comes after event '1'.")
+    beyond = (await web.get(of(session).removesuffix("/key"), params={"at": "9"})).json()
+    assert beyond["message"] == "Session 's1' has no event 9."
+    assert "the nearest of them is event 4" in beyond["hint"]
+    base = f"/api/v1/sessions/{session.pk}"
+    fork = await web.post(f"{base}/fork", json={"event_id": "2"})
+    assert fork.json()["events"] == 2
+    plan = await web.post(f"{base}/rewind", json={"event_id": "3", "dry_run": True})
+    assert plan.json()["first_seq"] == 1
+
+
+async def test_an_event_id_that_looks_like_a_number_wins(web):
+    session = await create()
+    for event_id in ("3", "x", "y"):
+        await append(session, event_id, {"n": event_id})
+    told = (await web.get(of(session).removesuffix("/key"), params={"at": "3"})).json()
+    assert (told["seq"], told["event_id"]) == (1, "3")
+    told = (await web.get(of(session).removesuffix("/key"), params={"at": "y"})).json()
+    assert (told["seq"], told["event_id"]) == (3, "y")
+
+
+@pytest.mark.parametrize("at", ["0", "-1", "+2", "²", "2.0", "9" * 19, "9" * 5000, " 2"])
+async def test_what_names_no_event_is_refused(web, at):
+    session = await create()
+    for event_id in ("a", "b", "c"):
+        await append(session, event_id)
+    answer = await web.get(of(session).removesuffix("/key"), params={"at": at})
+    assert (answer.status_code, answer.json()["code"]) == (404, "event_not_found")

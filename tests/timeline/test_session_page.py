@@ -119,6 +119,13 @@ def test_a_link_to_an_event_opens_it_in_its_surroundings(story, get, query):
     assert "19" in page.one("li", "entry", data_key="n").text
 
 
+def test_a_link_to_an_event_names_it_by_id_or_number(story, get):
+    for text in ("one", "two"):
+        story.says(text)
+    for query in ("?event=2", "?event=e2", "?seq=2"):
+        assert "event 2" in get(page_of(story, query)).one("h2", id="inspector-title").text
+
+
 def test_the_page_and_the_piece_of_an_event_say_the_same(story, get):
     story.says("hi", delta={"x": 1})
     whole = get(page_of(story, "?seq=1")).one("div", id="detail")
