@@ -84,7 +84,9 @@ def progress_of(run: EvalRun) -> Progress:
     left = None
     if run.active and mean is not None:
         begun = run.attempts.filter(status=Status.RUNNING).values_list("started_at", flat=True)
-        left = time_left(mean, found["waiting"], [now - start for start in begun if start], run.parallelism)
+        left = time_left(
+            mean, found["waiting"], [max(0.0, now - start) for start in begun if start], run.parallelism
+        )
     return Progress(run, left=left, seconds=seconds_of(run, now), **found)
 
 
@@ -101,7 +103,7 @@ def seconds_of(run: EvalRun, now: float) -> float | None:
     """Return how long a run ran, all its goes together; None when it has not begun."""
     if run.started_at is None:
         return run.spent_seconds or None
-    return run.spent_seconds + (run.finished_at or now) - run.started_at
+    return run.spent_seconds + max(0.0, (run.finished_at or now) - run.started_at)
 
 
 def roughly(seconds: float) -> str:

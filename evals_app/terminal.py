@@ -14,6 +14,7 @@ from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.progress import roughly, seconds_of, time_left
 from evals_app.screen import Out, Screen, harmless, padded, shortened
 from evals_app.writes import Outcome, Score
+from sessions_app.stopwatch import Stopwatch
 
 Status = EvalAttempt.Status
 
@@ -30,7 +31,7 @@ class Console:
 
     def __init__(self, out: Out) -> None:
         self._screen = Screen(out)
-        self._running: dict[int, EvalAttempt] = {}
+        self._running: dict[int, tuple[EvalAttempt, Stopwatch]] = {}
         self._times: list[float] = []
         self._before = 0
         self._has_died = False
@@ -61,10 +62,10 @@ class Console:
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
         """Say that an attempt has started (no outcome yet) or how it has ended."""
         if outcome is None:
-            self._running[attempt.pk] = attempt
+            self._running[attempt.pk] = attempt, Stopwatch()
             return self._status()
-        self._running.pop(attempt.pk, None)
-        took = time.time() - (attempt.started_at or time.time())
+        _, watch = self._running.pop(attempt.pk, (attempt, None))
+        took = watch.seconds if watch else _lasted(attempt)
         self._times.append(took)
         again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
         said = f"{self._name(attempt)} {took:6.2f} s  {_said(outcome)}{again}".rstrip()
@@ -129,7 +130,7 @@ class Console:
         if self._run is None:
             return
         ended = self._before + len(self._times)
-        names = ", ".join(map(_shown, self._running.values()))
+        names = ", ".join(_shown(attempt) for attempt, _ in self._running.values())
         going_on = f" · {names}" if names else ""
         self._screen.status(f"  {ended} of {self._run.total}{self._left(self._run.total - ended)}{going_on}")
 
@@ -137,10 +138,15 @@ class Console:
         """Return how long it will still take, in words, once that can be told."""
         if not self._times or self._run is None:
             return ""
-        ages = [time.time() - (attempt.started_at or 0.0) for attempt in self._running.values()]
+        ages = [watch.seconds for _, watch in self._running.values()]
         mean = sum(self._times) / len(self._times)
         seconds = time_left(mean, open_attempts - len(ages), ages, self._run.parallelism)
         return "" if seconds is None else f" · about {roughly(seconds)} left"
+
+
+def _lasted(attempt: EvalAttempt) -> float:
+    """Return how long an attempt took that another process carried out."""
+    return attempt.finished_at - attempt.started_at if attempt.finished_at and attempt.started_at else 0.0
 
 
 def _shown(attempt: EvalAttempt) -> str:

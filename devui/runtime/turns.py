@@ -19,6 +19,7 @@ from sessions_app import db
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows
 from sessions_app.runs.frames import FrameLog
+from sessions_app.stopwatch import Stopwatch
 
 TURN_POLL_S = 0.25
 """Seconds between two looks whether another process has finished the run before."""
@@ -44,6 +45,7 @@ class LiveRun:
         source: who asked for it, as its row says.
         reason: why it is cancelled, when no user asked for it.
         stored_error: code of the error event that ADK itself stored last; empty before any.
+        watch: tells when it ends; None: it has not begun.
     """
 
     id: str
@@ -58,6 +60,7 @@ class LiveRun:
     invocation_id: str = ""
     reason: str = ""
     stored_error: str = ""
+    watch: Stopwatch | None = None
 
 
 class Turns:
@@ -135,7 +138,13 @@ class Turns:
             if status == Status.CANCELLED and live.reason:
                 error = {"error_type": "ServerStopped", "error": live.reason}
                 ending = rows.ACTIVE if live.source == rows.ADK else (Status.RUNNING,)
-            end = partial(rows.finish, invocation_id=live.invocation_id, from_status=ending, **error)
+            end = partial(
+                rows.finish,
+                invocation_id=live.invocation_id,
+                from_status=ending,
+                finished_at=live.watch.now() if live.watch else None,
+                **error,
+            )
             await db.write(end, live.id, status)
             await self._leave(live)
 
@@ -144,13 +153,14 @@ class Turns:
         while not live.abort.is_set():
             freed = self._freed
             first = await db.read(rows.active_run, live.session.pk)
-            if first is None or (first.created_at, first.pk) > live.place:
+            if first is None or (first.status == Status.QUEUED and (first.created_at, first.pk) > live.place):
                 return False
             if first.pk == live.id:
                 code = self.code_version, self.git_revision
                 claimed = await db.write(rows.claim, live.id, self.runtime_id, *code)
                 if claimed is None:
                     return False
+                live.watch = Stopwatch(claimed.started_at)
                 self._running[live.session.pk] = live
                 live.frames.publish("status", status=Status.RUNNING)
                 return True

@@ -74,6 +74,7 @@ class Supervisor:
 
     async def __aenter__(self) -> Self:
         await db.write(processes.register, self.id, processes.SERVER, os.getpid(), "")
+        processes.set_own_id(self.id)
         await db.write(_crash_orphans)
         for run_id, app_name in await self._left_behind():
             self.deliveries.start(app_name, run_id)
@@ -174,6 +175,7 @@ class Supervisor:
         await asyncio.gather(*self._attending)
         await self.feeds.close()
         self._sockets.remove()
+        processes.set_own_id(None)
         await db.write(processes.stop, self.id)
 
     def refuse_work(self) -> None:

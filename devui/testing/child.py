@@ -92,19 +92,21 @@ def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
 def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Run an evalset; every attempt is told as it ends."""
     from evals_app import ordering
+    from evals_app.engine.alone import owner
     from sessions_app.schema import ensure_schema
 
     ensure_schema()
     agents, app_name = ordering.agent_at(Path(request["agent"]))
-    run = ordering.order(agents, app_name, _wish(request))
-    say({"run": run.id})
-    return _carry_out([run], agents, app_name, say)
+    with owner(app_name):
+        run = ordering.order(agents, app_name, _wish(request))
+        say({"run": run.id})
+        return _carry_out([run], agents, app_name, say)
 
 
 def _go_on(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Go on with a run whose process died."""
     from evals_app import ordering
-    from evals_app.engine.alone import fresh, without_process
+    from evals_app.engine.alone import fresh, owner, without_process
     from evals_app.writes import Death
     from sessions_app.runs import processes
 
@@ -112,8 +114,9 @@ def _go_on(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     run = fresh(request["run"])
     if not run.active:
         return _ended(run)
-    left = without_process([run], Death(processes.ending(request["exit"])), _Teller(say))
-    return _carry_out(left, agents, app_name, say) if left else _ended(fresh(run.id))
+    with owner(app_name):
+        left = without_process([run], Death(processes.ending(request["exit"])), _Teller(say))
+        return _carry_out(left, agents, app_name, say) if left else _ended(fresh(run.id))
 
 
 def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, say: Say) -> Mapping[str, Any]:

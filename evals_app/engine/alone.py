@@ -133,12 +133,15 @@ def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -
     Args:
         runs: as they were when the process died, not ended.
     """
-    for runtime_id in {run.runtime_id for run in runs if run.runtime_id}:
+    own = processes.own_id()
+    if own is not None:
+        processes.come_back(own)  # it gave no sign of life while the runs were another's
+    for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
         writes.go_on_without(runtime_id, death)
         processes.stop(runtime_id)
     waiting = []
     for run in runs:
-        if run.runtime_id is None:  # it died before it took one
+        if run.runtime_id in {None, own}:  # it died before it took one
             writes.crash_run(run.pk, str(death))
         _tell_who_ended_it(run, listener)
         after = fresh(run.pk)
@@ -192,6 +195,19 @@ async def _beat(runtime_id: str) -> None:
     while True:
         await asyncio.sleep(processes.HEARTBEAT_S)
         await db.write(processes.beat, runtime_id)
+
+
+@contextlib.contextmanager
+def owner(app_name: str) -> Iterator[None]:
+    """Let this process own the runs that it orders, until it gives them to the one that carries them out."""
+    runtime_id, before = uuid.uuid4().hex, processes.own_id()
+    processes.register(runtime_id, app_name, os.getpid(), "")
+    processes.set_own_id(runtime_id)
+    try:
+        yield
+    finally:
+        processes.set_own_id(before)
+        processes.stop(runtime_id)
 
 
 @contextlib.contextmanager

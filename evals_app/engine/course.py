@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.prices import Prices
 from evals_app.writes import Failure, Outcome
 from sessions_app import db
+from sessions_app.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 
 SETTLED_S = 1.0
@@ -53,17 +53,23 @@ class Course:
     """A run under way. It knows of its attempts by their rows alone, wherever the executor carries them out."""
 
     def __init__(
-        self, run: EvalRun, executor: Executor, cancelled: asyncio.Event, progress: Progress | None = None
+        self,
+        run: EvalRun,
+        executor: Executor,
+        watch: Stopwatch,
+        cancelled: asyncio.Event,
+        progress: Progress | None = None,
     ) -> None:
         self._run = run
         self._progress = progress
         self._executor = executor
+        self._watch = watch
         self._cancelled = cancelled
         self.limits = Limits.read(run.limits)
         self._costs = prices.of_json(json.loads(run.prices))
         # Loading the agent is not the time of its attempts, but what a process that died took is.
         goes_on = run.limits_from if run.limits_from != run.started_at else None
-        self._began = goes_on or time.time()
+        self._began = goes_on or watch.now()
         self._news = asyncio.Event()
 
     def note_end(self) -> None:
@@ -100,7 +106,7 @@ class Course:
         news = asyncio.ensure_future(self._news.wait())
         left = GLANCE
         if self.limits.seconds is not None:
-            left = min(left, max(self._began + self.limits.seconds - time.time(), 0.0))
+            left = min(left, max(self._began + self.limits.seconds - self._watch.now(), 0.0))
         await asyncio.wait({news, *events}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         news.cancel()
         self._news.clear()
@@ -111,12 +117,12 @@ class Course:
         if self._cancelled.is_set() or look.stop:
             return Ending(EvalRun.Status.CANCELLED)
         self._executor.resize(look.parallelism)
-        now = time.time()
+        now = self._watch.now()
         for attempt in look.running:
             if attempt.cancel_requested_at is not None:
                 self._executor.cancel(attempt.pk)
                 await outbox().settled(SETTLED_S)
-                await db.write(writes.cancel_attempt, attempt.pk, writes.BY_HAND)
+                await db.write(writes.cancel_attempt, attempt.pk, writes.BY_HAND, self._watch.now())
             elif self._is_late(attempt, now):
                 self._executor.cancel(attempt.pk)
                 await self._end_late(attempt)
@@ -135,7 +141,7 @@ class Course:
             why = f"{why} The agent had answered: {metric} was judging it."
         failure = Failure("AttemptTooLong", why)
         outcome = await cut_short(attempt, failure)
-        kept = await db.write(writes.finish_attempt, attempt.pk, outcome)
+        kept = await db.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now())
         if kept and self._progress:
             self._progress(await db.read(EvalAttempt.objects.get, pk=attempt.pk), outcome)
 

@@ -17,6 +17,7 @@ from evals_app.refusals import HasChanged
 from evals_app.replay.policy import Policy
 from evals_app.writes import Facts, Failure, Outcome
 from sessions_app import db
+from sessions_app.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from evals_app.engine.attempt import Plan
@@ -55,16 +56,17 @@ async def execute_run(
     run = await db.write(writes.claim_run, eval_run_id, runtime_id)
     if run is None:
         return
+    watch = Stopwatch(run.started_at)
     try:
         plan = await prepare(run, agent_source)
-        ending = await _carry_out(run, plan, cancelled, progress, make_executor)
+        ending = await _carry_out(run, plan, watch, cancelled, progress, make_executor)
     except asyncio.CancelledError:
-        await db.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED, because=ENDED)
+        await db.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED, because=ENDED, now=watch.now())
         raise
     except BaseException as error:
-        await db.write(writes.finish_run, run.id, EvalRun.Status.FAILED, _failure(error))
+        await db.write(writes.finish_run, run.id, EvalRun.Status.FAILED, _failure(error), now=watch.now())
     else:
-        await db.write(writes.finish_run, run.id, ending.status, because=ending.because)
+        await db.write(writes.finish_run, run.id, ending.status, because=ending.because, now=watch.now())
 
 
 async def prepare(run: EvalRun, agent_source: AgentSource) -> Plan:
@@ -123,6 +125,7 @@ def _check_same(run: EvalRun, facts: Facts) -> None:
 async def _carry_out(
     run: EvalRun,
     plan: Plan,
+    watch: Stopwatch,
     cancelled: asyncio.Event,
     progress: Progress | None,
     make_executor: MakeExecutor,
@@ -130,18 +133,18 @@ async def _carry_out(
     costs = prices.of_json(json.loads(run.prices))
 
     async def work(attempt_pk: int) -> None:
-        attempt = await db.write(writes.start_attempt, attempt_pk)
+        attempt = await db.write(writes.start_attempt, attempt_pk, watch.now())
         if attempt is None:
             return
         if progress:
             progress(attempt, None)
         outcome = _priced(await _outcome_of(plan, attempt), costs, attempt)
-        kept = await db.write(writes.finish_attempt, attempt_pk, outcome)
+        kept = await db.write(writes.finish_attempt, attempt_pk, outcome, watch.now())
         if progress and kept:
             progress(attempt, outcome)
         course.note_end()
 
-    course = Course(run, make_executor(work, run.parallelism), cancelled, progress)
+    course = Course(run, make_executor(work, run.parallelism), watch, cancelled, progress)
     async with Watchdog(run.id, course.limits.attempt_seconds):
         return await course.follow()
 

@@ -22,21 +22,24 @@ MEASURED = ("total_tokens", "prompt_tokens", "output_tokens", "cached_tokens", "
 """What an outcome measures, by the names that the attempt's columns have too."""
 
 
-def start_attempt(attempt_pk: int) -> EvalAttempt | None:
-    """Turn a pending attempt into a running one; None when it is not pending (any more)."""
+def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | None:
+    """Turn a pending attempt into a running one; None when it is not pending (any more).
+
+    `now` is the time by the watch of the run (`sessions_app.stopwatch`); None: the clock's, here and below.
+    """
     with transaction.atomic():
         attempt = _locked(attempt_pk)
         if attempt.status != EvalAttempt.Status.PENDING:
             return None
         attempt.status = EvalAttempt.Status.RUNNING
-        attempt.started_at = time.time()
+        attempt.started_at = time.time() if now is None else now
         attempt.tries += 1
         attempt.save(update_fields=["status", "started_at", "tries", "revision"])
         bell.ring_after_commit()
     return attempt
 
 
-def finish_attempt(attempt_pk: int, outcome: Outcome) -> bool:
+def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) -> bool:
     """Keep how an attempt ended, with its scores; False when it had ended already."""
     with transaction.atomic():
         attempt = _locked(attempt_pk)
@@ -44,7 +47,7 @@ def finish_attempt(attempt_pk: int, outcome: Outcome) -> bool:
             return False
         failure = outcome.failure or Failure("", "")
         attempt.status = outcome.status
-        attempt.finished_at = time.time()
+        attempt.finished_at = _end_of(attempt, now)
         keep_outcome(attempt, outcome)
         attempt.error_type = failure.type
         attempt.error = state.clean_text(failure.message)
@@ -70,20 +73,25 @@ def request_cancel_attempt(attempt_pk: int) -> bool:
     return True
 
 
-def cancel_attempt(attempt_pk: int, why: str) -> bool:
+def cancel_attempt(attempt_pk: int, why: str, now: float | None = None) -> bool:
     """End an attempt that waits or runs as cancelled, with the session it ran in. False when it had ended already."""
     with transaction.atomic():
         attempt = _locked(attempt_pk)
         if attempt.status not in OPEN:
             return False
-        _cancel(attempt, why)
+        _cancel(attempt, why, now)
         bell.ring_after_commit()
     return True
 
 
-def _cancel(attempt: EvalAttempt, why: str) -> None:
+def _end_of(attempt: EvalAttempt, now: float | None) -> float:
+    """Return when an attempt ends: not before it began, though the clock was set back."""
+    return max(time.time() if now is None else now, attempt.started_at or 0.0)
+
+
+def _cancel(attempt: EvalAttempt, why: str, now: float | None = None) -> None:
     if attempt.status == EvalAttempt.Status.RUNNING:
-        attempt.finished_at = time.time()
+        attempt.finished_at = _end_of(attempt, now)
     attempt.status = EvalAttempt.Status.CANCELLED
     attempt.stopped_because = why
     keep_spending(attempt, spent_by(attempt))

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from evals_app import standing
 from evals_app.limits import Limits
@@ -20,9 +20,10 @@ from evals_app.writes.runs import end_run, finish_run
 from evals_app.writes.taking_up import begin_anew, wait_again
 from sessions_app import bell
 from sessions_app.models import Run
+from sessions_app.runs import processes
 
 UNASSIGNED_S = 60.0
-"""Seconds after which a pending run that no process was given is an orphan: who ordered it has died."""
+"""Seconds after which a pending run that belongs to no process is an orphan: whoever orders runs owns them."""
 
 Status = EvalAttempt.Status
 
@@ -116,9 +117,9 @@ def _waits(run: EvalRun, death: Death) -> bool:
         finish_run(run.pk, EvalRun.Status.DONE)
         return False
     if run.status == EvalRun.Status.PENDING:
-        EvalRun.objects.filter(pk=run.pk).update(runtime=None, queued_at=time.time())
+        EvalRun.objects.filter(pk=run.pk).update(runtime=processes.own_id(), queued_at=time.time())
     else:
-        run.finished_at = time.time()
+        run.finished_at = max(time.time(), run.started_at or 0.0)
         wait_again(run, run.limits_from)
     return True
 
@@ -126,7 +127,7 @@ def _waits(run: EvalRun, death: Death) -> bool:
 def _try_again(attempt: EvalAttempt, death: Death) -> None:
     """Let an attempt that was in flight wait again; that try is kept beside it, as one that came to no end."""
     keep_spending(attempt, spent_by(attempt))
-    attempt.status, attempt.finished_at = Status.ERROR, time.time()
+    attempt.status, attempt.finished_at = Status.ERROR, max(time.time(), attempt.started_at or 0.0)
     attempt.error_type, attempt.error = GONE, str(death)
     begin_anew(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
 
@@ -160,9 +161,12 @@ def crash_orphans() -> int:
 
     Call it after `sessions_app.runs.rows.crash_orphans`, which notes the processes that are gone.
     """
-    active = EvalRun.objects.filter(status__in=EvalRun.ACTIVE)
-    stopped = active.filter(runtime__stopped_at__isnull=False).values_list("pk", "runtime__heartbeat_at")
-    never = active.filter(runtime=None, queued_at__lt=time.time() - UNASSIGNED_S).values_list("pk", flat=True)
+    pending = EvalRun.objects.filter(status=EvalRun.Status.PENDING)
+    begun = EvalRun.objects.filter(status=EvalRun.Status.RUNNING)
+    gone = Q(runtime__stopped_at__isnull=False)
+    nobodys = Q(runtime=None, queued_at__lt=time.time() - UNASSIGNED_S)
     why = "The process that ran it has ended."
-    ended = sum(crash_run(run_id, why, last_seen) for run_id, last_seen in list(stopped))
-    return ended + sum(crash_run(run_id, "No process took it.") for run_id in list(never))
+    stopped = list(begun.filter(gone).values_list("pk", "runtime__heartbeat_at"))
+    never = list(pending.filter(gone | nobodys).values_list("pk", flat=True))
+    ended = sum(crash_run(run_id, why, last_seen) for run_id, last_seen in stopped)
+    return ended + sum(crash_run(run_id, "No process took it.") for run_id in never)

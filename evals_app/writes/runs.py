@@ -19,6 +19,7 @@ from evals_app.writes.counting import COUNTED, next_revision
 from evals_app.writes.measuring import spent_by
 from evals_app.writes.outcomes import Facts, Failure
 from sessions_app import bell, realms, state
+from sessions_app.runs import processes
 
 
 def create_run(
@@ -38,6 +39,8 @@ def create_run(
     repeats: EvalRun | None = None,
 ) -> EvalRun:
     """Create a pending run with one pending attempt per case and repetition.
+
+    It is this process's to give out, if that has a row of its own (`processes.own_id`).
 
     Args:
         version: what the evalset says.
@@ -64,6 +67,7 @@ def create_run(
         repeats=repeats,
         warnings=state.dumps(list(warnings)),
         source=source,
+        runtime_id=processes.own_id(),
         created_at=time.time(),
         queued_at=time.time(),
         total=len(cases) * num_runs,
@@ -160,13 +164,21 @@ def set_parallelism(run_id: str, parallelism: int) -> bool:
     return bool(changed)
 
 
-def finish_run(run_id: str, status: str, failure: Failure | None = None, *, because: str = "") -> bool:
+def finish_run(
+    run_id: str,
+    status: str,
+    failure: Failure | None = None,
+    *,
+    because: str = "",
+    now: float | None = None,
+) -> bool:
     """End an active run. Attempts that have not ended are cancelled and say why.
 
     Args:
         status: how it ended.
         failure: why it could not run.
         because: the limit that stopped it.
+        now: the time by the watch of the run; None: by the clock.
 
     Returns:
         False when it had ended already.
@@ -175,7 +187,7 @@ def finish_run(run_id: str, status: str, failure: Failure | None = None, *, beca
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or not run.active:
             return False
-        end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""), because)
+        end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""), because, now)
         bell.ring_after_commit()
     return True
 
@@ -203,11 +215,11 @@ def end_run(
         in_flight: how the attempts end that run: cancelled, or as an error of this failure.
         failure: why it could not run; of no type: it could.
         because: the limit that stopped it.
-        last_seen: when it ended at the earliest, if nobody saw it end; None: now.
+        last_seen: when it ended at the earliest, by the times that are known of it; None: now.
     """
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
-    ended_at = time.time() if last_seen is None else max(last_seen, _last_step(run_id))
+    ended_at = max(time.time() if last_seen is None else last_seen, _last_step(run_id))
     why = because or WHY.get(EvalRun.Status(status), "")
     running = list(attempts.filter(status=EvalAttempt.Status.RUNNING).select_related("run"))
     for attempt in running:

@@ -13,6 +13,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from evals_app.writes.counting import COUNTED, next_revision
 from evals_app.writes.runs import realm_of
 from sessions_app import bell, state
+from sessions_app.runs import processes
 
 Status = EvalAttempt.Status
 
@@ -63,7 +64,7 @@ def wait_again(run: EvalRun, limits_from: float | None) -> None:
     spent = (run.finished_at - run.started_at) if run.finished_at and run.started_at else 0.0
     EvalRun.objects.filter(pk=run.id).update(
         status=EvalRun.Status.PENDING,
-        runtime=None,
+        runtime=processes.own_id(),
         queued_at=time.time(),
         resumed=run.resumed + 1,
         limits_from=limits_from,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import time
 import uuid
 from collections import OrderedDict
 from functools import partial
@@ -27,6 +26,7 @@ from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.model_calls import OpenCall
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.ids import SessionKey
+from sessions_app.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.rows import Stage, save_stages
 
@@ -59,12 +59,13 @@ class InvocationLog:
         self._is_live = is_live
         self._live: dict[str, OpenCall] = {}
         self.trace_id = ""
+        self._watch = Stopwatch()
         self._stages: list[Stage] = []
         self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
 
     def reached(self, name: str, of: str = "", at: float | None = None) -> None:
         """Note that a stage is reached, for an agent or a tool."""
-        self._stages.append(Stage(name, time.time() if at is None else at, of))
+        self._stages.append(Stage(name, self._watch.now() if at is None else at, of))
         if len(self._stages) >= STAGES_AT_ONCE:
             self._send_stages(ended=False)
 
@@ -83,7 +84,7 @@ class InvocationLog:
             agent=context.agent_name,
             branch=context.branch or "",
             request=request,
-            started_at=time.time(),
+            started_at=self._watch.now(),
             is_live=self._is_live,
         )
         self._forget_done()
@@ -99,7 +100,7 @@ class InvocationLog:
         call = self._call(context.actions)
         if call is None:
             return
-        now = time.time()
+        now = self._watch.now()
         if call.first_at is None:
             call.first_at = now
             self.reached("first answer", call.agent, now)
@@ -116,7 +117,7 @@ class InvocationLog:
         """Note that a model raised instead of answering."""
         call = self._call(context.actions)
         if call is not None:
-            call.error, call.finished_at = error, time.time()
+            call.error, call.finished_at = error, self._watch.now()
             self.reached("model failed", call.agent, call.finished_at)
             outbox().put(call.snapshot())
 
@@ -126,7 +127,7 @@ class InvocationLog:
         if call is None:
             return
         if call.first_at is None and call.error is None:
-            call.by_callback, call.finished_at = True, time.time()
+            call.by_callback, call.finished_at = True, self._watch.now()
         call.event_ids.append(event.id)
         outbox().put(call.snapshot())
 
@@ -139,7 +140,7 @@ class InvocationLog:
         call = self._live.get(event.author)
         if call is None or event.get_function_responses():
             return
-        now = time.time()
+        now = self._watch.now()
         if call.first_at is None:
             call.first_at = now
             self.reached("first answer", call.agent, now)

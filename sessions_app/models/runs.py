@@ -17,7 +17,12 @@ class RuntimeProcess(models.Model):
     app_name = models.TextField()
     host = models.TextField()
     pid = models.IntegerField()
-    pid_started_at = models.FloatField(default=0.0, help_text="Tells a reused pid from this process.")
+    pid_started_at = models.FloatField(
+        default=0.0, help_text="By the clock then; tells a reused pid from this process if nothing else does."
+    )
+    pid_identity = models.TextField(
+        default="", db_default="", help_text="Tells a reused pid from this process: see `processes.identity`."
+    )
     code_version = models.CharField(max_length=64, default="")
     server = models.ForeignKey(
         "self",

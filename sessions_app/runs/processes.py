@@ -1,7 +1,8 @@
 """The rows of runtime processes, and how to tell whether such a process still lives.
 
-On the same host a process lives when its pid does and started when the row says (pids are used again). On
-another host only its heartbeat tells.
+On the same host a process lives when its pid does and is the one that the row says (pids are used again): what tells
+them apart (`identity`) does not change when the clock is set. On another host only its heartbeat tells: a process is
+gone when no new one was seen for a while, by a clock that nobody sets; the times of two hosts are never compared.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ HEARTBEAT_S = 5.0
 SILENCE_S = 30.0
 """Seconds of silence after which a process on another host counts as gone."""
 
+LOOK_S = 0.5
+"""Seconds between two looks for a heartbeat."""
+
 SAME_START_S = 2.0
+"""Seconds between two readings of one start, for rows that know of a process only when it started."""
 
 KEPT_S = 24 * 3600.0
 """Seconds that the row of a process is kept after its end. No page shows it: only active runs need their process."""
@@ -38,6 +43,25 @@ PLATFORM: str = sys.platform
 
 SERVER = ""
 """Name of the app of a server, which starts processes and runs no agent itself."""
+
+_beats_seen: dict[str, tuple[float, float]] = {}
+"""Of processes on other hosts: their latest heartbeat, and when it was first seen here (monotonic seconds)."""
+
+_own_id: str | None = None
+
+
+def own_id() -> str | None:
+    """Return the id of this process's row, when it gives runs to others; None: it does not.
+
+    What waits to be given out belongs to it, so that others know at once that nobody will when it is gone.
+    """
+    return _own_id
+
+
+def set_own_id(runtime_id: str | None) -> None:
+    """Note that this process gives runs to others, under a row of its own; None: no more."""
+    global _own_id
+    _own_id = runtime_id
 
 
 def register(
@@ -52,6 +76,7 @@ def register(
             host=socket.gethostname(),
             pid=pid,
             pid_started_at=started_at(pid) or 0.0,
+            pid_identity=identity(pid) or "",
             code_version=code_version,
             server_id=server_id,
             started_at=now,
@@ -62,6 +87,11 @@ def register(
 def beat(runtime_id: str) -> None:
     """Give a sign of life."""
     RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time())
+
+
+def come_back(runtime_id: str) -> None:
+    """Give a sign of life of a process that was silent, and counts as gone on other hosts perhaps."""
+    RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time(), stopped_at=None)
 
 
 def stop(runtime_id: str) -> None:
@@ -82,11 +112,34 @@ def forget_stopped() -> int:
     return len(gone)
 
 
+def stop_gone() -> None:
+    """Note as stopped which processes are gone and could not say so."""
+    running = list(RuntimeProcess.objects.filter(stopped_at__isnull=True))
+    for forgotten in _beats_seen.keys() - {process.pk for process in running}:
+        del _beats_seen[forgotten]
+    for process in running:
+        if not is_alive(process):
+            stop(process.pk)
+
+
+def gives_sign(process: RuntimeProcess) -> bool:
+    """Tell whether a process lives; of one on another host it may take `SILENCE_S` to know."""
+    while (alive := is_alive(process)) and _is_known_by_beats(process):
+        heard_at = process.heartbeat_at
+        time.sleep(LOOK_S)
+        process.refresh_from_db(fields=["heartbeat_at", "stopped_at"])
+        if process.heartbeat_at != heard_at or process.stopped_at is not None:
+            return process.stopped_at is None
+    return alive
+
+
 def is_alive(process: RuntimeProcess) -> bool:
     """Tell whether a process that has not been noted as stopped still lives."""
-    if process.host != socket.gethostname() or PLATFORM == "win32":
-        return time.time() - process.heartbeat_at < SILENCE_S
-    started = started_at(process.pid)
+    if _is_known_by_beats(process):
+        return _silent_for(process) < SILENCE_S
+    if process.pid_identity:
+        return identity(process.pid) == process.pid_identity
+    started = started_at(process.pid)  # a row that was written before there were identities
     if started is None:
         return False
     return not process.pid_started_at or abs(started - process.pid_started_at) < SAME_START_S
@@ -100,8 +153,39 @@ def ending(code: int) -> str:
     return f"signal {-code}{names.get(-code, '')}"
 
 
+def _is_known_by_beats(process: RuntimeProcess) -> bool:
+    return process.host != socket.gethostname() or PLATFORM == "win32"
+
+
+def _silent_for(process: RuntimeProcess) -> float:
+    """Return for how many seconds this process has seen no new heartbeat of another one."""
+    now = time.monotonic()
+    beat_at, since = _beats_seen.get(process.pk, (None, now))
+    if beat_at != process.heartbeat_at:
+        _beats_seen[process.pk] = process.heartbeat_at, now
+        return 0.0
+    return now - since
+
+
+def identity(pid: int) -> str | None:
+    """Return what tells a process of this host from all others that had its pid, or None when there is none.
+
+    On Linux the boot and the clock ticks from there to its start. On macOS the kernel keeps the time of the start as
+    the clock said it then, and does not correct it: `ps` shows it, in UTC, so that a change of zone changes nothing.
+    """
+    if PLATFORM.startswith("linux"):
+        ticks = _start_ticks(pid)
+        return None if ticks is None else f"{_boot_id()} {ticks}"
+    if PLATFORM == "win32":
+        return None
+    return _start_by_ps(pid, {"TZ": "UTC"}) or None
+
+
 def started_at(pid: int) -> float | None:
-    """Return when a process of this host was started (epoch seconds), or None when there is none."""
+    """Return when a process of this host was started (epoch seconds), or None when there is none.
+
+    It moves when the clock is set: it tells people, `identity` tells processes apart.
+    """
     if PLATFORM.startswith("linux"):
         return _started_at_on_linux(pid)
     if PLATFORM == "win32":
@@ -110,20 +194,37 @@ def started_at(pid: int) -> float | None:
 
 
 def _started_at_on_linux(pid: int) -> float | None:
+    ticks = _start_ticks(pid)
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
     except (OSError, StopIteration):
         return None
-    state, *fields = stat.rpartition(")")[2].split()
-    if state in {"Z", "X"}:
+    return None if ticks is None else float(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _start_ticks(pid: int) -> int | None:
+    """Return the clock ticks between boot and the start of a process that lives."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
         return None
-    return float(boot.split()[1]) + int(fields[18]) / os.sysconf("SC_CLK_TCK")
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in {"Z", "X"} else int(fields[18])
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:  # a container may hide it; the ticks stay
+        return ""
 
 
 def _started_at_by_ps(pid: int) -> float | None:
-    ps = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
-    shown = subprocess.run(
-        ps, capture_output=True, text=True, check=False, env={"LC_ALL": "C"}
-    ).stdout.strip()
+    shown = _start_by_ps(pid, {})
     return time.mktime(time.strptime(shown)) if shown else None
+
+
+def _start_by_ps(pid: int, zone: dict[str, str]) -> str:
+    ps = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+    environment = {"LC_ALL": "C", **zone}
+    return subprocess.run(ps, capture_output=True, text=True, check=False, env=environment).stdout.strip()

@@ -16,12 +16,12 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Greatest
 
 from sessions_app import bell, realms
 from sessions_app.errors import InvocationFinished, SessionBusy
 from sessions_app.found import session_missing
-from sessions_app.models import AgentSession, Event, Run, RuntimeProcess
+from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redact import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import processes
 from sessions_app.state import clean_text
@@ -30,7 +30,10 @@ Status = Run.Status
 ACTIVE = Run.ACTIVE
 
 UNASSIGNED_S = 60.0
-"""Seconds after which a queued run that no process was given is left behind: the server that queued it has died."""
+"""Seconds after which a queued run that belongs to no process is left behind. Those that servers queue have one."""
+
+ORDER_S = 1e-5
+"""Seconds between two runs that the clock does not tell apart."""
 
 ADK = "adk"
 """Source of a run that was asked for on one of ADK's own paths: its caller waits for the answer of one process."""
@@ -44,6 +47,8 @@ def create_run(
 ) -> Run:
     """Queue a run on a session. `request` is what `sessions_app.runs` documents; `runtime_id` has taken it already.
 
+    Without one it belongs to this process until it is handed over, if that has a row of its own.
+
     Raises:
         SessionMissing: no session has this key.
     """
@@ -55,11 +60,18 @@ def create_run(
             session_id=session_pk,
             request=json.dumps(request, default=str),
             source=source,
-            runtime_id=runtime_id,
-            created_at=time.time(),
+            runtime_id=runtime_id or processes.own_id(),
+            created_at=_next_place(session_pk),
         )
         bell.ring_after_commit()
     return run
+
+
+def _next_place(session_pk: int) -> float:
+    """Return the time of a run that is queued now: behind those that wait, also when the clock was set back."""
+    active = Run.objects.filter(session=session_pk, status__in=ACTIVE)
+    newest = active.order_by("-created_at").values_list("created_at", flat=True).first()
+    return time.time() if newest is None else max(time.time(), newest + ORDER_S)
 
 
 def assign(run_id: str, runtime_id: str) -> bool:
@@ -68,13 +80,15 @@ def assign(run_id: str, runtime_id: str) -> bool:
 
 
 def claim(run_id: str, runtime_id: str, code_version: str, git_revision: str = "") -> Run | None:
-    """Turn a queued run into a running one, once, when no earlier run on its session is active.
+    """Turn a queued run into a running one, once, when no other runs on its session and none waits before it.
 
     Returns None otherwise, also when another process was given the run since: the caller looks at the row to see
     whether to wait or to give up.
     """
     earlier = Run.objects.filter(session=OuterRef("session"), status__in=ACTIVE).filter(
-        Q(created_at__lt=OuterRef("created_at")) | Q(created_at=OuterRef("created_at"), pk__lt=OuterRef("pk"))
+        Q(status=Status.RUNNING)
+        | Q(created_at__lt=OuterRef("created_at"))
+        | Q(created_at=OuterRef("created_at"), pk__lt=OuterRef("pk"))
     )
     own = Q(runtime_id=runtime_id) | Q(runtime_id__isnull=True)
     claimed = _change(
@@ -109,17 +123,20 @@ def finish(
     traceback: str = "",
     invocation_id: str = "",
     from_status: Collection[str] = ACTIVE,
+    finished_at: float | None = None,
 ) -> bool:
     """End an active run. Return False when it had ended already, or has another status; then nothing changes.
 
     Runs on its session that waited for what it answered are done.
     An invocation that nobody noted, because the process died first, is that of the run's first event.
+    `finished_at` is when it ended, by the watch of the process that ran it; None: now, but not before it began.
     """
+    now = Value(time.time() if finished_at is None else finished_at)
     with transaction.atomic():
         ended = _change(
             Run.objects.filter(pk=run_id, status__in=from_status),
             status=status,
-            finished_at=time.time(),
+            finished_at=Greatest(now, Coalesce("started_at", now)),
             last_seq=_session_seq(),
             error_type=clean_text(error_type),
             error=clean_text(error),
@@ -156,7 +173,8 @@ def cancel_requests(runtime_id: str) -> list[str]:
 
 def active_run(session_pk: int) -> Run | None:
     """Return the run that is active on a session: the one that runs, else the one that is next."""
-    return Run.objects.filter(session_id=session_pk, status__in=ACTIVE).order_by("created_at", "pk").first()
+    runs = Run.objects.filter(session_id=session_pk, status__in=ACTIVE)
+    return runs.order_by(Case(When(status=Status.RUNNING, then=0), default=1), "created_at", "pk").first()
 
 
 ENDED_BADLY = (Status.FAILED, Status.CRASHED, Status.CANCELLED)
@@ -241,9 +259,7 @@ def crash_orphans() -> list[str]:
     What it has not begun waits for the next process (`left_behind`), unless nobody waits for it any more: who asked by
     ADK's own paths lost the answer with the process, and others may have wanted it cancelled.
     """
-    for process in RuntimeProcess.objects.filter(stopped_at__isnull=True):
-        if not processes.is_alive(process):
-            processes.stop(process.id)
+    processes.stop_gone()
     for run_id in _left_behind().filter(cancel_requested_at__isnull=False).values_list("pk", flat=True):
         end_queued(run_id, Status.CANCELLED)
     stopped = Run.objects.filter(runtime__stopped_at__isnull=False)

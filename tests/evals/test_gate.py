@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from evals_app import writes
 from evals_app.models import EvalRun
 from tests.evals.test_command import refused, run_evals
+from tests.store import store_url
 
 pytestmark = pytest.mark.anywhere
 
@@ -90,3 +96,30 @@ def test_a_run_without_outcomes_is_no_previous_run(store, echo):
 def test_a_gate_without_a_baseline_says_how_one_is_made(store, echo):
     judged(echo)
     assert "Mark one on its page (Make baseline)" in refused(echo, "s", "--fail-on=regression")
+
+
+ORDERED_AND_KILLED = """
+import os, signal, sys
+import devui
+devui.setup(migrate=False)
+from pathlib import Path
+from evals_app import ordering
+from evals_app.engine.alone import owner
+agents, app_name = ordering.agent_at(Path(sys.argv[1]))
+with owner(app_name):
+    ordering.order(agents, app_name, ordering.Wish("s", ()))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_run_whose_command_was_killed_before_it_began_goes_on_at_once(store, echo):
+    given = [sys.executable, "-c", ORDERED_AND_KILLED, str(echo)]
+    killed = subprocess.run(given, env={**os.environ, "DATABASE_URL": store_url()})
+    run = EvalRun.objects.get()
+    assert (killed.returncode, run.status) == (-signal.SIGKILL, "pending")
+
+    code, out = run_evals(echo, "--resume=last")
+
+    run.refresh_from_db()
+    assert (run.status, run.resumed, run.passed + run.failed) == ("done", 1, 3), out
+    assert code in {0, 1}

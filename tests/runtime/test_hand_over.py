@@ -46,7 +46,8 @@ async def kill(stage: Stage, nap: Run) -> None:
 
 
 async def is_assigned(run: Run) -> Run:
-    return await until(lambda: read_run(run), lambda row: row.runtime_id is not None)
+    """Wait until a run has been given to a process of its agent."""
+    return await until(lambda: read_run(run), lambda row: row.runtime and row.runtime.server_id)
 
 
 async def test_a_run_whose_process_dies_while_the_console_hands_it_over_is_run_by_the_next(own: Stage):
@@ -217,7 +218,6 @@ async def test_a_run_sent_while_the_server_ends_waits_for_the_next_one(supervise
     runs_client.register(None)
 
     assert (await read_run(run)).status == Status.QUEUED
-    await db.write(Run.objects.update, created_at=time.time() - rows.UNASSIGNED_S - 1)
     async with supervise() as stage:
         assert (await stage.end_of(run)).status == Status.DONE
 
@@ -226,7 +226,6 @@ async def test_a_run_whose_agent_is_gone_at_the_next_start_ends_with_the_reason(
     async with supervise() as stage:
         sessions = [await stage.session(app) for app in ("talker", "clerk@far")]
         runs = [await stage.queue(session, "say hi") for session in sessions]
-    await db.write(Run.objects.update, created_at=time.time() - rows.UNASSIGNED_S - 1)
     shutil.rmtree(agents_dir / "talker")
 
     async with supervise() as stage:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -172,25 +171,6 @@ def test_runs_of_a_process_that_is_gone_are_orphans(session):
     assert rows.crash_orphans() == [run.pk]
     assert status(run) == Status.CRASHED
     assert RuntimeProcess.objects.get(pk=runtime.pk).stopped_at is not None
-
-
-def test_a_pid_that_is_used_again_is_another_process(session, runtime):
-    run = new_run(session)
-    rows.claim(run.pk, runtime.pk, "v1")
-    RuntimeProcess.objects.update(pid_started_at=runtime.pid_started_at - 3600)
-
-    assert rows.crash_orphans() == [run.pk]
-
-
-def test_a_process_on_another_host_lives_while_its_heart_beats(session, runtime):
-    run = new_run(session)
-    rows.claim(run.pk, runtime.pk, "v1")
-    RuntimeProcess.objects.update(host=socket.gethostname() + "-other", pid=1)
-    processes.beat(runtime.pk)
-    assert rows.crash_orphans() == []
-
-    RuntimeProcess.objects.update(heartbeat_at=time.time() - processes.SILENCE_S - 1)
-    assert rows.crash_orphans() == [run.pk]
 
 
 def test_what_a_process_has_not_begun_is_its_servers_while_that_lives_and_then_waits_for_the_next(session):

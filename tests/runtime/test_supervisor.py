@@ -267,6 +267,7 @@ async def test_runs_that_nobody_will_end_are_marked_when_the_server_starts(super
         session = await stage.session("talker")
         run = await stage.queue(session, "say hi")
         dead = await db.write(processes.register, "dead", "talker", 2**22 + 1, "v1")
+        await db.write(rows.assign, run.pk, dead.pk)
         await db.write(rows.claim, run.pk, dead.pk, "v1")
 
     async with supervise():

@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from evals_app import launch, ordering
-from evals_app.engine.alone import cancel, carry_out, quiet, run_to_end
+from evals_app.engine.alone import cancel, carry_out, owner, quiet, run_to_end
 from evals_app.engine.children import Stopped, carry_out_in_children
 from evals_app.gate import Gate
 from evals_app.limits import Limits
@@ -113,14 +113,15 @@ class Command(BaseCommand):
         agents, app_name = ordering.agent_at(agent_dir)
         ensure_schema()
         gate = _gate(agents, app_name, options)
-        ordered = _ordered(agents, app_name, options)
         self.stdout.ending = ""
         console = Console(self.stdout)
-        try:
-            runs = self._carry_out(ordered, agents, app_name, console)
-        except (KeyboardInterrupt, Stopped):
-            console.interrupted(agent_dir, cancel(ordered))
-            raise
+        with owner(app_name):
+            ordered = _ordered(agents, app_name, options)
+            try:
+                runs = self._carry_out(ordered, agents, app_name, console)
+            except (KeyboardInterrupt, Stopped):
+                console.interrupted(agent_dir, cancel(ordered))
+                raise
         _write_files(runs, options, console)
         return _code_of(runs, gate, console)
 
@@ -249,7 +250,7 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
         NotFound: there is no such run.
     """
     from evals_app import again, writes
-    from sessions_app.runs import rows
+    from sessions_app.runs import processes, rows
 
     if given := [f"--{option.replace('_', '-')}" for option in ORDERED if options[option]]:
         raise BadInput(
@@ -261,6 +262,9 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
     rows.crash_orphans()  # a process that was killed said nothing
     writes.crash_orphans()
     run = _named(app_name, name)
+    if run.active and run.runtime is not None and not processes.gives_sign(run.runtime):
+        rows.crash_orphans()
+        writes.crash_orphans()
     run = again.retry(run, agents=agents) if options["retry"] else again.resume(run, agents)
     if options["parallelism"] is not None:
         writes.set_parallelism(run.id, options["parallelism"])

@@ -1,0 +1,189 @@
+"""The clock is set while runs go on: nothing is taken for dead, late or first, and durations stay what they are."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sessions_app import db
+from sessions_app.models import ModelCall, Run, RuntimeProcess, Trace
+from sessions_app.runs import processes, rows
+from sessions_app.stopwatch import Stopwatch
+from tests import clock as clocks
+from tests.clock import STEPS_S, Clock
+from tests.runtime.conftest import read_run, until
+from tests.runtime.test_rows import new_process, new_run, new_session
+
+Status = Run.Status
+
+
+@pytest.fixture
+def clock(monkeypatch, tmp_path) -> Clock:
+    return Clock(monkeypatch, tmp_path / "shift")
+
+
+@pytest.fixture
+def session(db):
+    return new_session()
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_a_living_process_is_known_when_the_clock_was_set(session, clock, step):
+    run = new_run(session)
+    rows.claim(run.pk, new_process().pk, "v1")
+    clock.step(step)
+    assert rows.crash_orphans() == []
+
+
+def test_a_pid_that_is_used_again_is_told_from_the_process_before(session):
+    runtime = new_process()
+    run = new_run(session)
+    rows.claim(run.pk, runtime.pk, "v1")
+    boot, ticks = processes.identity(os.getpid()).rsplit(" ", 1)
+    RuntimeProcess.objects.update(pid_identity=f"{boot} {int(ticks) + 1}")
+    assert rows.crash_orphans() == [run.pk]
+
+
+def test_a_pid_of_another_boot_is_another_process():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        identity = processes.identity(process.pid)
+        assert identity == processes.identity(process.pid) != processes.identity(os.getpid())
+        if sys.platform.startswith("linux"):
+            with open("/proc/sys/kernel/random/boot_id") as boot:
+                assert identity.startswith(boot.read().strip() + " ")
+    assert processes.identity(process.pid) is None
+
+
+def test_a_process_whose_row_knows_its_start_by_the_clock_alone_is_still_told(session):
+    runtime = new_process()
+    run = new_run(session)
+    rows.claim(run.pk, runtime.pk, "v1")
+    RuntimeProcess.objects.update(pid_identity="")
+    assert rows.crash_orphans() == []
+    RuntimeProcess.objects.update(pid_started_at=runtime.pid_started_at - 3600)
+    assert rows.crash_orphans() == [run.pk]
+
+
+def test_the_start_that_ps_shows_tells_processes_apart(monkeypatch):
+    """As on macOS."""
+    own = processes._start_by_ps(os.getpid(), {"TZ": "UTC"})
+    monkeypatch.setattr(processes, "PLATFORM", "darwin")
+    assert processes.identity(os.getpid()) == own
+    assert time.strptime(own)
+    assert processes.identity(2**22 + 1) is None
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_a_process_on_another_host_is_heard_whatever_the_clocks_say(session, clock, monkeypatch, step):
+    runtime = new_process()
+    run = new_run(session)
+    rows.claim(run.pk, runtime.pk, "v1")
+    RuntimeProcess.objects.update(host=socket.gethostname() + "-other", pid=1)
+    passed = 0.0
+    steady = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: steady() + passed)
+
+    assert rows.crash_orphans() == []
+    clock.step(step)
+    passed = processes.SILENCE_S / 2
+    assert rows.crash_orphans() == []
+    processes.beat(runtime.pk)
+    passed *= 2
+    assert rows.crash_orphans() == [], "it beat half of that time ago"
+    passed += processes.SILENCE_S
+    assert rows.crash_orphans() == [run.pk]
+
+
+def test_whether_a_process_on_another_host_lives_is_waited_for(session, monkeypatch):
+    monkeypatch.setattr(processes, "SILENCE_S", 0.05)
+    monkeypatch.setattr(processes, "LOOK_S", 0.01)
+    runtime = new_process()
+    assert processes.gives_sign(runtime)
+    RuntimeProcess.objects.update(host=socket.gethostname() + "-other")
+    runtime.refresh_from_db()
+    assert not processes.gives_sign(runtime)
+    processes.beat(runtime.pk)
+    runtime.refresh_from_db()
+    monkeypatch.setattr(time, "sleep", lambda _: processes.beat(runtime.pk))
+    assert processes.gives_sign(runtime)
+
+
+def test_a_run_that_is_queued_when_the_clock_was_set_back_waits_behind_those_before(session, clock):
+    runtime = new_process()
+    first = new_run(session)
+    clock.step(-3600)
+    second, third = new_run(session), new_run(session)
+    assert rows.claim(second.pk, runtime.pk, "v1") is None
+    rows.claim(first.pk, runtime.pk, "v1")
+    assert rows.claim(second.pk, runtime.pk, "v1") is None
+    assert rows.active_run(session.pk) == first
+    rows.finish(first.pk, Status.DONE)
+    assert rows.active_run(session.pk) == second
+    assert rows.claim(third.pk, runtime.pk, "v1") is None
+    assert rows.claim(second.pk, runtime.pk, "v1")
+
+
+def test_no_run_begins_beside_another_whatever_their_times_say(session):
+    runtime = new_process()
+    running, queued = new_run(session), new_run(session)
+    rows.claim(running.pk, runtime.pk, "v1")
+    Run.objects.filter(pk=queued.pk).update(created_at=running.created_at - 60)
+    assert rows.claim(queued.pk, runtime.pk, "v1") is None
+    assert rows.active_run(session.pk) == running
+
+
+def test_a_run_never_ends_before_it_began(session, clock):
+    run = new_run(session)
+    rows.claim(run.pk, new_process().pk, "v1")
+    clock.step(-3600)
+    rows.finish(run.pk, Status.CRASHED)
+    ended = Run.objects.get(pk=run.pk)
+    assert ended.finished_at == ended.started_at
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_a_stopwatch_goes_on_when_the_clock_is_set(clock, step):
+    watch = Stopwatch()
+    before = watch.now()
+    clock.step(step)
+    assert before <= watch.now() < before + 60
+    assert watch.clock_error() == pytest.approx(step, abs=1)
+
+
+async def test_runs_go_on_when_the_clock_is_set(supervise, agents_dir, clock):
+    agent = agents_dir / "talker" / "agent.py"
+    agent.write_text(clocks.IN_AN_AGENT.format(file=str(clock.file)) + agent.read_text())
+    async with supervise(sweep=0.02) as stage:
+        session = await stage.session("talker")
+        words = "say " + " ".join(["word"] * 80)
+        run = await stage.start(session, words, streaming=True)
+        await stage.first_text(run, "talker")
+        began = time.monotonic()
+        waiting = []
+        for step in STEPS_S:
+            clock.step(step)
+            await swept()
+            waiting.append(await stage.start(session, "say hi"))
+        assert (await read_run(run)).status == Status.RUNNING
+
+        ended = [await stage.end_of(one) for one in (run, *waiting)]
+        took = time.monotonic() - began
+
+    assert [one.status for one in ended] == [Status.DONE] * 5
+    assert [one.first_seq for one in ended] == sorted({one.first_seq for one in ended}), "one after the other"
+    durations = [one.finished_at - one.started_at for one in ended]
+    assert all(0 <= seconds < took + 60 for seconds in durations), durations
+    for row in await db.read(lambda: [*ModelCall.objects.all(), *Trace.objects.all()]):
+        assert 0 <= row.finished_at - row.started_at < took + 60
+
+
+async def swept() -> None:
+    """Return when the supervisor has looked for orphans since."""
+    stopped = RuntimeProcess.objects.filter(stopped_at__isnull=False)
+    dead = await db.write(processes.register, os.urandom(8).hex(), "talker", 2**22 + 1, "v1")
+    await until(lambda: db.read(stopped.filter(pk=dead.pk).exists), bool)
