@@ -1,11 +1,13 @@
 """Credentials left out of everything that leaves the store.
 
-The rule is ADK's `_redact_credential_secrets` (`google/adk/auth/auth_credential.py`), restated here because the
-web process must not import ADK; a test holds the two together.
+The rule for structured values is ADK's `_redact_credential_secrets` (`google/adk/auth/auth_credential.py`), restated
+here because the web process must not import ADK; a test holds the two together. In the texts of errors, where ADK
+leaves them, credentials are found by what they look like and by the names before them.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 SECRET_KEYS = frozenset(
@@ -60,6 +62,63 @@ _CREDENTIAL_KEYS = (
 )
 _MARKS = frozenset({"authType", "auth_type", "name", *_REQUESTED_KEYS, *_CREDENTIAL_KEYS})
 """A dict without any of these holds no credential of its own; nearly all are told by that alone."""
+
+
+REDACTED = "[redacted]"
+
+_KEYS_IN_TEXT = re.compile(
+    r"""
+    (?<![\w-])(?:
+        AIza[\w-]{20,}                              # Google
+        | ya29\.[\w-]{10,}
+        | sk-[\w-]{12,}                             # OpenAI, Anthropic and others
+        | gh[opsur]_\w{20,}                         # GitHub
+        | github_pat_\w{20,}
+        | glpat-[\w-]{16,}
+        | xox[abeprs]-[\w-]{10,}                    # Slack
+        | A[KS]IA[A-Z0-9]{16}                       # AWS
+        | eyJ[\w-]{8,400}\.[\w-]{8,}(?:\.[\w-]*)?  # JSON Web Tokens
+    )
+    """,
+    re.VERBOSE,
+)
+"""Keys that are known by their beginnings."""
+
+_NAMED_IN_TEXT = re.compile(
+    r"""
+    (?P<name>
+        (?:api[_-]?key|apikey|access[_-]?key|private[_-]?key|token|secret|password|passwd|credential|authorization)
+        (?:=["']? | ["']\s*:\s*["'])
+        | \bAuthorization:\s*(?:(?:Basic|Digest|Bearer|Token)\s+)?
+        | \bBearer\s+
+        | [?&]key=
+        | ://[^\s/:@]{0,100}:(?=[^\s/@]{1,200}@)
+    )
+    (?P<value>(?!(?:Basic|Digest|Bearer|Token)\s|None\b|True\b|False\b|null\b)[^\s"'&,;<>()\[\]{}@]{6,})
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Values behind names that say that they are credentials: in addresses, headers, JSON, Python and shells.
+
+Repetitions are bounded where a match can fail behind them, so that a hostile text takes linear time.
+"""
+
+
+def redact_text(text: str) -> str:
+    """Return the text of an error without the keys, tokens and passwords that libraries quote in theirs."""
+    text = _NAMED_IN_TEXT.sub(rf"\g<name>{REDACTED}", text)
+    return _KEYS_IN_TEXT.sub(REDACTED, text)
+
+
+def redact_error_texts(value: Any) -> Any:
+    """Return a JSON value with every text in it redacted as the text of an error."""
+    if isinstance(value, str):
+        return redact_text(value)
+    if isinstance(value, list):
+        return [redact_error_texts(item) for item in value]
+    if isinstance(value, dict):
+        return {key: redact_error_texts(item) for key, item in value.items()}
+    return value
 
 
 def redact(value: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from sessions_app.models import Scope
-from sessions_app.redact import redact
+from sessions_app.redact import redact, redact_text
 
 APP_PREFIX = "app:"
 USER_PREFIX = "user:"
@@ -136,6 +136,11 @@ def clean_text(text: str) -> str:
     if "\x00" in text:
         text = text.replace("\x00", _REPLACEMENT)
     return without_surrogates(text)
+
+
+def clean_error(text: str) -> str:
+    """Return the text of an error as a column can hold it, without the credentials in it."""
+    return redact_text(clean_text(text))
 
 
 def without_surrogates(text: str) -> str:

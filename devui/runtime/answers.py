@@ -11,20 +11,33 @@ from pydantic import ValidationError
 
 from sessions_app import state
 from sessions_app.adk import mapping
+from sessions_app.wire import is_failed_result
 
 
 def sendable(event: Event) -> Event:
-    """Return the event, or a copy in the form the store keeps when it has no other JSON form.
+    """Return the event, or a copy in the form the store keeps when it has no other JSON form, or quotes a credential.
 
-    The form is that of `mapping.to_record`: half characters are replaced, what is no JSON is text.
+    The form is that of `mapping.to_record`: half characters are replaced, what is no JSON is text, and the texts of
+    errors are without credentials.
     """
-    if _is_json(event):
+    is_json = _is_json(event)
+    if is_json and not _tells_error(event):
         return event
     record = mapping.to_record(event)
+    if is_json and record.private is None:
+        return event
+    private = None if _tells_error(event) else record.private
     try:
-        return mapping.from_row(record.data, record.private, event.id, event.invocation_id)
+        return mapping.from_row(record.data, private, event.id, event.invocation_id)
     except ValidationError:
         return event  # no event of ADK's: its own server says what it makes of it
+
+
+def _tells_error(event: Event) -> bool:
+    """Tell whether an event holds the text of an error. One whose content is none holds nothing that is read."""
+    parts = getattr(event.content, "parts", None) or []
+    responses = [part.function_response for part in parts if getattr(part, "function_response", None)]
+    return bool(event.error_message) or any(is_failed_result(response.response) for response in responses)
 
 
 def _is_json(event: Event) -> bool:

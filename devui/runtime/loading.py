@@ -113,5 +113,5 @@ def traceback_text(error: BaseException, skip: int = 0) -> str:
     report.stack = traceback.StackSummary.from_list(
         [frame for frame in report.stack[skip:] if not frame.filename.startswith("<frozen importlib")]
     )
-    text = state.without_surrogates("".join(report.format()))
+    text = state.clean_error("".join(report.format()))
     return text if len(text) <= MAX_TRACEBACK else f"…{text[-MAX_TRACEBACK:]}"

@@ -17,7 +17,7 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from devui.runtime.loading import traceback_text
-from devui.runtime.said import message_of
+from devui.runtime.said import message_of, without_credentials
 from devui.runtime.turns import LiveRun, Status, Turns
 from sessions_app import db, keeping
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
@@ -103,6 +103,8 @@ class Runs(Turns):
             raise exited from error
         except Exception as error:
             await self.fail(live, error)
+            if (sent := without_credentials(error)) is not error:
+                raise sent from None
             raise
         except KeyboardInterrupt:
             raise  # it is the process's, which ends

@@ -50,8 +50,8 @@ def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) 
         attempt.finished_at = _end_of(attempt, now)
         keep_outcome(attempt, outcome)
         attempt.error_type = failure.type
-        attempt.error = state.clean_text(failure.message)
-        attempt.traceback = state.clean_text(failure.traceback)
+        attempt.error = state.clean_error(failure.message)
+        attempt.traceback = state.clean_error(failure.traceback)
         attempt.save(force_update=True)
         count(attempt.run_id, outcome.status)
         MetricResult.objects.bulk_create(result_row(attempt_pk, score) for score in outcome.scores)
@@ -137,6 +137,6 @@ def result_row(attempt_pk: int, score: Score) -> MetricResult:
         score=score.score,
         threshold=score.threshold,
         status=score.status,
-        reason=state.clean_text(score.reason),
+        reason=state.clean_error(score.reason),
         details=state.canonical(dict(score.details)).public,
     )

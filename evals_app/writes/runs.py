@@ -236,9 +236,9 @@ def end_run(
         cancelled=F("cancelled") + waiting,
         stopped_because=because,
         error_type=failure.type,
-        error=state.clean_text(failure.message),
+        error=state.clean_error(failure.message),
         hint=state.clean_text(failure.hint),
-        traceback=state.clean_text(failure.traceback),
+        traceback=state.clean_error(failure.traceback),
     )
 
 
@@ -246,7 +246,7 @@ def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str
     """End an attempt that came to no end of its own, with what it had spent by then."""
     attempt.status = status
     if status == EvalAttempt.Status.ERROR:
-        attempt.error_type, attempt.error = failure.type, state.clean_text(failure.message)
+        attempt.error_type, attempt.error = failure.type, state.clean_error(failure.message)
     else:
         attempt.stopped_because = why
     keep_spending(attempt, spent_by(attempt))

@@ -24,7 +24,7 @@ from sessions_app.found import session_missing
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redact import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import processes
-from sessions_app.state import clean_text
+from sessions_app.state import clean_error, clean_text
 
 Status = Run.Status
 ACTIVE = Run.ACTIVE
@@ -139,8 +139,8 @@ def finish(
             finished_at=Greatest(now, Coalesce("started_at", now)),
             last_seq=_session_seq(),
             error_type=clean_text(error_type),
-            error=clean_text(error),
-            traceback=clean_text(traceback),
+            error=clean_error(error),
+            traceback=clean_error(traceback),
             invocation_id=Value(invocation_id) if invocation_id else _invocation(),
         )
         if ended:
@@ -156,7 +156,7 @@ def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") 
         finished_at=time.time(),
         last_seq=_session_seq(),
         error_type=clean_text(error_type),
-        error=clean_text(error),
+        error=clean_error(error),
     )
 
 

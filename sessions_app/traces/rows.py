@@ -108,7 +108,7 @@ def save_call(record: CallRecord) -> bool:
         "by_callback": record.by_callback,
         "model": state.clean_text(record.model),
         "error_type": record.error_type,
-        "error": state.clean_text(record.error)[:ERROR_MOST],
+        "error": state.clean_error(record.error)[:ERROR_MOST],
         **record.usage,
     }
     if record.again and ModelCall.objects.filter(session=session_pk, ref=record.ref).update(**known):
@@ -177,7 +177,7 @@ def save_spans(records: Sequence[SpanRecord]) -> bool:
             started_ns=record.started_ns,
             ended_ns=record.ended_ns,
             failed=record.failed,
-            message=state.clean_text(record.message)[:ERROR_MOST],
+            message=state.clean_error(record.message)[:ERROR_MOST],
             event_id=record.event_id,
             attributes=state.dumps(record.attributes),
         )

@@ -9,8 +9,9 @@ from typing import Any
 from sessions_app import attribution, state
 from sessions_app.attribution import UNKNOWN, Writer
 from sessions_app.models import Kind, Scope
-from sessions_app.redact import redact
+from sessions_app.redact import redact, redact_error_texts
 from sessions_app.wire.content import (
+    failed_results,
     function_responses,
     is_error,
     is_final_response,
@@ -113,7 +114,7 @@ def _record(
         TempKey(key, state.canonical(value, key), known.get(state.TEMP_PREFIX + key, UNKNOWN))
         for key, value in scoped.temp.items()
     ]
-    public = redact(without_internals(wire))
+    public = _without_credentials(wire)
     data = state.storable(public)
     summary = summarise(public)
     return EventRecord(
@@ -133,6 +134,16 @@ def _record(
         writes=writes,
         temp=temp if keep_temp else [],
     )
+
+
+def _without_credentials(wire: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the public form: without ADK's internals, structured credentials, and keys in the texts of errors."""
+    public: dict[str, Any] = redact(without_internals(wire))
+    if public.get("errorMessage"):
+        public["errorMessage"] = redact_error_texts(public["errorMessage"])
+    for response in failed_results(public):
+        response["response"] = redact_error_texts(response["response"])
+    return public
 
 
 def removing(record: EventRecord, keys: Collection[str]) -> EventRecord:

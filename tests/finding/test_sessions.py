@@ -211,7 +211,7 @@ def test_sessions_with_failed_tools_are_found_as_errors(find: Find):
     assert AgentSession.objects.get(session_id="mcp").error_count == 1
 
 
-def test_error_rail_lists_failed_tools(store: None):
+def test_error_rail_lists_failed_tools(db: None):
     story = Story("s1")
     story.answers("query", "c1", response={"content": [], "isError": True})
     story.says("All went well.")

@@ -107,6 +107,22 @@ async def test_a_failed_run_keeps_its_traceback_and_is_seen_in_the_session(stage
     assert (await stage.run(session, "say again")).status == Status.DONE
 
 
+async def test_error_of_run_is_kept_and_sent_without_credentials(stage: Stage):
+    session, told_before = await stage.session("trouble"), len(stage.lines)
+
+    run = await stage.run(session, "call fail_with_key")
+    _, answer = await stage.ask(session, "call fail_with_key", "/run_sse")
+
+    said = "429: quota of [redacted] is used up (https://models.test/v1?token=[redacted])"
+    assert run.error == said
+    events = [json.loads(event.data) for event in await read_events(session)]
+    assert [event["errorMessage"] for event in events if "errorMessage" in event] == [said, said]
+    log = await stage.told("PermissionError", since=told_before)
+    for text in (run.traceback, answer, json.dumps(events), *log):
+        assert "AIzaSyD" not in text
+        assert "s3cr3t" not in text
+
+
 async def test_an_agents_error_takes_one_line_in_the_log(stage: Stage):
     told_before = len(stage.lines)
 

@@ -58,6 +58,12 @@ def fail() -> None:
     raise ZeroDivisionError("nothing to share")
 
 
+def fail_with_key() -> None:
+    """Raise an error that quotes credentials, as client libraries do."""
+    key = "AIzaSyD-" + "0123456789abcdefghijklmnopqrs"
+    raise PermissionError(f"429: quota of {key} is used up (https://models.test/v1?token=s3cr3t-value)")
+
+
 def fail_in_half() -> None:
     """Raise an error with half of a character."""
     raise ValueError("half \ud83d")
@@ -109,7 +115,7 @@ def write_deep(tool_context: ToolContext) -> str:
     return "written"
 
 
-FAILING = [fail, fail_badly, fail_in_half]
+FAILING = [fail, fail_badly, fail_in_half, fail_with_key]
 HOSTILE = [answer_half, answer_object, answer_deep, write_half, write_object, write_deep]
 
 root_agent = LlmAgent(
