@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,7 +113,7 @@ class Console:
         for run in runs:
             if run.status == EvalRun.Status.CANCELLED:
                 self.end(run)
-                self._line(f"Interrupted. run_evals {agent_dir} --resume {run.id} goes on.")
+                self._line(f"Interrupted. run_evals {_argument(agent_dir)} --resume {run.id} goes on.")
 
     def wrote(self, kind: str, path: Path) -> None:
         """Say where results were written."""
@@ -152,6 +153,11 @@ def _lasted(attempt: EvalAttempt) -> float:
 def _shown(attempt: EvalAttempt) -> str:
     """Return a case's name as it is seen, of a length that a line can have."""
     return shortened(harmless(attempt.case_id), LONGEST_NAME)
+
+
+def _argument(folder: Path) -> str:
+    """Return a folder as a shell takes it: quoted, and never read as an option."""
+    return shlex.quote(f"./{folder}" if str(folder).startswith("-") else str(folder))
 
 
 def _in_flight(alone: int) -> str:

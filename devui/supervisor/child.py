@@ -211,7 +211,7 @@ async def _start(
     """Start the program of a runtime with the file descriptors that it goes on with, in a session of its own."""
     handed_down = ["--fd", str(listening), "--lifeline", str(life)]
     return await asyncio.create_subprocess_exec(
-        *[sys.executable, "-m", "devui", "runtime", app_name, *handed_down],
+        *[sys.executable, "-m", "devui", "runtime", *handed_down, "--", app_name],
         stdin=asyncio.subprocess.DEVNULL,
         stdout=output,
         stderr=output,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+from pathlib import Path
 
 import pytest
 
 from evals_app.models import EvalRun
 from evals_app.screen import Screen, fitting, padded, shortened
+from evals_app.terminal import Console
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.test_command import AGENTS, run_evals
 
@@ -101,3 +103,17 @@ def test_long_ids_and_errors_make_no_endless_lines(store, echo, tmp_path):
     assert max(map(len, said.splitlines())) < 800
     assert "xxend " in said
     assert EvalRun.objects.get().attempts.get().error.count("k") >= 9000
+
+
+@pytest.mark.parametrize(
+    ("folder", "argument"), [("-rf", "./-rf"), ("my agents/one", "'my agents/one'"), ("one", "one")]
+)
+def test_resume_command_names_agent_folder_as_a_shell_takes_it(store, folder, argument):
+    run_evals(AGENTS / "weather", "lookups:one_city")
+    run = EvalRun.objects.get()
+    run.status = EvalRun.Status.CANCELLED
+    written = io.StringIO()
+
+    Console(written).interrupted(Path(folder), [run])
+
+    assert f"run_evals {argument} --resume {run.id} goes on." in written.getvalue()

@@ -46,6 +46,17 @@ async def test_an_agent_that_exits_when_imported_is_listed_with_the_reason(own: 
     assert await own.told("talker | last words")
 
 
+async def test_agent_folder_named_like_an_option_is_a_name(own: Stage, agents_dir):
+    (agents_dir / "talker").rename(agents_dir / "-rf")
+    assert "-rf" in own.supervisor.apps()
+
+    failed = await own.run(await own.session("-rf"), "say hi")
+
+    assert failed.status == Status.FAILED, "ADK loads no agent of such a name, and says so itself"
+    assert "Invalid agent name: '-rf'" in failed.error
+    assert is_running(await pid_of(own, "-rf"))
+
+
 async def test_an_agent_that_raises_no_exception_when_imported_is_shown_with_the_place(
     own: Stage, agents_dir
 ):
