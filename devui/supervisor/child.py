@@ -16,7 +16,7 @@ from pathlib import Path
 from websockets.asyncio.client import connect
 
 from devui.runtime.config import TOKEN_HEADER, RuntimeConfig, RuntimeOptions
-from devui.supervisor.output import LineSink, Output
+from devui.supervisor.output import Output
 from devui.supervisor.sockets import Listener
 from sessions_app.runs import processes
 
@@ -71,7 +71,7 @@ class Child:
         options: RuntimeOptions,
         listener: Listener,
         environment: Mapping[str, str],
-        write_line: LineSink,
+        output: Output,
     ) -> Child:
         """Start a process for an app. It answers on the listener as soon as it has loaded its agent.
 
@@ -82,7 +82,6 @@ class Child:
             app_name, str(agents_dir), uuid.uuid4().hex, code_version, secrets.token_urlsafe(32), options
         )
         life, lifeline = os.pipe()
-        output = Output(app_name, write_line)
         child = cls(config, listener, lifeline, output)
         try:
             os.write(lifeline, config.to_line())

@@ -1,75 +1,111 @@
-"""What a runtime process prints, passed on line by line.
-
-The pipe is our own, not asyncio's: asyncio holds back the news of a process's end until every pipe to it is
-closed, and what an agent has started may keep it open long after.
-"""
+"""What a runtime process prints: line by line beside the server's own, within a limit, and the newest in a file."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections import deque
 from collections.abc import Callable
+from pathlib import Path
+
+from sessions_app.process_output import MARK, OutputLimit, OutputReader, megabytes
 
 MAX_LINE = 8_192
+"""Bytes of a line; a longer one is broken."""
+
 LAST_LINES = 40
-REST_S = 1.0
-"""Seconds to wait for the rest of a dead process's output."""
+LAST_BYTES = 65_536
+
+FILE_BYTES = 5_000_000
+"""An app's file of output is rotated when it has more; one older file is kept."""
 
 LineSink = Callable[[str, str], None]
 
 
 class Output:
-    """Reads what a process prints and writes it to a sink, with the app's name.
+    """Reads what a process prints and writes it to a sink, with the app's name, within `OutputLimit`.
 
     Attributes:
         fd: the end of the pipe that the process inherits; closed by `read`.
-        last_lines: the newest lines.
     """
 
-    def __init__(self, app_name: str, write_line: LineSink) -> None:
-        self._source, self.fd = os.pipe()
-        self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
+    def __init__(self, app_name: str, write_line: LineSink, folder: Path | None = None) -> None:
+        """Keep the newest output in a file of `folder` when one is given."""
         self._app_name = app_name
         self._write_line = write_line
-        self._reading: asyncio.Task[None] | None = None
+        self._file = OutputFile(folder / f"{app_name}.log") if folder else None
+        self._newest = b""
+        self._rest = b""
+        rest_is = f"The newest output is in {self._file.path}." if self._file else "The rest is dropped."
+        self._reader = OutputReader(OutputLimit(self._show, rest_is), self._take)
+        self.fd = self._reader.fd
+
+    @property
+    def last_lines(self) -> list[str]:
+        """The newest lines, shown or not."""
+        return [_text(line) for line in self._newest.splitlines()[-LAST_LINES:]]
 
     def read(self) -> None:
         """Begin to read, when the process has inherited its end."""
-        os.close(self.fd)
-        self._reading = asyncio.create_task(self._read())
+        self._reader.start()
 
     def close(self) -> None:
         """Close both ends, when there is no process."""
-        os.close(self.fd)
-        os.close(self._source)
+        self._reader.close()
 
     async def finish(self) -> None:
         """Read what is left of a dead process's output; what it started and left behind is not waited for."""
-        if self._reading is not None:
-            await asyncio.wait([self._reading], timeout=REST_S)
-            self._reading.cancel()
+        await asyncio.to_thread(self._reader.finish)
 
-    async def _read(self) -> None:
-        """Write line by line. A line without end is cut, so that a printing agent fills nothing."""
-        stream = asyncio.StreamReader()
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(self._source, "rb", buffering=0)
-        )
-        rest = b""
-        try:
-            while data := await stream.read(65_536):
-                *lines, rest = (rest + data).split(b"\n")
-                if len(rest) > MAX_LINE:
-                    lines, rest = [*lines, rest], b""
-                for line in lines:
-                    self._take(line)
-            if rest:
-                self._take(rest)
-        finally:
-            transport.close()
+    def _take(self, data: bytes) -> None:
+        self._newest = (self._newest + data[-LAST_BYTES:])[-LAST_BYTES:]
+        if self._file and data:
+            self._file.append(data)
 
-    def _take(self, line: bytes) -> None:
-        text = line[:MAX_LINE].decode(errors="replace").rstrip("\r")
-        self.last_lines.append(text)
-        self._write_line(self._app_name, text)
+    def _show(self, data: bytes) -> None:
+        """Write line by line. A line that goes on is held until its end, or until it is long enough."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MAX_LINE:
+            lines, self._rest = [*lines, self._rest], b""
+        for line in lines:
+            for start in range(0, len(line) or 1, MAX_LINE):
+                self._write_line(self._app_name, _text(line[start : start + MAX_LINE]))
+
+
+class OutputFile:
+    """The newest output of an app's processes: a file that only its owner reads, and the one before it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._older = path.with_name(f"{path.name}.1")
+        self._dropped = 0
+
+    def append(self, data: bytes) -> None:
+        """Write output as it is.
+
+        Raises:
+            OSError: the file cannot be written; the next call tries again.
+        """
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(self.path, "ab", buffering=0, opener=_open_private) as file:
+            file.write(data)
+            size = file.tell()
+        if size > FILE_BYTES:
+            self._rotate()
+
+    def _rotate(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._dropped += self._older.stat().st_size
+        self.path.replace(self._older)
+        if self._dropped:
+            self.append(
+                f"{MARK} {megabytes(self._dropped)} before {self._older.name} were dropped.\n".encode()
+            )
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _text(line: bytes) -> str:
+    return line[:MAX_LINE].decode(errors="replace").rstrip("\r")

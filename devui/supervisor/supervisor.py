@@ -22,7 +22,7 @@ from devui.supervisor.client import AppClient
 from devui.supervisor.deliveries import Deliveries
 from devui.supervisor.feeds import Feeds
 from devui.supervisor.limits import Limits
-from devui.supervisor.output import LineSink
+from devui.supervisor.output import LineSink, Output
 from devui.supervisor.sockets import SocketFolder
 from sessions_app import agent_cards, agents, db, remotes
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping
@@ -54,7 +54,14 @@ class Supervisor:
         limits: Limits | None = None,
         environment: Mapping[str, str] | None = None,
         write_line: LineSink | None = None,
+        output_folder: Path | None = None,
     ) -> None:
+        """Supervise the agents of a folder.
+
+        Args:
+            write_line: takes the lines that processes print; None: they go to the error stream.
+            output_folder: where the newest output of each app is kept; None: nowhere.
+        """
         self.id = uuid.uuid4().hex
         self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
         self.limits = limits or Limits()
@@ -63,6 +70,7 @@ class Supervisor:
         self._options = options or RuntimeOptions()
         self._environment = dict(environment or {})
         self._write_line = write_line or _write_line
+        self._output_folder = output_folder
         self._sockets = SocketFolder()
         self._current: dict[str, Child] = {}
         self._children: dict[str, Child] = {}
@@ -216,7 +224,7 @@ class Supervisor:
                 self._options,
                 self._sockets.listen(),
                 self._environment,
-                self._write_line,
+                Output(app_name, self._write_line, self._output_folder),
             )
         except OSError as error:
             raise RuntimeUnavailable(

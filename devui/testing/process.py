@@ -15,6 +15,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sessions_app.process_output import OutputLimit, OutputReader
+
+STDERR = 2
+"""Its descriptor: a suite may have put something else in the place of `sys.stderr`."""
+
 PATIENCE_S = 10.0
 """Seconds that the process has to end by itself."""
 
@@ -44,6 +49,7 @@ class AgentProcess:
         self._store = store
         self._folder = folder
         self._process: subprocess.Popen[str] | None = None
+        self._output: OutputReader | None = None
         self._ids = itertools.count(1)
         self._answers: dict[int, queue.Queue[Mapping[str, Any] | None]] = {}
         self._starting = threading.Lock()
@@ -88,7 +94,9 @@ class AgentProcess:
             while True:
                 answer = answers.get()
                 if answer is None:
-                    raise _Ended(process.wait())
+                    code = process.wait()
+                    self._finish_output()
+                    raise _Ended(code)
                 if "refused" in answer:
                     raise Refused("\n".join(filter(None, (answer["refused"], answer["hint"]))))
                 yield answer
@@ -111,6 +119,12 @@ class AgentProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        self._finish_output()
+
+    def _finish_output(self) -> None:
+        """Pass on what the process printed last."""
+        if self._output is not None:
+            self._output.finish()
 
     def _running(self) -> subprocess.Popen[str]:
         with self._starting:
@@ -121,15 +135,20 @@ class AgentProcess:
 
     def _start(self) -> subprocess.Popen[str]:
         atexit.register(self.close)
-        return subprocess.Popen(
+        output = OutputReader(OutputLimit.to(STDERR))
+        process = subprocess.Popen(
             [sys.executable, "-m", "devui.testing.child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=output.fd,
             text=True,
             encoding="utf-8",
             cwd=self._folder,
             env=self._environment(),
         )
+        output.start()
+        self._output = output
+        return process
 
     def _environment(self) -> dict[str, str]:
         """Return the environment: what the suite can import, and DevUI's own settings and store, not the suite's."""

@@ -1,7 +1,8 @@
 """Runs carried out in a child process, and in the next one when an agent ends that: for the command line.
 
 The child is forked before anything is imported that an agent needs, so it costs no time. The rows of the runs tell what
-it came to; a run that is still active when the child has ended is one whose agent ended it.
+it came to; a run that is still active when the child has ended is one whose agent ended it. What the child prints is
+passed on within a limit.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from evals_app.models import EvalRun
 from evals_app.writes import Death
 from sessions_app import db
 from sessions_app.agents import AgentsFolder
+from sessions_app.process_output import OutputLimit, OutputReader
 from sessions_app.runs import processes
 
 PATIENCE_S = 8
@@ -31,6 +33,9 @@ PATIENCE_S = 8
 
 STOP = (signal.SIGINT, signal.SIGTERM)
 """By which people and programs stop a command."""
+
+STANDARD = (1, 2)
+"""The descriptors of standard output and of the error stream."""
 
 
 class Stopped(Exception):
@@ -83,9 +88,10 @@ def _left(runs: Sequence[EvalRun]) -> list[EvalRun]:
 class _Child:
     """A forked process that does some work, and ends when its parent does."""
 
-    def __init__(self, pid: int, lifeline: int) -> None:
+    def __init__(self, pid: int, lifeline: int, output: Sequence[OutputReader]) -> None:
         self._pid = pid
         self._lifeline = lifeline
+        self._output = output
         self.stopped_by = 0
 
     @classmethod
@@ -95,10 +101,16 @@ class _Child:
         sys.stdout.flush()
         sys.stderr.flush()
         life, lifeline = os.pipe()
+        output = [OutputReader(OutputLimit.to(fd)) for fd in STANDARD]
         if pid := os.fork():
             os.close(life)
-            return cls(pid, lifeline)
+            for reader in output:
+                reader.start()
+            return cls(pid, lifeline, output)
         os.close(lifeline)
+        for fd, reader in zip(STANDARD, output, strict=True):
+            os.dup2(reader.fd, fd)
+            reader.close()
         _be_a_child(work, life)
 
     def wait(self) -> int:
@@ -106,6 +118,8 @@ class _Child:
         with self._heeding_signals():
             _, status = os.waitpid(self._pid, 0)
         os.close(self._lifeline)
+        for reader in self._output:
+            reader.finish()
         return os.waitstatus_to_exitcode(status)
 
     @contextlib.contextmanager

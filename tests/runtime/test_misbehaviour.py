@@ -13,6 +13,7 @@ import pytest
 from sessions_app import db
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import Run, RuntimeProcess
+from sessions_app.process_output import SHOWN_BYTES
 from tests.runtime.conftest import (
     PATIENCE_S,
     STAGE_APPS,
@@ -171,6 +172,18 @@ async def test_an_agent_may_print_what_it_likes(stage: Stage):
     assert (await stage.run(session, "call print_much")).status == Status.DONE
 
     assert max(len(line) for line in await stage.told("trouble | 1999")) < 10_000
+
+
+async def test_output_of_an_agent_that_prints_60_mb_is_limited(stage: Stage):
+    session = await stage.session("trouble")
+    since = len(stage.lines)
+
+    assert (await stage.run(session, "call flood")).status == Status.DONE
+
+    await stage.told("Output is limited", since)
+    shown = [line for line in stage.lines[since:] if line.startswith("trouble | ")]
+    assert sum(map(len, shown)) < 1.3 * SHOWN_BYTES, "with the app's name before each line"
+    assert max(map(len, shown)) < 10_000
 
 
 @pytest.mark.soak

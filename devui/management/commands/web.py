@@ -88,7 +88,10 @@ class Command(BaseCommand):
         origins.allowed()  # one that cannot be read is refused now, and not when a page asks
         addresses = Address.read_all(options["runtime"])
         supervisor = Supervisor(
-            _folder(options), flags.runtime_options(options), limits=Limits.from_environment()
+            _folder(options),
+            flags.runtime_options(options),
+            limits=Limits.from_environment(),
+            output_folder=settings.DATA_DIR / "output",
         )
         settings.DEVUI_LOGO = flags.logo(options)
         sessions = demo.read(options["demo"]) if options["demo"] else []

@@ -22,6 +22,7 @@ from evals_app.limits import Limits
 from evals_app.models import EvalRun
 from evals_app.ordering import Wish
 from evals_app.replay.policy import LIVE, MODELS, TOOLS
+from evals_app.screen import Out
 from evals_app.terminal import Console
 from sessions_app import db
 from sessions_app.agents import AgentsFolder
@@ -114,7 +115,7 @@ class Command(BaseCommand):
         ensure_schema()
         gate = _gate(agents, app_name, options)
         self.stdout.ending = ""
-        console = Console(self.stdout)
+        console = Console(self._results())
         with owner(app_name):
             ordered = _ordered(agents, app_name, options)
             try:
@@ -125,11 +126,21 @@ class Command(BaseCommand):
         _write_files(runs, options, console)
         return _code_of(runs, gate, console)
 
+    @property
+    def _has_child(self) -> bool:
+        """Tell whether a child process carries the runs out: where this one is the command's own, not a caller's."""
+        return self._is_program and hasattr(os, "fork")
+
+    def _results(self) -> Out:
+        """Return where results are written: beside what agents print, which a child passes on within a limit."""
+        if not self._has_child:
+            return self.stdout
+        return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
+
     def _carry_out(
         self, ordered: Sequence[EvalRun], agents: AgentsFolder, app_name: str, console: Console
     ) -> list[EvalRun]:
-        """Carry out runs in a child process, where this one is the command's own; a caller's is not forked."""
-        if self._is_program and hasattr(os, "fork"):
+        if self._has_child:
             return carry_out_in_children(ordered, agents, app_name, console, console.died)
         return run_to_end(carry_out(ordered, agents, app_name, console))
 

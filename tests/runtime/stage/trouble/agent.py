@@ -18,6 +18,19 @@ def print_much() -> str:
     return "printed"
 
 
+def flood() -> str:
+    """Print 60 MB: lines, a line without end, bytes that are no text, and lines on the error stream."""
+    for n in range(200_000):
+        print(f"{n:099}")
+    sys.stdout.write("x" * 20_000_000)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(b"\xff\x00" * 5_000_000)
+    sys.stdout.buffer.flush()
+    for n in range(100_000):
+        print(f"{n:099}", file=sys.stderr)
+    return "printed"
+
+
 def fork() -> str:
     """Fork; the copy lives on for a while."""
     pid = os.fork()
@@ -121,5 +134,16 @@ HOSTILE = [answer_half, answer_object, answer_deep, write_half, write_object, wr
 root_agent = LlmAgent(
     name="trouble",
     model=Acting(),
-    tools=[print_much, fork, come_back, leave_behind, leave_thread, hard_exit, soft_exit, *FAILING, *HOSTILE],
+    tools=[
+        print_much,
+        flood,
+        fork,
+        come_back,
+        leave_behind,
+        leave_thread,
+        hard_exit,
+        soft_exit,
+        *FAILING,
+        *HOSTILE,
+    ],
 )

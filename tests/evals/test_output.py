@@ -1,0 +1,61 @@
+"""What agents print while they are evaluated is passed on within a limit, beside results that are whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from evals_app.models import EvalRun
+from sessions_app.process_output import SHOWN_BYTES
+from tests import warm
+from tests.evals.builders import case, evalset, turn, write
+from tests.evals.echo import AGENT
+from tests.evals.test_testing import GIVEN, run, suite, write_test  # noqa: F401 - a fixture
+from tests.store import store_url
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NOISY = AGENT.replace(
+    "        content =",
+    """        for number in range(100_000):
+            print(f"{number:099}")
+        os.write(2, (b"x" * 99 + b"\\n") * 100_000)
+        content =""",
+)
+NOTE = "[DevUI] Output is limited to 1.0 MB in 10 minutes. The rest is dropped."
+
+
+def test_command_passes_on_little_of_what_an_agent_prints_without_end(store, tmp_path):
+    folder = tmp_path / "noisy"
+    folder.mkdir()
+    (folder / "agent.py").write_text(f"import os\n{NOISY}")
+    write(folder, "s.evalset.json", evalset(*[case(f"c{number}", turn("a", "a")) for number in range(3)]))
+
+    done = warm.run(
+        [sys.executable, "manage.py", "run_evals", str(folder), "s", "--metrics=response_match_score"],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": store_url()},
+    )
+
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert EvalRun.objects.get().passed == 3
+    assert "3 of 3 passed" in done.stdout
+    for printed in (done.stdout, done.stderr):
+        assert NOTE in printed
+        assert SHOWN_BYTES * 0.9 < len(printed) < SHOWN_BYTES * 1.1
+    assert "29.0 MB of output, 290," in done.stdout
+
+
+@pytest.mark.soak
+def test_suite_passes_on_little_of_what_an_agent_prints_without_end(suite):  # noqa: F811
+    (suite / "agents" / "echo" / "agent.py").write_text(f"import os\n{NOISY}")
+    write_test(suite, f"def test_a():\n    assert evaluate('s', {GIVEN}, cases=['a']).passed")
+
+    done = run(suite, "-s")
+
+    assert done.returncode == 0, done.stdout[-1000:]
+    assert NOTE in done.stderr
+    assert SHOWN_BYTES * 0.9 < len(done.stderr) < SHOWN_BYTES * 1.1

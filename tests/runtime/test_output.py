@@ -1,0 +1,57 @@
+"""The newest output of an app's processes, in a file that is rotated."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from devui.supervisor import output
+from devui.supervisor.output import Output, OutputFile
+
+
+def test_file_of_output_is_rotated_and_says_what_was_dropped(tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "FILE_BYTES", 1_000)
+    file = OutputFile(tmp_path / "output" / "talker.log")
+    for number in range(100):
+        file.append(f"{number:099}\n".encode())
+
+    kept = {path.name: path.read_text() for path in (tmp_path / "output").iterdir()}
+
+    assert set(kept) == {"talker.log", "talker.log.1"}
+    assert all(len(text) <= 1_200 for text in kept.values())
+    newest = [line for line in (kept["talker.log.1"] + kept["talker.log"]).splitlines() if line[0] != "["]
+    assert [int(line) for line in newest] == list(range(100 - len(newest), 100))
+    assert "before talker.log.1 were dropped." in kept["talker.log"].splitlines()[0]
+    assert file.path.stat().st_mode & 0o777 == 0o600
+    assert file.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+async def read_all(reading: Output, program: str) -> None:
+    """Let a program print, to its end."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=reading.fd)
+    reading.read()
+    await process.wait()
+    await reading.finish()
+
+
+async def test_output_is_shown_when_its_file_cannot_be_written(tmp_path):
+    (tmp_path / "output").touch()
+    lines: list[str] = []
+
+    await read_all(
+        Output("talker", lambda app, line: lines.append(f"{app} | {line}"), tmp_path / "output"), "print(1)"
+    )
+
+    assert lines == ["talker | 1"]
+
+
+async def test_newest_lines_are_known_though_they_are_not_shown(tmp_path):
+    lines: list[str] = []
+    reading = Output("talker", lambda app, line: lines.append(line), tmp_path)
+
+    await read_all(reading, "for n in range(200_000): print(f'{n:099}')")
+
+    assert reading.last_lines == [f"{n:099}" for n in range(199_960, 200_000)]
+    assert f"The newest output is in {tmp_path / 'talker.log'}." in lines[-2]
+    assert "19.0 MB of output" in lines[-1]
+    assert (tmp_path / "talker.log").read_text().endswith(f"{199_999:099}\n")
