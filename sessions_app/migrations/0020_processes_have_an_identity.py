@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """One more column; rows of processes that run keep their start by the clock."""
 
-    dependencies = [("sessions_app", "0018_failed_model_calls_are_found_at_once")]
+    dependencies = [("sessions_app", "0019_failed_tool_results_count_as_errors")]
 
     operations = [
         migrations.AddField(
