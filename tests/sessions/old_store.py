@@ -1,6 +1,8 @@
-"""Makes a store of the first version with rows in every table, migrates it, and says what became of them.
+"""Makes a store of an earlier version with rows in every table, migrates it, and says what became of them.
 
-python -m tests.sessions.old_store DATABASE_URL
+python -m tests.sessions.old_store DATABASE_URL SESSIONS_MIGRATION EVALS_MIGRATION
+
+The migrations are the last ones that the version had.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import sys
 from typing import Any
 
 import devui
+from tests.sessions.chain import migrate_one_by_one
 
 Rows = dict[str, list[dict[str, str]]]
 """Table -> its rows, each as column -> what the value looks like."""
@@ -28,20 +31,15 @@ RECOUNTED = frozenset({"sessions_app_agentsession.error_count"})
 """Columns that a migration derives anew from the rows."""
 
 
-def main(url: str) -> dict[str, Any]:
+def main(url: str, *migrations: str) -> dict[str, Any]:
     """Return how many tables were filled, which values were lost, and how many rows today's models read."""
     devui.setup(url, migrate=False)
     from django.apps import apps
-    from django.core.management import call_command
-    from django.db import connection
-    from django.db.migrations.executor import MigrationExecutor
 
     from sessions_app.schema import APPS, ensure_schema
 
-    for app in APPS:
-        call_command("migrate", app, "0001", verbosity=0)
-    first = MigrationExecutor(connection).loader.project_state([(app, "0001_initial") for app in APPS])
-    models = [model for app in APPS for model in first.apps.get_app_config(app).get_models()]
+    earlier = migrate_one_by_one(*zip(APPS, migrations, strict=True))
+    models = [model for app in APPS for model in earlier.apps.get_app_config(app).get_models()]
     tables = fill(models)
     before = rows_of(tables)
     ensure_schema()
@@ -100,7 +98,7 @@ def values(model: Any, row: int, made: dict[Any, list[Any]]) -> dict[str, Any]:
 
 
 def rows_of(tables: list[str]) -> Rows:
-    """Return every row of the tables."""
+    """Return every row of the tables, without the columns that are derived anew."""
     from django.db import connection
 
     found: Rows = {}
@@ -108,8 +106,9 @@ def rows_of(tables: list[str]) -> Rows:
         for table in tables:
             cursor.execute(f"SELECT * FROM {table} ORDER BY 1")
             names = [column[0] for column in cursor.description]
-            rows = cursor.fetchall()
-            found[table] = [dict(zip(names, map(shown, row), strict=True)) for row in rows]
+            rows = [dict(zip(names, map(shown, row), strict=True)) for row in cursor.fetchall()]
+            derived = {name for name in names if f"{table}.{name}" in RECOUNTED}
+            found[table] = [{name: row[name] for name in names if name not in derived} for row in rows]
     return found
 
 
@@ -119,15 +118,14 @@ def shown(value: Any) -> str:
 
 
 def lost(before: Rows, after: Rows) -> list[str]:
-    """Return what is not in its column any more."""
+    """Return the rows that are not there any more with every value that they had."""
     return [
-        f"{table}.{name}"
+        f"{table}: {row}"
         for table, rows in before.items()
-        for old, new in zip(rows, after[table], strict=True)
-        for name, value in old.items()
-        if new.get(name) != value and f"{table}.{name}" not in RECOUNTED
+        for row in rows
+        if not any(row.items() <= new.items() for new in after[table])
     ]
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1])))
+    print(json.dumps(main(*sys.argv[1:])))

@@ -1,15 +1,17 @@
-"""A store of the first version is brought to the newest without losing a row or a value; a newer one is refused."""
+"""A store of an earlier version is brought to the newest without losing a row or a value; a newer one is refused."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -25,28 +27,94 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def empty_store(tmp_path: Path, store: None) -> Iterator[str]:
-    """The URL of a store that nobody has written, on the database that the tests run on."""
-    if connection.vendor == "sqlite":
-        yield f"sqlite:///{tmp_path / 'old.sqlite3'}"
-        return
-    name = f"devui_old_{uuid.uuid4().hex[:12]}"
-    database = connection.settings_dict
-    account = f"{database['USER']}:{database['PASSWORD']}" if database["PASSWORD"] else database["USER"]
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name}")
-    yield f"postgresql://{account}@{database['HOST']}:{database['PORT']}/{name}"
-    with connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+def empty_stores(tmp_path: Path, store: None) -> Iterator[Callable[[], str]]:
+    """What makes a store that nobody has written, on the database that the tests run on, and returns its URL."""
+    names = []
+
+    def make() -> str:
+        names.append(f"devui_old_{uuid.uuid4().hex[:12]}")
+        if connection.vendor == "sqlite":
+            return f"sqlite:///{tmp_path / names[-1]}"
+        database = connection.settings_dict
+        account = f"{database['USER']}:{database['PASSWORD']}" if database["PASSWORD"] else database["USER"]
+        with connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {names[-1]}")
+        return f"postgresql://{account}@{database['HOST']}:{database['PORT']}/{names[-1]}"
+
+    yield make
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            for name in names:
+                cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def test_the_first_store_is_migrated_to_the_newest_without_losing_a_row_or_a_value(empty_store: str):
-    done = warm.run([sys.executable, "-m", "tests.sessions.old_store", empty_store], cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+@pytest.fixture
+def empty_store(empty_stores: Callable[[], str]) -> str:
+    """The URL of a store that nobody has written."""
+    return empty_stores()
+
+
+STORES = ROOT / "tests/data/stores"
+RECORDED = "devui-0.1.0-3e145a2"
+
+EARLIER = {
+    "first": ("0001_initial", "0001_initial"),
+    "partly squashed": ("0010_events_are_found_by_their_ids", "0001_initial"),
+    "before squashing": ("0018_failed_model_calls_are_found_at_once", "0005_runs_go_on_by_themselves"),
+}
+"""Stores of earlier versions -> the last migrations of sessions_app and evals_app that each has."""
+
+
+@pytest.mark.parametrize("migrations", EARLIER.values(), ids=EARLIER)
+def test_an_earlier_store_is_migrated_without_losing_a_row_or_a_value(
+    empty_store: str, migrations: tuple[str, str]
+):
+    report = told_by("tests.sessions.old_store", empty_store, *migrations)
     assert report["lost"] == []
     assert report["tables"] > 20
     assert report["readable"] >= 2 * 20
+
+
+def test_the_squashed_migrations_make_the_schema_that_all_of_them_make(empty_stores: Callable[[], str]):
+    one_by_one = told_by("tests.sessions.chain", empty_stores(), "one-by-one")
+    squashed = told_by("tests.sessions.chain", empty_stores(), "squashed")
+    assert squashed == one_by_one
+    assert {"event_touching", "memory_words", "sessions_app_agentsession"} <= {
+        name.partition(".")[0] for _, name, _ in squashed
+    }
+
+
+def test_what_the_squashed_migrations_make_can_be_removed(empty_store: str):
+    left = told_by("tests.sessions.chain", empty_store, "removed")
+    assert {name.partition(".")[0] for _, name, _ in left} <= {
+        "django_migrations",
+        "django_migrations_id_seq",
+        "django_migrations_pkey",
+    }
+
+
+def test_the_recorded_store_of_an_earlier_version_opens_with_all_that_it_held(tmp_path: Path):
+    """See tests/data/stores: DevUI made it, before its migrations were squashed."""
+    store = tmp_path / "devui.sqlite3"
+    store.write_bytes(gzip.decompress((STORES / f"{RECORDED}.sqlite3.gz").read_bytes()))
+    recorded = json.loads((STORES / f"{RECORDED}.json").read_text())
+    report = told_by("tests.sessions.recorded_store", f"sqlite:///{store}", *recorded)
+    assert report["lost"] == []
+    assert all(
+        report["rows"][f"sessions_app_{name}"] for name in ("event", "sessionstate", "statechange", "run")
+    )
+    evals = "/api/v1/evals/runs"
+    assert [(run["id"], run["status"], run["counts"]) for run in report["told"].pop(evals)["runs"]] == [
+        (run["id"], run["status"], run["counts"]) for run in recorded.pop(evals)["runs"]
+    ]
+    assert report["told"] == recorded
+
+
+def told_by(module: str, *arguments: str) -> Any:
+    """Return what a program says, as JSON."""
+    done = warm.run([sys.executable, "-m", module, *arguments], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.mark.soak
