@@ -187,3 +187,10 @@ class StoreBusy(StoreFault):
     """Another process has been writing for longer than writes wait; nothing was written."""
 
     code = "store_busy"
+
+
+class StoreCorrupt(StoreFault):
+    """The store's content is damaged: it has to be restored, and trying again does not help."""
+
+    status = 500
+    code = "store_corrupt"

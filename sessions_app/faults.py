@@ -9,29 +9,43 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
-from sessions_app.errors import StoreBusy, StoreFault, StoreFull, StoreReadOnly, StoreUnavailable
+from sessions_app.errors import (
+    StoreBusy,
+    StoreCorrupt,
+    StoreFault,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 _STATES = {
+    "40001": StoreBusy,
+    "40P01": StoreBusy,
+    "55P03": StoreBusy,
     "53100": StoreFull,
     "25006": StoreReadOnly,
+    "XX001": StoreCorrupt,
+    "XX002": StoreCorrupt,
     "57P01": StoreUnavailable,
     "57P02": StoreUnavailable,
     "57P03": StoreUnavailable,
     "53300": StoreUnavailable,
+    "58030": StoreUnavailable,
 }
 """SQLSTATE of PostgreSQL -> what it means for who asked."""
 
 _SQLITE = {
     "SQLITE_BUSY": StoreBusy,
+    "SQLITE_LOCKED": StoreBusy,
     "SQLITE_FULL": StoreFull,
     "SQLITE_READONLY": StoreReadOnly,
     "SQLITE_CANTOPEN": StoreUnavailable,
     "SQLITE_IOERR": StoreUnavailable,
-    "SQLITE_CORRUPT": StoreUnavailable,
-    "SQLITE_NOTADB": StoreUnavailable,
+    "SQLITE_CORRUPT": StoreCorrupt,
+    "SQLITE_NOTADB": StoreCorrupt,
 }
 """Start of SQLite's error name -> what it means for who asked."""
 
@@ -41,8 +55,17 @@ _HINTS = {
     StoreReadOnly: "Nothing was written. Let this process write there, or name another store by DATABASE_URL.",
     StoreUnavailable: "See that it is there and answers, then do it again: DevUI connects anew by itself.",
 }
+_RESTORE = {
+    "sqlite": "Stop DevUI, keep a copy of the file, and restore a backup, or save what can still be read with"
+    " `sqlite3 OLD .recover | sqlite3 NEW` and name the new file by DATABASE_URL.",
+    "postgresql": "The server's log names what is damaged. Restore a backup; a damaged index alone is mended by"
+    " REINDEX.",
+}
+"""The way out of a damaged store. DevUI cannot mend one, and connecting anew does not either."""
+
 _RULES = {
     StoreBusy: "is being written by another process for long",
+    StoreCorrupt: "is damaged",
     StoreFull: "has no room left",
     StoreReadOnly: "can be read but not written",
     StoreUnavailable: "cannot be reached",
@@ -62,7 +85,7 @@ def explained() -> Iterator[None]:
     """Raise what the database reports inside the block as what it means.
 
     Raises:
-        StoreBusy, StoreFull, StoreReadOnly, StoreUnavailable: see `explain`.
+        StoreFault: see `explain`.
     """
     try:
         yield
@@ -101,7 +124,7 @@ def _fault(kind: type[StoreFault], error: BaseException) -> StoreFault:
     reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     return kind(
         f"The store {name_of(connection.settings_dict, connection.vendor)!r} {_RULES[kind]}: {reason}.",
-        hint=_HINTS[kind],
+        hint=_RESTORE[connection.vendor] if kind is StoreCorrupt else _HINTS[kind],
     )
 
 

@@ -36,7 +36,7 @@ def ensure_schema() -> None:
 
     Raises:
         SchemaTooNew: the store holds migrations this DevUI does not know.
-        StoreUnavailable: the store cannot be reached, read or written.
+        StoreFault: the store cannot be reached, read or written, is full or damaged.
     """
     try:
         if _is_to_be_made() or _is_behind():
@@ -45,6 +45,8 @@ def ensure_schema() -> None:
                     for app in APPS:
                         call_command("migrate", app, interactive=False, verbosity=0)
     except (Error, OSError) as error:
+        if (fault := faults.explain(error)) and not isinstance(fault, StoreUnavailable):
+            raise fault from error
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise StoreUnavailable(
             f"The store {_store()!r} cannot be used: {reason}.",

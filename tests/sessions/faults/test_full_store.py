@@ -22,6 +22,7 @@ from sessions_app import db, faults, writes
 from sessions_app.errors import (
     AlreadyExists,
     StoreBusy,
+    StoreCorrupt,
     StoreFault,
     StoreFull,
     StoreReadOnly,
@@ -199,6 +200,10 @@ def test_a_page_says_in_words_that_the_store_is_read_only(store, client: Client)
         ("25006", StoreReadOnly),
         ("57P01", StoreUnavailable),
         ("53300", StoreUnavailable),
+        ("55P03", StoreBusy),
+        ("40P01", StoreBusy),
+        ("XX001", StoreCorrupt),
+        ("XX002", StoreCorrupt),
     ],
 )
 @pytest.mark.skipif("connection.vendor != 'postgresql'", reason="PostgreSQL's own words")
