@@ -1,10 +1,9 @@
-"""Writing threads that carry out what waits as a group, in one transaction.
+"""One writing thread that commits what is waiting as a group.
 
-With many appends at once most of the time goes into commits and into handing the interpreter between the event loop
-and the writing thread. Taking all that waits into one transaction multiplies the appends per second (see
-`benchmarks/`), and a lone append pays nothing for it. On SQLite, which has one writer, a group is made of any units of
-work (`run_units`). A unit opens a transaction itself; inside a group that is a savepoint, so one that is refused fails
-alone.
+SQLite has one writer, and with many appends at once most of the time goes into commits and into handing the
+interpreter between the event loop and the writing thread. Taking all that waits into one transaction more than
+doubles the appends per second (see `benchmarks/`), and a lone append pays nothing for it. A unit of work opens a
+transaction itself; inside a group that is a savepoint, so one that is refused fails alone.
 """
 
 from __future__ import annotations
@@ -12,31 +11,53 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connection, connections, transaction
+from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections, transaction
+
+from sessions_app import faults
+from sessions_app.errors import StoreBusy
 
 MAX_GROUP = 64
-"""Most requests in one transaction: bounds how long readers of the group's rows and its callers wait."""
+"""Most units of work in one transaction: bounds how long readers of the group's rows and its callers wait."""
+
+LONGEST_WAIT_S = 30.0
+"""Seconds that SQLite waits for its write lock where Django's settings do not say it."""
+
+SHORT_S = 1.0
+"""A unit of work that has waited no longer for its turn may wait for the write lock as long as the settings say."""
 
 
 @dataclass(slots=True)
-class Job:
-    """A request, the context it was made in, and where its outcome goes."""
+class _Job:
+    """A unit of work, the context it was asked in, and where its outcome goes."""
 
-    request: Any
+    work: Callable[[], Any]
     context: contextvars.Context
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     value: Any = None
     error: BaseException | None = None
+    asked_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def waited_s(self) -> float:
+        """How long ago it was asked for."""
+        return time.monotonic() - self.asked_at
+
+    def run(self) -> None:
+        """Run and keep the outcome until the commit."""
+        try:
+            self.value = self.context.run(self.work)
+        except BaseException as error:
+            self.error = error
 
     def settle(self) -> None:
-        """Hand the outcome to who waits for it. Called in the job's loop."""
         if self.future.cancelled():
             return
         if self.error is not None:
@@ -47,61 +68,53 @@ class Job:
 
 @dataclass(slots=True)
 class GroupCommitter:
-    """The writing threads of a process for one kind of request.
+    """The writing thread of a process."""
 
-    Attributes:
-        carry_out: commits a group, and gives each of its jobs a value or an error; called in a writing thread.
-        threads: how many. Whichever is free takes all that waits.
-    """
+    _jobs: SimpleQueue[_Job | None] = field(default_factory=SimpleQueue)
+    _thread: threading.Thread | None = None
 
-    carry_out: Callable[[list[Job]], None]
-    threads: int = 1
-    _jobs: SimpleQueue[Job | None] = field(default_factory=SimpleQueue)
-    _started: list[threading.Thread] = field(default_factory=list)
-
-    async def submit(self, request: Any) -> Any:
-        """Return the value of a request once its group has committed. A cancelled caller does not undo it.
+    async def submit(self, work: Callable[[], Any]) -> Any:
+        """Run `work` in the writing thread and return its value once the group has committed.
 
         Raises:
-            Exception: the request's error, or what the commit raised.
+            Exception: what `work` raised, or what the commit raised.
         """
         loop = asyncio.get_running_loop()
-        job = Job(request, contextvars.copy_context(), loop, loop.create_future())
+        job = _Job(work, contextvars.copy_context(), loop, loop.create_future())
         self._start()
         self._jobs.put(job)
         return await job.future
 
     def close(self) -> None:
-        """Finish what waits, close the threads' connections and end them."""
-        for _ in self._started:
+        """Finish what waits, close the thread's connections and end it."""
+        if self._thread is not None:
             self._jobs.put(None)
-        for thread in self._started:
-            thread.join()
-        self._started.clear()
+            self._thread.join()
+            self._thread = None
 
     def _start(self) -> None:
-        while len(self._started) < self.threads:
-            thread = threading.Thread(target=self._serve, name="devui-write", daemon=True)
-            self._started.append(thread)
-            thread.start()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="devui-write", daemon=True)
+            self._thread.start()
 
     def _serve(self) -> None:
         try:
-            while (group := self._next_group()) is not None:
-                try:
-                    self.carry_out(group)
-                except BaseException as error:
-                    _fail(group, error)
-                _deliver(group)
+            group: list[_Job] = []
+            while group := self._next_group(group):
+                left = _commit(group)
+                _deliver([job for job in group if job not in left])
+                group = left
         finally:
             connections.close_all()
 
-    def _next_group(self) -> list[Job] | None:
-        """Wait for a request and take all that wait behind it; None when the thread is to end."""
-        job = self._jobs.get()
-        if job is None:
-            return None
-        group = [job]
+    def _next_group(self, left: list[_Job]) -> list[_Job]:
+        """Return what is left and what waits behind it; wait when nothing does. Empty: the thread is to end."""
+        group = list(left)
+        if not group:
+            job = self._jobs.get()
+            if job is None:
+                return []
+            group.append(job)
         while len(group) < MAX_GROUP:
             try:
                 job = self._jobs.get_nowait()
@@ -114,34 +127,66 @@ class GroupCommitter:
         return group
 
 
-def run_units(group: list[Job]) -> None:
-    """Run units of work in one transaction. A failing commit fails them all: none of them is in the store."""
-    if len(group) == 1:
-        _run(group[0])
-        _drop_lost_connection(group[0].error)
+def _commit(group: list[_Job]) -> list[_Job]:
+    """Run a group's jobs in one transaction. A failing commit fails them all: none of them is in the store.
+
+    Return the jobs that may wait longer for a store that another program holds: none of the group has run then.
+    """
+    with _patience_of(group[0]):
+        if len(group) == 1:
+            group[0].run()
+            _drop_lost_connection(group[0].error)
+            return []
+        has_begun = False
+        try:
+            with transaction.atomic():
+                has_begun = True
+                for job in group:
+                    job.run()
+                    _refuse_lost_transaction(job.error)
+        except BaseException as error:
+            failed = group if has_begun else _given_up(group, error)
+            for job in failed:
+                job.error = job.error or error
+            _drop_lost_connection(error)
+            return [job for job in group if job not in failed]
+    return []
+
+
+def _given_up(group: list[_Job], error: BaseException) -> list[_Job]:
+    """Return the jobs that fail with the transaction that could not begin: of a lock, those that waited long."""
+    if not isinstance(faults.explain(error), StoreBusy):
+        return group
+    return [job for job in group if job.waited_s > _longest_wait_s() - SHORT_S] or group
+
+
+def _longest_wait_s() -> float:
+    return float(connection.settings_dict["OPTIONS"].get("timeout", LONGEST_WAIT_S))
+
+
+@contextmanager
+def _patience_of(job: _Job) -> Iterator[None]:
+    """Let SQLite wait for its write lock inside the block only as long as the oldest job may still wait.
+
+    Jobs wait behind others that wait for the lock: without this for each of those as long once more.
+    """
+    waited = job.waited_s
+    if waited < SHORT_S:
+        yield
         return
+    _wait_for_lock(max(_longest_wait_s() - waited, 0.0))
     try:
-        with transaction.atomic():
-            for job in group:
-                _run(job)
-                _refuse_lost_transaction(job.error)
-    except BaseException as error:
-        _fail(group, error)
-        _drop_lost_connection(error)
+        yield
+    finally:
+        _wait_for_lock(_longest_wait_s())
 
 
-def _run(job: Job) -> None:
-    """Run a unit of work and keep its outcome until the commit."""
-    try:
-        job.value = job.context.run(job.request)
-    except BaseException as error:
-        job.error = error
-
-
-def _fail(group: list[Job], error: BaseException) -> None:
-    """Fail the jobs of a group that have no error of their own."""
-    for job in group:
-        job.error = job.error or error
+def _wait_for_lock(seconds: float) -> None:
+    with (
+        suppress(DatabaseError),
+        connection.cursor() as cursor,
+    ):  # the job itself meets what is wrong with the store
+        cursor.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
 def _refuse_lost_transaction(error: BaseException | None) -> None:
@@ -161,16 +206,16 @@ def _drop_lost_connection(error: BaseException | None) -> None:
         connections.close_all()
 
 
-def _deliver(group: list[Job]) -> None:
+def _deliver(group: list[_Job]) -> None:
     """Hand the outcomes to their loops, one wake-up a loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in group:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, jobs in by_loop.items():
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits there any more
+        if not loop.is_closed():
             loop.call_soon_threadsafe(_settle, jobs)
 
 
-def _settle(jobs: list[Job]) -> None:
+def _settle(jobs: list[_Job]) -> None:
     for job in jobs:
         job.settle()
