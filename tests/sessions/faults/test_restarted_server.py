@@ -1,25 +1,16 @@
-"""PostgreSQL restarts while agents write: what was acknowledged is there, and the next call works.
-
-The server is the test's own, in a folder of its own: never one that somebody else uses.
-"""
+"""PostgreSQL restarts while agents write: what was acknowledged is there, and the next call works."""
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.db import connection  # noqa: F401 - read by skipif
 
 from tests import warm
-from tests.missing import missing
+from tests.postgres import Cluster
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -81,60 +72,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-class Cluster:
-    """A PostgreSQL server of the test's own."""
-
-    def __init__(self, binaries: Path, folder: Path) -> None:
-        self._binaries, self._data = binaries, folder / "data"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
-        self._run("initdb", "-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
-        options = f"-p {self._port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        self._run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", options, "start")
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
-
-    def restart(self, mode: str) -> None:
-        """Restart as an update does ("fast"), or as after a crash ("immediate"); return when it answers."""
-        self._run("pg_ctl", "-w", "-m", mode, "-l", str(self._data.parent / "log"), "restart")
-
-    def stop(self) -> None:
-        self._run("pg_ctl", "-w", "-m", "immediate", "stop")
-
-    def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self._binaries / program), "-D", str(self._data), *arguments]
-        user = "postgres" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
-        subprocess.run(
-            command, user=user, cwd=self._data.parent, check=True, stdout=subprocess.DEVNULL, timeout=60
-        )
-
-
-def binaries() -> Path | None:
-    """Return the folder of PostgreSQL's newest server programs, or None when there is none to be run."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"), key=lambda path: int(path.parts[-3]))
-    on_path = shutil.which("pg_ctl")
-    server = found[-1] if found else Path(on_path).resolve() if on_path else None
-    if server is None or (os.geteuid() == 0 and "postgres" not in {user.pw_name for user in pwd.getpwall()}):
-        return None
-    return server.parent
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    programs = binaries()
-    if programs is None:
-        missing("no PostgreSQL server programs (initdb, pg_ctl) are installed to start a private server")
-    folder = Path(tempfile.mkdtemp(prefix="devui-pg-"))
-    if os.geteuid() == 0:
-        shutil.chown(folder, "postgres")
-    started = Cluster(programs, folder)
-    yield started
-    started.stop()
-    shutil.rmtree(folder)
 
 
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the server is its own: once is enough")
