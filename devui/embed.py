@@ -26,7 +26,6 @@ ANSWERS = [
     "devui.middleware.VaryOnHtmx",
     "devui.middleware.Errors",
 ]
-BODIES = ["devui.middleware.LargeBodies"]
-MIDDLEWARE = [*GUARDS, *ANSWERS, *BODIES]
+MIDDLEWARE = [*GUARDS, *ANSWERS]
 
 CONTEXT_PROCESSORS = ["django.template.context_processors.request", "devui.context.shell"]

@@ -224,8 +224,8 @@ class Paths:
         return _answer(events)
 
     async def _row(self, session: AgentSession, request: dict[str, Any]) -> Run:
-        def create() -> Run:
-            run = rows.create_run(session.pk, request, rows.ADK, self.runs.runtime_id)
+        def create(run_id: str) -> Run:
+            run = rows.create_run(session.pk, request, rows.ADK, self.runs.runtime_id, run_id=run_id)
             run.session = session
             return run
 

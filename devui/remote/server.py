@@ -20,7 +20,8 @@ from devui.remote.copies import Copies
 from devui.remote.line import Answer, Line, NotReached
 from devui.remote.paths import Paths
 from devui.remote.runs import RemoteRuns
-from sessions_app import agent_cards, db, remotes
+from devui.supervisor import process_ends
+from sessions_app import agent_cards, db, remotes, store_retry
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.models import AgentSession, Run
 from sessions_app.remotes import Remote
@@ -79,7 +80,7 @@ class RemoteServer:
         await self.runs.close(why)
         await self.copies.close()
         await self.line.close()
-        await db.write(processes.stop, self.runtime_id)
+        await process_ends.note_stopped(self.runtime_id)
 
     async def look(self) -> Remote:
         """Ask the server what it is and which apps it has, and return what is known of it then."""
@@ -112,9 +113,9 @@ class RemoteServer:
 
     async def take(self, run_id: str) -> None:
         """Carry out a queued run. One that has ended meanwhile, or that another process has begun, is left alone."""
-        if not await db.write(rows.assign, run_id, self.runtime_id):
+        if not await store_retry.write(rows.assign, run_id, self.runtime_id):
             return
-        run = await db.read(_read_run, run_id)
+        run = await store_retry.read(_read_run, run_id)
         if run is not None and run.status == Run.Status.QUEUED and run_id not in self.runs.active:
             self.runs.start(run)
 

@@ -7,7 +7,7 @@ import gc
 import json
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +33,7 @@ from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import AgentExited, AgentRaised, Runs
 from devui.runtime.said import message_of
 from devui.runtime.turns import LiveRun
-from sessions_app import agent_cards, db
+from sessions_app import agent_cards, db, store_retry
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.collector import collect_seldom
@@ -50,6 +50,9 @@ DESCRIBE_S = 10.0
 
 GIT_S = 2.0
 """The same for asking git which commit it is, which may have to read a large folder."""
+
+CARD_S = 5.0
+"""Seconds that an agent's runs wait for its card to be written, when the store does not take it at once."""
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +134,7 @@ class RuntimeHost:
             self.state = "ready"
             self.description = await self._described(root, app)
             self.runs.git_revision = self.description.get("code", {}).get("git", "")
-            await db.write(agent_cards.write_ready, name, self.source.code_version, self.description)
+            await self._write_card(agent_cards.write_ready, self.description)
         self.runs.code_version = self.source.code_version
 
     def _load_code(self) -> tuple[Node, App | None]:
@@ -159,7 +162,14 @@ class RuntimeHost:
         cause = error.__cause__ if isinstance(error, AgentRaised) and error.__cause__ else error
         self.error = describe_failure(cause, self.source.folder.root)
         log.warning("Agent %r could not be loaded: %s", name, self.error["message"])
-        await db.write(agent_cards.write_failed, name, self.source.code_version, self.error)
+        await self._write_card(agent_cards.write_failed, self.error)
+
+    async def _write_card(
+        self, write: Callable[[str, str, dict[str, Any]], object], told: dict[str, Any]
+    ) -> None:
+        """Write what is known of the agent, for its page. Runs do not wait for a store that does not take it."""
+        writing = store_retry.write(write, self.config.app_name, self.source.code_version, told)
+        await asyncio.wait([self._spawn(writing)], timeout=CARD_S)
 
     async def _described(self, root: Node, app: App | None) -> dict[str, Any]:
         """Return the description of the agent. One that cannot be described can be run all the same."""
@@ -240,6 +250,13 @@ class RuntimeHost:
             self._spawn(self._carry_out(live, json.loads(run.request)))
 
     async def _carry_out(self, live: LiveRun, request: dict[str, Any]) -> None:
+        """Run the agent to the end of its run, however it comes to that."""
+        try:
+            await self._run_agent(live, request)
+        except asyncio.CancelledError:
+            await self.runs.finish(live, Run.Status.CANCELLED)
+
+    async def _run_agent(self, live: LiveRun, request: dict[str, Any]) -> None:
         """Run the agent. What it raises has been written when it comes here; what comes before is written now."""
         try:
             if self.failure is not None:
@@ -248,8 +265,6 @@ class RuntimeHost:
             await self.runs.check_place(live.session)
             runner = await self._runner_of(live.session.realm)
             await runner.run_queued(live, request, run_config.run_config(request, self.config.options))
-        except asyncio.CancelledError:
-            await self.runs.finish(live, Run.Status.CANCELLED)
         except Exception as error:
             log.info("Run %s failed: %s: %s", live.id, type(error).__name__, error)
             if not live.ended.is_set():
@@ -323,10 +338,11 @@ class RuntimeHost:
         if self.draining and not self.active_runs:
             self.drained.set()
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _keep_messages_out_of_spans(options: RuntimeOptions) -> None:

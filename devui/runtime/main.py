@@ -22,7 +22,8 @@ from devui.runtime.guard import TokenGuard
 from devui.runtime.host import RuntimeHost
 from devui.runtime.live_frames import LiveFrames
 from devui.runtime.signs import Heartbeat, Lifeline, end_group, end_soon
-from sessions_app import db
+from sessions_app import db, faults
+from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
 from sessions_app.traces import outbox
 
@@ -53,13 +54,22 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
             os._exit(1)  # an agent forked and its copy came back: it owns nothing here
         try:
             heartbeat.stop()
-            processes.stop(config.runtime_id)
+            _note_end(config.runtime_id)
             outbox.close()
             db.close_pools()
         finally:
             end_soon()
         if lifeline_fd is not None and os.getppid() != parent_id:
             end_group()  # nobody else is left to end what the agent started
+
+
+def _note_end(runtime_id: str) -> None:
+    """Note that this process ends. When the store does not take it, its parent or the next sweep notes it."""
+    try:
+        with faults.explained():
+            processes.stop(runtime_id)
+    except StoreFault as fault:
+        log.warning("The end of this process was not noted: %s", fault.message)
 
 
 def _sockets(listener: socket.socket, server: uvicorn.Server) -> Iterator[socket.socket]:

@@ -137,7 +137,7 @@ class ManagedRunner(Runner):
 
 
 def _create_run(
-    runs: Runs, app_name: str, user_id: str, session_id: str, request: dict[str, Any]
+    runs: Runs, app_name: str, user_id: str, session_id: str, request: dict[str, Any], run_id: str
 ) -> Run | None:
     """Return the row of a run; None: there is no such session.
 
@@ -154,7 +154,7 @@ def _create_run(
     if session is None:
         return None
     keeping.refuse_elsewhere(session, runs.place)
-    run = rows.create_run(session.pk, request, rows.ADK, runs.runtime_id)
+    run = rows.create_run(session.pk, request, rows.ADK, runs.runtime_id, run_id=run_id)
     run.session = session
     return run
 

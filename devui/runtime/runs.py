@@ -10,6 +10,7 @@ import logging
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 
 from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig
@@ -19,7 +20,7 @@ from typing_extensions import override
 from devui.runtime.loading import traceback_text
 from devui.runtime.said import message_of, without_credentials
 from devui.runtime.turns import LiveRun, Status, Turns
-from sessions_app import db, keeping
+from sessions_app import db, keeping, store_retry
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
 from sessions_app.adk.ahead import ReadAhead
 from sessions_app.found import find_session
@@ -118,15 +119,17 @@ class Runs(Turns):
             await self.finish(live, Status.CANCELLED)
             return
         message = message_of(error)[:MAX_MESSAGE]
-        if live.stored_error != type(error).__name__:
-            await self._tell_session(live, type(error).__name__, message)
-        await self.finish(
-            live,
-            Status.FAILED,
-            error_type=type(error).__name__,
-            error=message,
-            traceback=traceback_text(error),
-        )
+        try:
+            if live.stored_error != type(error).__name__:
+                await self._tell_session(live, type(error).__name__, message)
+        finally:
+            await self.finish(
+                live,
+                Status.FAILED,
+                error_type=type(error).__name__,
+                error=message,
+                traceback=traceback_text(error),
+            )
 
     async def fail_in_turn(self, live: LiveRun, error: BaseException) -> None:
         """Write that a run could not begin. Until its turn has come the session is that of another run."""
@@ -166,26 +169,27 @@ class Runs(Turns):
                 )
 
     async def _tell_session(self, live: LiveRun, code: str, message: str) -> None:
-        """Append the failure to the session. That it cannot be told must not hide the failure itself."""
+        """Append the failure to the session, as soon as the store takes it.
+
+        That it cannot be told for another reason must not hide the failure itself.
+        """
+        live.invocation_id = live.invocation_id or f"e-{uuid.uuid4()}"  # it failed before ADK named one
+        event = Event(
+            author=live.author, invocation_id=live.invocation_id, error_code=code, error_message=message
+        )
         try:
-            await self._append_error(live, code, message)
+            await store_retry.until_taken(partial(self._append, live, event))
         except Exception:
             log.exception("The failure of run %s could not be added to its session.", live.id)
 
-    async def _append_error(self, live: LiveRun, code: str, message: str) -> None:
+    async def _append(self, live: LiveRun, event: Event) -> None:
+        """Append an event to a run's session, if that is there. One that is stored already is not stored again."""
         owner = {"app_name": live.session.app_name, "user_id": live.session.user_id}
         service = self.service_of(live.session.realm)
         session = await service.get_session(
             **owner, session_id=live.session.session_id, config=GetSessionConfig(num_recent_events=0)
         )
         if session is not None:
-            live.invocation_id = live.invocation_id or f"e-{uuid.uuid4()}"  # it failed before ADK named one
-            event = Event(
-                author=live.author,
-                invocation_id=live.invocation_id,
-                error_code=code,
-                error_message=message,
-            )
             await service.append_event(session, event)
 
 

@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable
 
-from django.db import DatabaseError, connections
+from django.db import Error, connections
 
 from sessions_app.runs import processes, rows
 
@@ -38,8 +38,8 @@ class Heartbeat(threading.Thread):
                 processes.beat(self._runtime_id)
                 for run_id in rows.cancel_requests(self._runtime_id):
                     self._on_cancel(run_id)
-            except DatabaseError:
-                log.warning("The store did not take a heartbeat; trying again.", exc_info=True)
+            except Error as error:  # also psycopg's InterfaceError, which is no DatabaseError
+                log.warning("The store did not take a heartbeat; trying again: %s", error)
                 connections.close_all()
         connections.close_all()
 

@@ -8,6 +8,7 @@ it, the web process those of remote servers.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from sessions_app import db
+from sessions_app import store_retry
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows
 from sessions_app.runs.frames import FrameLog
@@ -46,6 +47,7 @@ class LiveRun:
         reason: why it is cancelled, when no user asked for it.
         stored_error: code of the error event that ADK itself stored last; empty before any.
         watch: tells when it ends; None: it has not begun.
+        ending: the task that writes the end, from the first moment at which one is known.
     """
 
     id: str
@@ -61,6 +63,7 @@ class LiveRun:
     reason: str = ""
     stored_error: str = ""
     watch: Stopwatch | None = None
+    ending: asyncio.Task[None] | None = None
 
 
 class Turns:
@@ -112,9 +115,12 @@ class Turns:
     async def finish(self, live: LiveRun, status: str, **error: str) -> None:
         """Write a run's end, unless somebody else has written one, and tell its readers.
 
-        A second cancellation of the caller does not interrupt it.
+        It is written again until the store takes it. Of several ends the first one counts, and a cancellation of the
+        caller does not interrupt it.
         """
-        await asyncio.shield(self._spawn(self._finish(live, status, error)))
+        if live.ending is None:
+            live.ending = self._spawn(self._finish(live, status, error))
+        await asyncio.shield(live.ending)
 
     def note_stored(
         self, session_pk: int, seq: int, *, event_id: str, author: str, branch: str, invocation_id: str
@@ -129,35 +135,41 @@ class Turns:
         live.frames.publish("stored", seq=seq, event_id=event_id, author=author, branch=branch)
         if not live.invocation_id and invocation_id:
             live.invocation_id = invocation_id
-            self._spawn(db.write(rows.note_invocation, live.id, invocation_id))
+            self._spawn(store_retry.write(rows.note_invocation, live.id, invocation_id))
         return live
 
     async def _finish(self, live: LiveRun, status: str, error: Mapping[str, str]) -> None:
-        if not live.ended.is_set():
-            ending: Collection[str] = rows.ACTIVE
-            if status == Status.CANCELLED and live.reason:
-                error = {"error_type": "ServerStopped", "error": live.reason}
-                ending = rows.ACTIVE if live.source == rows.ADK else (Status.RUNNING,)
-            end = partial(
-                rows.finish,
-                invocation_id=live.invocation_id,
-                from_status=ending,
-                finished_at=live.watch.now() if live.watch else None,
-                **error,
-            )
-            await db.write(end, live.id, status)
-            await self._leave(live)
+        if live.ended.is_set():
+            return
+        ending: Collection[str] = rows.ACTIVE
+        if status == Status.CANCELLED and live.reason:
+            error = {"error_type": "ServerStopped", "error": live.reason}
+            ending = rows.ACTIVE if live.source == rows.ADK else (Status.RUNNING,)
+        end = partial(
+            rows.finish,
+            error_type=error.get("error_type", ""),
+            error=error.get("error", ""),
+            traceback=error.get("traceback", ""),
+            invocation_id=live.invocation_id,
+            from_status=ending,
+            finished_at=live.watch.now() if live.watch else time.time(),
+        )
+        await store_retry.write(end, live.id, status)
+        await self._leave(live)
 
     async def take_turn(self, live: LiveRun) -> bool:
-        """Wait until no earlier run is active on the session, then claim the run. Return whether it was."""
+        """Wait until no earlier run is active on the session, then claim the run. Return whether it was.
+
+        A store that is away is waited for.
+        """
         while not live.abort.is_set():
             freed = self._freed
-            first = await db.read(rows.active_run, live.session.pk)
+            first = await store_retry.read(rows.active_run, live.session.pk)
             if first is None or (first.status == Status.QUEUED and (first.created_at, first.pk) > live.place):
                 return False
             if first.pk == live.id:
                 code = self.code_version, self.git_revision
-                claimed = await db.write(rows.claim, live.id, self.runtime_id, *code)
+                claimed = await store_retry.write(rows.claim, live.id, self.runtime_id, *code, time.time())
                 if claimed is None:
                     return False
                 live.watch = Stopwatch(claimed.started_at)
@@ -178,11 +190,11 @@ class Turns:
         """Return how a run ended that nothing broke off: cancelled, waiting for input, or done."""
         if live.abort.is_set():
             return Status.CANCELLED
-        waiting = await db.read(rows.open_calls, live.session.pk, live.invocation_id)
+        waiting = await store_retry.read(rows.open_calls, live.session.pk, live.invocation_id)
         return Status.WAITING if waiting else Status.DONE
 
     async def _leave(self, live: LiveRun) -> None:
-        status = await db.read(rows.status_of, live.id) or Status.CANCELLED
+        status = await store_retry.read(rows.status_of, live.id) or Status.CANCELLED
         if status not in rows.ACTIVE:
             live.frames.publish("status", status=status)
         live.frames.publish("end", status=status)

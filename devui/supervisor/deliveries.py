@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from devui.supervisor import calls
 from devui.supervisor.child import Child
-from sessions_app import db
-from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping
+from sessions_app import db, store_retry
+from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.models import Run
 from sessions_app.runs import rows
 
@@ -75,7 +76,7 @@ class Deliveries:
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
         for run_id in tasks:
-            await db.write(rows.assign, run_id, self._supervisor.id)
+            await self._take_back(run_id)
 
     def _is_on_its_way(self, run_id: str) -> bool:
         """Tell whether a task delivers a run. One that is done looks after its run no more."""
@@ -90,13 +91,13 @@ class Deliveries:
     async def _deliver(self, app_name: str, run_id: str, before: Child | None) -> None:
         try:
             while self._may_go_on(run_id):
-                before = await self._offer(app_name, run_id)
+                before = await store_retry.until_taken(partial(self._offer, app_name, run_id))
                 if before is None:
                     return
                 if not before.is_alive:
                     self._ended_before[run_id] += 1
         except ServerStopping:
-            await db.write(rows.assign, run_id, self._supervisor.id)
+            await self._take_back(run_id)
             raise
         except DevUIError as error:
             await self._give_up(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
@@ -154,7 +155,17 @@ class Deliveries:
 
     async def _give_up(self, run_id: str, error_type: str, error: str) -> None:
         status = Status.CRASHED if self._ended_before.pop(run_id, 0) else Status.FAILED
-        await db.write(rows.end_queued, run_id, status, error_type, error)
+        await store_retry.write(rows.end_queued, run_id, status, error_type, error)
+
+    async def _take_back(self, run_id: str) -> None:
+        """Let a run wait for the next server, which sees that this one has gone.
+
+        When the store does not take that, the run belongs to its process, which ends with this server.
+        """
+        try:
+            await db.write(rows.assign, run_id, self._supervisor.id)
+        except StoreFault as fault:
+            log.warning("Run %s waits for the next server: %s", run_id, fault.message)
 
 
 def _tell(done: asyncio.Task[None]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from devui.supervisor import calls
 from devui.supervisor.child import Child
-from sessions_app import db
+from sessions_app import store_retry
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import processes, rows
@@ -76,7 +76,7 @@ class Feeds:
     async def _fill(self, run_id: str, frames: FrameLog) -> None:
         try:
             while not frames.ended:
-                run = await db.read(_look, run_id)
+                run = await store_retry.read(_look, run_id)
                 if run is None or run.status not in rows.ACTIVE:
                     _end(frames, run.status if run else Run.Status.CANCELLED)
                 elif child := self._find(run.runtime_id):

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from devui.runtime.config import RuntimeOptions
-from devui.supervisor import calls
+from devui.supervisor import calls, process_ends
 from devui.supervisor.child import Child
 from devui.supervisor.client import AppClient
 from devui.supervisor.deliveries import Deliveries
@@ -24,9 +24,8 @@ from devui.supervisor.feeds import Feeds
 from devui.supervisor.limits import Limits
 from devui.supervisor.output import LineSink, Output
 from devui.supervisor.sockets import SocketFolder
-from sessions_app import agent_cards, agents, db, remotes
-from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping
-from sessions_app.models import AgentCard
+from sessions_app import agents, db, remotes, store_retry
+from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.runs import processes, rows
 
 STOPPED = "The server was stopped."
@@ -83,7 +82,7 @@ class Supervisor:
     async def __aenter__(self) -> Self:
         await db.write(processes.register, self.id, processes.SERVER, os.getpid(), "")
         processes.set_own_id(self.id)
-        await db.write(_crash_orphans)
+        await db.write(process_ends.crash_orphans)
         for run_id, app_name in await self._left_behind():
             self.deliveries.start(app_name, run_id)
         self.spawn(_forget_stopped())
@@ -180,11 +179,25 @@ class Supervisor:
             await asyncio.wait(self._attending, timeout=self.limits.stop)
         for child in self._children.values():
             child.kill(STOPPED)
-        await asyncio.gather(*self._attending)
+        await self._let_attending_end()
         await self.feeds.close()
         self._sockets.remove()
         processes.set_own_id(None)
-        await db.write(processes.stop, self.id)
+        await process_ends.note_stopped(self.id)
+
+    async def _let_attending_end(self) -> None:
+        """Wait until the ends of all processes are written. A store that is away is not waited for at the end."""
+        if not self._attending:
+            return
+        _, late = await asyncio.wait(self._attending, timeout=self.limits.stop)
+        for task in late:
+            task.cancel()
+        ended = await asyncio.gather(*self._attending, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                log.error("The end of a process could not be written.", exc_info=error)
+        if late:
+            log.warning("The store did not take the end of %d processes; the next server sees it.", len(late))
 
     def refuse_work(self) -> None:
         """Take no more runs: the server comes to its end."""
@@ -235,7 +248,11 @@ class Supervisor:
         _keep(self._attending, self._attend(child))
         if self._closing.is_set():
             child.let_go(STOPPED)
-        await db.write(processes.register, child.id, app_name, child.pid, version, self.id)
+        try:
+            await db.write(processes.register, child.id, app_name, child.pid, version, self.id)
+        except StoreFault as fault:
+            child.kill(f"The process of agent {app_name!r} could not be registered: {fault.message}")
+            raise
         self.spawn(self._await_start(child))
         if not self._is_watching:
             self._is_watching = True
@@ -253,16 +270,16 @@ class Supervisor:
             del self._current[child.app_name]
         is_closing = self._closing.is_set()
         will_start = child.ready.is_set() or child.was_killed or is_closing
-        queued = await db.read(rows.not_begun_by, child.id) if will_start else []
-        evals = await db.write(_eval_runs_without, child) if will_start and not is_closing else []
-        crashed = await db.write(_crash_runs_of, child.id, child.death(), queued)
-        await db.write(processes.stop, child.id)
+        queued = await store_retry.read(rows.not_begun_by, child.id) if will_start else []
+        evals = await process_ends.eval_runs_without(child) if will_start and not is_closing else []
+        crashed = await store_retry.write(process_ends.crash_runs_of, child.id, child.death(), queued)
+        await store_retry.write(processes.stop, child.id)
         if not is_closing:
             self.deliveries.hand_on(child, queued)
         for run_id in evals:
             self.spawn(_deliver_evals(run_id, child.app_name))
         if was_current and not child.ready.is_set() and not is_closing:
-            await db.write(_note_failed_start, child)
+            await store_retry.write(process_ends.note_failed_start, child)
         child.exited.set()
         child.settled.set()
         if crashed or not child.ended_in_order:
@@ -296,7 +313,7 @@ class Supervisor:
 
     async def _hand_on(self, child: Child) -> None:
         """Give what waits for its turn in a process to the one that replaces it."""
-        for run_id in await db.read(rows.not_begun_by, child.id):
+        for run_id in await store_retry.read(rows.not_begun_by, child.id):
             self.deliveries.start(child.app_name, run_id)
 
     async def _end_when_done(self, child: Child, why: str) -> None:
@@ -330,7 +347,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(self.limits.sweep)
             try:
-                await db.write(_crash_orphans)
+                await db.write(process_ends.crash_orphans)
                 await self._take_up()
                 newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
                 for place, child in enumerate(newest_first):
@@ -400,46 +417,10 @@ async def _forget_stopped() -> None:
         log.exception("Old processes could not be forgotten; the next start tries again.")
 
 
-def _crash_orphans() -> None:
-    from evals_app import writes as evals
-
-    rows.crash_orphans()
-    evals.crash_orphans()
-
-
-def _eval_runs_without(child: Child) -> list[str]:
-    """Let the eval runs of a process that has died wait for the next one; return those that do."""
-    from evals_app import writes as evals
-
-    death = evals.Death(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
-    return evals.go_on_without(child.id, death)
-
-
 async def _deliver_evals(run_id: str, app_name: str) -> None:
     from evals_app import dispatch
 
     await dispatch.deliver(run_id, app_name)
-
-
-def _crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
-    from evals_app import writes as evals
-
-    evals.crash_runs_of(runtime_id, why)
-    return rows.crash_runs_of(runtime_id, why, spared)
-
-
-def _note_failed_start(child: Child) -> None:
-    """Note that a process died before it could say what is wrong with its agent; its last words have to do."""
-    card = AgentCard.objects.filter(app_name=child.app_name).first()
-    if card is None or card.checked_at < child.started_at:
-        error = {
-            "type": "RuntimeCrashed",
-            "message": child.death(),
-            "file": "",
-            "line": None,
-            "traceback": "\n".join(child.output.last_lines),
-        }
-        agent_cards.write_failed(child.app_name, child.config.code_version, error)
 
 
 def _write_line(app_name: str, line: str) -> None:

@@ -6,6 +6,7 @@ page costs the same wherever it is and nothing is skipped while rows are added.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -13,7 +14,7 @@ from ninja import P, QueryEx, Router
 from ninja.responses import Status
 
 from devui.http import json_text
-from sessions_app import db, finding, keyset, listing, realms
+from sessions_app import db, finding, keyset, listing, realms, store_retry
 from sessions_app.api import branches, browsing, saved_views, state, traces
 from sessions_app.api.schemas import (
     EventPage,
@@ -164,16 +165,20 @@ def _event_page(session_key: int, after: int, limit: int) -> str:
 
 
 async def _start(client: RuntimeClient, body: NewRun) -> Run:
-    run = await db.write(rows.create_run, body.session, body.request(), "api")
+    run = await unattended.new_row(partial(_create, body))
     try:
         await client.start_run(run.pk)
     except ServerStopping:
         pass  # it is queued, and the next start of the server takes it up
     except DevUIError as error:
         name = type(error).__name__
-        await db.write(rows.end_queued, run.pk, Run.Status.FAILED, name, error.message)
+        await store_retry.write(rows.end_queued, run.pk, Run.Status.FAILED, name, error.message)
         raise
     return run
+
+
+def _create(body: NewRun, run_id: str) -> Run:
+    return rows.create_run(body.session, body.request(), "api", run_id=run_id)
 
 
 def _run(run_id: str) -> RunOut:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from sessions_app import db
+from sessions_app.errors import StoreFault
 from sessions_app.live import page
 from sessions_app.live.look import look_at
 from sessions_app.live.tail import Message, Tail
@@ -42,7 +43,12 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
             await self.close(code=BAD_CURSOR, reason="after= must be the seq of an event, or 0")
             return
         session_pk = self.scope["url_route"]["kwargs"]["pk"]
-        if await db.read(look_at, session_pk) is None:
+        try:
+            is_there = await db.read(look_at, session_pk) is not None
+        except StoreFault:
+            await self.close(code=TRY_AGAIN)
+            return
+        if not is_there:
             await self.close(code=NO_SESSION, reason="no such session")
             return
         tail = Tail(session_pk, cursor, self.send_message, rows=query.get("rows") != ["0"])
@@ -66,6 +72,11 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
             await tail.run()
         except page.PageGone:
             return
+        except StoreFault as fault:
+            log.warning(
+                "Session %s: its socket is closed and opened again: %s", tail.session_pk, fault.message
+            )
+            await self.close(code=TRY_AGAIN)
         except Exception:
             log.exception("Session %s: its socket failed after event %s", tail.session_pk, tail.cursor)
             await self.close(code=TRY_AGAIN)

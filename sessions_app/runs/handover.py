@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from sessions_app import db
+from sessions_app import db, store_retry
 from sessions_app.errors import DevUIError, ServerStopping
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows, unattended
@@ -57,19 +58,22 @@ async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
 
 
 async def _queue(session: AgentSession, request: Mapping[str, Any]) -> Run:
-    run = await db.write(rows.create_run, session.pk, request)
+    run = await unattended.new_row(partial(_create, session.pk, request))
     unattended.in_background(_hand_over(session.app_name, run.pk))
     return run
+
+
+def _create(session_pk: int, request: Mapping[str, Any], run_id: str) -> Run:
+    return rows.create_run(session_pk, request, run_id=run_id)
 
 
 async def _hand_over(app_name: str, run_id: str) -> None:
     """Give a queued run to the app's runtime; when nobody can take it, the run says why.
 
-    While the server comes to its end it stays queued.
+    While the server comes to its end it stays queued, and while the store is away it waits.
     """
     try:
-        client = await provider().client(app_name)
-        await client.start_run(run_id)
+        await store_retry.until_taken(partial(_offer, app_name, run_id))
     except ServerStopping:
         log.info("Run %s stays queued for the next server.", run_id)
     except DevUIError as error:
@@ -79,9 +83,14 @@ async def _hand_over(app_name: str, run_id: str) -> None:
         await _fail(run_id, type(error).__name__, "It could not be handed over; the server's log says why.")
 
 
+async def _offer(app_name: str, run_id: str) -> None:
+    client = await provider().client(app_name)
+    await client.start_run(run_id)
+
+
 async def _fail(run_id: str, error_type: str, error: str) -> None:
     """End a run that no process has begun; one that a process has is that process's to end."""
-    await db.write(rows.end_queued, run_id, Run.Status.FAILED, error_type, error)
+    await store_retry.write(rows.end_queued, run_id, Run.Status.FAILED, error_type, error)
 
 
 async def _cancel(run: Run) -> None:
@@ -91,4 +100,4 @@ async def _cancel(run: Run) -> None:
         await client.cancel_run(run.pk)
     except DevUIError as error:
         log.info("Run %s: nobody could be told to cancel it: %s", run.pk, error.message)
-        await db.write(rows.end_queued, run.pk, Run.Status.CANCELLED)
+        await store_retry.write(rows.end_queued, run.pk, Run.Status.CANCELLED)

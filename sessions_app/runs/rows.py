@@ -43,11 +43,17 @@ SCRIPT = "script"
 
 
 def create_run(
-    session_pk: int, request: Mapping[str, Any], source: str = "console", runtime_id: str | None = None
+    session_pk: int,
+    request: Mapping[str, Any],
+    source: str = "console",
+    runtime_id: str | None = None,
+    *,
+    run_id: str = "",
 ) -> Run:
     """Queue a run on a session. `request` is what `sessions_app.runs` documents; `runtime_id` has taken it already.
 
-    Without one it belongs to this process until it is handed over, if that has a row of its own.
+    Without one it belongs to this process until it is handed over, if that has a row of its own. `run_id` is the id
+    that it gets; empty: one is made.
 
     Raises:
         SessionMissing: no session has this key.
@@ -56,7 +62,7 @@ def create_run(
         if not realms.present(AgentSession.objects.filter(pk=session_pk)).exists():
             raise session_missing(session_pk)
         run = Run.objects.create(
-            id=uuid.uuid4().hex,
+            id=run_id or uuid.uuid4().hex,
             session_id=session_pk,
             request=json.dumps(request, default=str),
             source=source,
@@ -79,12 +85,19 @@ def assign(run_id: str, runtime_id: str) -> bool:
     return _change(Run.objects.filter(pk=run_id, status=Status.QUEUED), runtime_id=runtime_id)
 
 
-def claim(run_id: str, runtime_id: str, code_version: str, git_revision: str = "") -> Run | None:
+def claim(
+    run_id: str, runtime_id: str, code_version: str, git_revision: str = "", at: float | None = None
+) -> Run | None:
     """Turn a queued run into a running one, once, when no other runs on its session and none waits before it.
+
+    Args:
+        at: when it begins; None: now. A claim that is repeated with the same time is the same claim: whoever lost the
+            answer of the store to the first one does not lose the run.
 
     Returns None otherwise, also when another process was given the run since: the caller looks at the row to see
     whether to wait or to give up.
     """
+    began = time.time() if at is None else at
     earlier = Run.objects.filter(session=OuterRef("session"), status__in=ACTIVE).filter(
         Q(status=Status.RUNNING)
         | Q(created_at__lt=OuterRef("created_at"))
@@ -97,10 +110,11 @@ def claim(run_id: str, runtime_id: str, code_version: str, git_revision: str = "
         runtime_id=runtime_id,
         code_version=code_version,
         git_revision=git_revision,
-        started_at=time.time(),
+        started_at=began,
         first_seq=_session_seq(),
     )
-    if not claimed:
+    same_claim = Run.objects.filter(pk=run_id, status=Status.RUNNING, runtime_id=runtime_id, started_at=began)
+    if not claimed and not same_claim.exists():
         return None
     run = Run.objects.select_related("session").get(pk=run_id)
     lean = _lean(run.request)

@@ -7,10 +7,13 @@ be left alone: it would wait for good, and every later run on its session behind
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from sessions_app import db
+from sessions_app import db, store_retry
+from sessions_app.errors import StoreFault
 from sessions_app.models import Run
 from sessions_app.runs import rows
 
@@ -34,9 +37,22 @@ async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
     return await asyncio.shield(in_background(work))
 
 
-async def row_of_caller(create: Callable[[], Row]) -> Row:
+async def new_row(create: Callable[[str], Row]) -> Row:
+    """Write the row of a run, whose id `create` is given.
+
+    When the store fails the run is called off: it may have been written all the same, and nobody would begin it.
+    """
+    run_id = uuid.uuid4().hex
+    try:
+        return await db.write(create, run_id)
+    except StoreFault:
+        in_background(_cancel(run_id))
+        raise
+
+
+async def row_of_caller(create: Callable[[str], Row]) -> Row:
     """Write the row of a run that belongs to its caller. When that is cancelled meanwhile, so is the run."""
-    creating = in_background(db.write(create))
+    creating = in_background(new_row(create))
     try:
         return await asyncio.shield(creating)
     except asyncio.CancelledError:
@@ -45,6 +61,11 @@ async def row_of_caller(create: Callable[[], Row]) -> Row:
 
 
 async def _call_off(creating: asyncio.Future[Row]) -> None:
-    run = await creating
-    if run is not None:
-        await db.write(rows.finish, run.pk, Run.Status.CANCELLED)
+    with suppress(StoreFault):  # then it is called off already
+        run = await creating
+        if run is not None:
+            await _cancel(run.pk)
+
+
+async def _cancel(run_id: str) -> None:
+    await store_retry.write(rows.finish, run_id, Run.Status.CANCELLED)

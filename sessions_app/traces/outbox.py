@@ -1,7 +1,7 @@
 """What is recorded beside a run, written behind it: a thread of its own takes what waits and writes it in batches.
 
-A run never waits for it and never fails by it. What cannot be written is tried again, and at last dropped with a
-line in the log.
+A run never waits for it and never fails by it. While the store takes nothing, what waits is tried again; what the
+store refuses for another reason is dropped with a line in the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from contextlib import suppress
 
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
 
-from sessions_app import db
+from sessions_app import db, faults, store_retry
+from sessions_app.errors import StoreCorrupt, StoreFault
 
 Unit = Callable[[], bool]
 """Writes a record, or some of it, in one transaction. Returns whether that was all; else it is called again."""
@@ -36,8 +37,6 @@ BATCH = 50
 MOST_WAITING = 20_000
 """Most records that wait while the store takes none; what comes then is dropped."""
 
-TRIES = 4
-RETRY_S = 0.5
 END_S = 2.0
 """Seconds that the end of the process waits for what was not written yet."""
 
@@ -138,17 +137,25 @@ class Outbox:
             units = left
 
     def _tried(self, units: list[Unit]) -> list[Unit] | None:
-        """Write, again while the store is busy. Return what is not done yet; None: the store refused it."""
-        for attempt in range(1, TRIES + 1):
+        """Write, again until the store takes it. Return what is not done yet; None: the store refused it."""
+        is_told = False
+        for pause in store_retry.pauses():
             try:
                 return self._commit(units)
             except Exception as error:
-                if attempt < TRIES and not self._closing and _is_passing(error):
-                    time.sleep(RETRY_S * attempt)
-                    continue
-                if len(units) == 1:
-                    log.exception("A record of a run could not be written; it is dropped, the run goes on.")
-                return None
+                if not _is_passing(error):
+                    if len(units) == 1:
+                        log.exception(
+                            "A record of a run could not be written; it is dropped, the run goes on."
+                        )
+                    return None
+                if self._closing:
+                    log.warning("%d records of runs are dropped as the process ends: %s", len(units), error)
+                    return []
+                if not is_told:
+                    log.warning("The store takes no records of runs for now; they wait: %s", error)
+                    is_told = True
+            time.sleep(pause)
         return None
 
     def _commit(self, units: list[Unit]) -> list[Unit]:
@@ -163,10 +170,9 @@ class Outbox:
 
 
 def _is_passing(error: Exception) -> bool:
-    """Tell whether the database may take it a little later."""
-    return isinstance(error, OperationalError | InterfaceError) or isinstance(
-        error.__cause__, OperationalError | InterfaceError
-    )
+    """Tell whether the store may take it later: it is away, full or locked. A damaged one never does."""
+    fault = error if isinstance(error, StoreFault) else faults.explain(error)
+    return fault is not None and not isinstance(fault, StoreCorrupt)
 
 
 def _made(make: Make) -> Unit | None:

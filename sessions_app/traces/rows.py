@@ -140,9 +140,11 @@ def save_stages(
         (session_pk, invocation_id),
     )
     for pk, known_id, before in known:
+        earlier = json.loads(before)
+        told = [stage for stage in told if stage not in earlier]  # the store's answer to a write may be lost
         _execute(
             "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s WHERE id = %s",
-            (state.dumps((json.loads(before) + told)[:STAGES_MOST]), trace_id or known_id, finished_at, pk),
+            (state.dumps((earlier + told)[:STAGES_MOST]), trace_id or known_id, finished_at, pk),
         )
     if not known:
         Trace.objects.create(

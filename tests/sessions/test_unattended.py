@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -51,9 +52,9 @@ async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
     session = await create()
     written = threading.Event()
 
-    def row() -> Run:
+    def row(run_id: str) -> Run:
         assert written.wait(60)
-        return rows.create_run(session.pk, {}, rows.ADK)
+        return rows.create_run(session.pk, {}, rows.ADK, run_id=run_id)
 
     await given_up_while_it_is_written(asyncio.create_task(unattended.row_of_caller(row)), written)
     await until(lambda: db.read(statuses), lambda found: found == [Run.Status.CANCELLED])
@@ -64,9 +65,9 @@ async def test_a_run_that_was_queued_is_handed_over_though_the_request_has_ended
     written = threading.Event()
     write_row = rows.create_run
 
-    def slowly(*given: object) -> Run:
+    def slowly(*given: Any, run_id: str) -> Run:
         assert written.wait(60)
-        return write_row(*given)
+        return write_row(*given, run_id=run_id)
 
     monkeypatch.setattr(rows, "create_run", slowly)
     given = Given()

@@ -1,0 +1,61 @@
+"""The rows that a process leaves behind when it ends: its own, those of its runs and eval runs, its agent's card."""
+
+from __future__ import annotations
+
+import logging
+
+from devui.supervisor.child import Child
+from sessions_app import agent_cards, db, store_retry
+from sessions_app.errors import StoreFault
+from sessions_app.models import AgentCard
+from sessions_app.runs import processes, rows
+
+log = logging.getLogger(__name__)
+
+
+async def note_stopped(runtime_id: str) -> None:
+    """Note that a process ends: this one. When the store does not take it, the next server sees that it has gone."""
+    try:
+        await db.write(processes.stop, runtime_id)
+    except StoreFault as fault:
+        log.warning("The end of this process was not noted: %s", fault.message)
+
+
+def crash_orphans() -> None:
+    """End the runs and eval runs that nobody else will end."""
+    from evals_app import writes as evals
+
+    rows.crash_orphans()
+    evals.crash_orphans()
+
+
+async def eval_runs_without(child: Child) -> list[str]:
+    """Let the eval runs of a process that has died wait for the next one; return those that do."""
+    from evals_app import writes as evals
+
+    death = evals.Death(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
+    left = await store_retry.read(evals.active_runs_of, child.id)
+    await store_retry.write(evals.go_on_without, child.id, death)
+    return await store_retry.read(evals.waiting_of, left)
+
+
+def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
+    """End the runs and eval runs of a process that is gone, but those that are handed on. Return the runs' ids."""
+    from evals_app import writes as evals
+
+    evals.crash_runs_of(runtime_id, why)
+    return rows.crash_runs_of(runtime_id, why, spared)
+
+
+def note_failed_start(child: Child) -> None:
+    """Note that a process died before it could say what is wrong with its agent; its last words have to do."""
+    card = AgentCard.objects.filter(app_name=child.app_name).first()
+    if card is None or card.checked_at < child.started_at:
+        error = {
+            "type": "RuntimeCrashed",
+            "message": child.death(),
+            "file": "",
+            "line": None,
+            "traceback": "\n".join(child.output.last_lines),
+        }
+        agent_cards.write_failed(child.app_name, child.config.code_version, error)

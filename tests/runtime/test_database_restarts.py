@@ -1,0 +1,258 @@
+"""PostgreSQL restarts under streaming runs, an eval run and a page: all of them go on, and nothing happens twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.db import connection  # noqa: F401 - read by skipif
+from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
+
+from tests import warm
+from tests.evals.builders import case, evalset, turn, write
+from tests.postgres import Cluster
+from tests.runtime.conftest import copy_of_stage, until
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 120
+ACTIVE = {"queued", "running"}
+SESSIONS = 4
+CASES = 40
+WORDS = " ".join(f"w{number}" for number in range(20))
+
+pytestmark = pytest.mark.skipif(
+    "connection.vendor != 'sqlite'", reason="the server is its own: once is enough"
+)
+
+
+@contextmanager
+def served(cluster: Cluster, folder: Path) -> Iterator[str]:
+    """Serve the stage's agents over a store in the cluster; yield the address."""
+    agents = copy_of_stage(folder)
+    cases = [case(f"c{number}", turn(f"say {WORDS}", WORDS)) for number in range(CASES)]
+    write(agents / "talker", "talk.evalset.json", evalset(*cases))
+    log = folder / "server.log"
+    environment = {**os.environ, "DATABASE_URL": cluster.url, "DEVUI_DATA_DIR": str(folder / "data")}
+    environment.pop("DJANGO_SETTINGS_MODULE", None)
+    command = [sys.executable, "-m", "devui", "web", str(agents), "--port", "0"]
+    with log.open("w") as told:
+        process = warm.Popen(command, cwd=ROOT, env=environment, stdout=told, stderr=subprocess.STDOUT)
+    try:
+        yield _address(process, log)
+        process.terminate()
+        assert process.wait(timeout=PATIENCE_S) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until and process.poll() is None:
+        if found := re.search(r"http://[\d.:]+/", log.read_text()):
+            return found.group().rstrip("/")
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+class Load:
+    """Clients of a server: they send messages without end, and know what was acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        self.web = httpx.AsyncClient(base_url=url, timeout=PATIENCE_S, trust_env=False)
+        self.sessions: list[int] = []
+        self.runs: dict[str, str] = {}
+        self.refused: list[str] = []
+        self.stopped = False
+
+    async def post(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        return await self.web.post(path, json=body)
+
+    async def get(self, path: str) -> Any:
+        """Return what the API answers, as soon as the store is there."""
+        answer = await until(lambda: self.web.get(path), lambda answer: answer.status_code != 503)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def begin(self) -> None:
+        for number in range(SESSIONS):
+            answer = await self.post("/apps/talker/users/ann/sessions", {"sessionId": f"s{number}"})
+            assert answer.status_code == 200, answer.text
+        listed = await self.get("/api/v1/sessions?app=talker")
+        self.sessions = [session["key"] for session in listed["sessions"]]
+
+    async def talk(self, session: int) -> None:
+        """Send message after message to a session, without waiting for the end of the one before."""
+        number = 0
+        while not self.stopped:
+            number += 1
+            text = f"say m{session}x{number} {WORDS}"
+            body = {"session": session, "message": text, "streaming": True}
+            answer = await self.post("/api/v1/runs", body)
+            if answer.status_code == 202:
+                self.runs[answer.json()["id"]] = text
+            else:
+                assert answer.status_code == 503, answer.text
+                self.refused.append(text)
+            await asyncio.sleep(0.7)
+
+    async def ended(self, run_id: str) -> dict[str, Any]:
+        path = f"/api/v1/runs/{run_id}"
+        return dict(await until(lambda: self.get(path), lambda run: run["status"] not in ACTIVE))
+
+    async def accepted(self, number: int) -> None:
+        """Wait until so many messages have been acknowledged."""
+
+        async def so_far() -> int:
+            return len(self.runs)
+
+        await until(so_far, lambda now: now >= number)
+
+    async def texts(self, session: int) -> Counter[tuple[str, str]]:
+        """Return how often each author said each text in a session."""
+        page = await self.get(f"/api/v1/sessions/{session}/events?limit=1000")
+        assert not page["more"]
+        said: Counter[tuple[str, str]] = Counter()
+        for one in page["events"]:
+            parts = (one["event"].get("content") or {}).get("parts") or []
+            said[one["event"]["author"], "".join(part.get("text") or "" for part in parts)] += 1
+        return said
+
+
+class Page:
+    """A session's page: it connects again whenever its line is closed, from where it stands."""
+
+    def __init__(self, url: str, session: int) -> None:
+        self.cursor = self.count = 0
+        self._address = f"{url.replace('http', 'ws')}/ws/sessions/{session}/?rows=0&after="
+        self._origin = url
+
+    async def position(self) -> int:
+        return self.cursor
+
+    async def watch(self) -> None:
+        while True:
+            with suppress(WebSocketException, OSError):
+                async with connect(f"{self._address}{self.cursor}", origin=self._origin, proxy=None) as line:
+                    async for text in line:
+                        message = json.loads(text)
+                        if message["type"] == "events":
+                            self.count += message["count"]
+                            self.cursor = message["cursor"]
+            await asyncio.sleep(0.2)
+
+
+@asynccontextmanager
+async def beside(*works: Any) -> AsyncIterator[list[asyncio.Task[Any]]]:
+    """Do work beside the block; what fails there fails the block."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    for error in ended:
+        if isinstance(error, BaseException) and not isinstance(error, asyncio.CancelledError):
+            raise error
+
+
+def ways(cluster: Cluster) -> list[Callable[[], None]]:
+    """Return how a database goes away and comes back."""
+
+    def stay_away() -> None:
+        cluster.stop("fast")
+        time.sleep(1.5)
+        cluster.start()
+
+    return [lambda: cluster.restart("fast"), lambda: cluster.restart("immediate"), stay_away]
+
+
+async def check(cluster: Cluster, folder: Path, times: int) -> None:
+    """Restart the database so often under load; then look at every run, event and attempt."""
+    with served(cluster, folder) as url:
+        load = Load(url)
+        await load.begin()
+        order = {"app": "talker", "evalset": "talk", "criteria": {"response_match_score": 0.9}}
+        evals = await load.post("/api/v1/evals/runs", {**order, "num_runs": max(1, times // 5)})
+        assert evals.status_code == 202, evals.text
+        page = Page(url, load.sessions[0])
+        async with beside(page.watch()):
+            async with beside(*(load.talk(session) for session in load.sessions)) as talking:
+                await load.accepted(1)
+                for number in range(times):
+                    before = len(load.runs)
+                    await asyncio.to_thread(ways(cluster)[number % 3])
+                    await load.accepted(before + SESSIONS // 2)
+                load.stopped = True
+                await asyncio.gather(*talking)
+            await check_runs(load)
+            await check_evals(load, evals.json()["id"])
+            last = (await load.get(f"/api/v1/sessions/{load.sessions[0]}/events?limit=1000"))["cursor"]
+            await until(page.position, lambda cursor: cursor >= last)
+            assert (page.count, page.cursor) == (last, last)
+        await load.web.aclose()
+
+
+async def check_runs(load: Load) -> None:
+    """All that was acknowledged has ended; what is done was said once; the queues go on."""
+    last = [
+        await load.post("/api/v1/runs", {"session": each, "message": "say bye"}) for each in load.sessions
+    ]
+    assert [answer.status_code for answer in last] == [202] * SESSIONS
+    assert {(await load.ended(answer.json()["id"]))["status"] for answer in last} == {"done"}
+    ended = {run_id: await load.ended(run_id) for run_id in load.runs}
+    listed = await load.get("/api/v1/runs?limit=200")
+    assert not [run for run in listed["runs"] if run["status"] in ACTIVE]
+    said = {session: await load.texts(session) for session in load.sessions}
+    for run_id, text in load.runs.items():
+        run, texts = ended[run_id], said[ended[run_id]["session"]]
+        assert run["status"] in {"done", "failed"}, run
+        answers = texts["talker", text.removeprefix("say ")]
+        if run["status"] == "done":
+            assert (texts["user", text], answers) == (1, 1), run
+        else:
+            assert run["error_type"] == "StoreUnavailable", run
+            assert texts["user", text] <= 1
+            assert answers <= 1, run
+    for text in load.refused:
+        assert all(texts["user", text] <= 1 for texts in said.values())
+    outcomes = Counter(run["status"] for run in ended.values())
+    print(dict(outcomes), f"{len(load.refused)} refused")
+    assert outcomes["done"] > 0
+
+
+async def check_evals(load: Load, run_id: str) -> None:
+    """The eval run is done, and each of its attempts has come to its end once."""
+    path, active = f"/api/v1/evals/runs/{run_id}", {"pending", "running"}
+    run = await until(lambda: load.get(path), lambda run: run["status"] not in active)
+    assert run["status"] == "done", run["error"]
+    attempts = (await load.get(f"{path}/results"))["attempts"]
+    counts, tried = run["counts"], Counter(attempt["tries"] for attempt in attempts)
+    print(counts, dict(tried))
+    assert counts["passed"] == counts["total"] == len(attempts), counts
+    assert {one["error_type"] for attempt in attempts for one in attempt["earlier"]} <= {"StoreLost"}
+
+
+async def test_runs_evals_and_pages_go_on_after_the_database_restarts(cluster: Cluster, tmp_path: Path):
+    await check(cluster, tmp_path, 3)
+
+
+@pytest.mark.soak
+async def test_runs_evals_and_pages_go_on_after_twenty_restarts_of_the_database(
+    cluster: Cluster, tmp_path: Path
+):
+    await check(cluster, tmp_path, 20)

@@ -1,0 +1,226 @@
+"""A store that fails for a while delays ends of runs and what leads to them; nothing is lost, nothing happens twice."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial, wraps
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from devui.runtime.turns import Turns
+from sessions_app import db, store_retry, writes
+from sessions_app.errors import AlreadyExists, StoreBusy, StoreUnavailable
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, Run, RuntimeProcess
+from sessions_app.runs import processes, rows, unattended
+from sessions_app.traces.outbox import Outbox
+from tests.runtime.conftest import until
+
+KEY = SessionKey("", "app", "ann", "s1")
+AWAY = StoreUnavailable("The store is away.")
+Status = Run.Status
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try again at once."""
+    monkeypatch.setattr(store_retry, "FIRST_S", 0.001)
+
+
+def failing(times: int, work: Callable[..., Any], *, before: bool) -> Callable[..., Any]:
+    """Return work that meets a lost store so often: `before` it does anything, or once it has done it."""
+    left = [times]
+
+    @wraps(work)
+    def fails(*given: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if before and left[0] >= 0:
+            raise AWAY
+        result = work(*given, **named)
+        if left[0] >= 0:
+            raise AWAY
+        return result
+
+    return fails
+
+
+@pytest.fixture(params=[True, False], ids=["nothing was stored", "the answer was lost"])
+def lose(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
+    """Return what lets a function of a module meet a lost store three times."""
+
+    def lose(module: Any, name: str) -> None:
+        lost = failing(3, getattr(module, name), before=request.param)
+        monkeypatch.setattr(module, name, lost)
+
+    return lose
+
+
+async def queued(turns: Turns) -> Run:
+    await db.write(processes.register, turns.runtime_id, "app", 1, "v1")
+    session = await db.write(writes.create_session, KEY)
+    run = await db.write(rows.create_run, session.pk, {})
+    return await db.read(Run.objects.select_related("session").get, pk=run.pk)
+
+
+@pytest.mark.parametrize("lost", ["active_run", "claim", "open_calls", "finish", "status_of"])
+async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, lose, lost):
+    left = []
+    turns = Turns("r1", on_left=lambda: left.append(True))
+    live = turns.enter(await queued(turns))
+    lose(rows, lost)
+
+    assert await turns.take_turn(live)
+    await turns.finish(live, await turns.good_end(live))
+
+    row = await db.read(Run.objects.get, pk=live.id)
+    assert (row.status, row.error_type) == (Status.DONE, "")
+    assert row.finished_at >= row.started_at
+    assert (turns.active, left, live.ended.is_set()) == ({}, [True], True)
+
+
+async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_undo_it(store, monkeypatch):
+    turns = Turns("r1", on_left=lambda: None)
+    live = turns.enter(await queued(turns))
+    assert await turns.take_turn(live)
+    is_back = threading.Event()
+    finish = rows.finish
+
+    def away(*given: Any, **named: Any) -> bool:
+        if not is_back.is_set():
+            raise AWAY
+        return finish(*given, **named)
+
+    monkeypatch.setattr(rows, "finish", away)
+    failing_run = asyncio.create_task(turns.finish(live, Status.FAILED, error_type="ValueError"))
+    await asyncio.sleep(0.05)
+    assert not await turns.cancel(live.id)
+    failing_run.cancel()
+    cancelling = asyncio.create_task(turns.finish(live, Status.CANCELLED))
+    is_back.set()
+    await cancelling
+    row = await db.read(Run.objects.get, pk=live.id)
+    assert (row.status, row.error_type) == (Status.FAILED, "ValueError")
+
+
+async def test_a_claim_that_another_process_makes_is_no_repeated_one(store):
+    turns = Turns("r1", on_left=lambda: None)
+    run = await queued(turns)
+    await db.write(processes.register, "r2", "app", 2, "v1")
+    now = time.time()
+    assert await db.write(rows.claim, run.pk, "r1", "v1", "", now)
+    assert await db.write(rows.claim, run.pk, "r1", "v1", "", now)
+    assert await db.write(rows.claim, run.pk, "r2", "v1", "", now) is None
+    assert await db.write(rows.claim, run.pk, "r1", "v1", "", now + 1) is None
+
+
+async def test_a_run_whose_row_may_have_been_written_is_called_off(store, lose):
+    session = await db.write(writes.create_session, KEY)
+    lose(rows, "create_run")
+
+    def create(run_id: str) -> Run:
+        return rows.create_run(session.pk, {}, rows.ADK, run_id=run_id)
+
+    with pytest.raises(StoreUnavailable):
+        await unattended.row_of_caller(create)
+
+    def queued() -> bool:
+        return Run.objects.filter(status__in=Run.ACTIVE).exists()
+
+    await until(partial(db.read, queued), lambda found: not found)
+    assert await db.read(rows.active_run, session.pk) is None
+
+
+async def test_only_faults_of_the_store_are_retried(store):
+    tried = []
+
+    def refused() -> None:
+        tried.append(True)
+        raise AlreadyExists("It is there.")
+
+    with pytest.raises(AlreadyExists):
+        await store_retry.write(refused)
+    with pytest.raises(AlreadyExists):
+        store_retry.in_thread(refused)
+    assert len(tried) == 2
+
+
+def test_work_in_a_thread_of_its_own_is_retried_on_a_new_connection(store):
+    processes.register("r1", "app", 1, "v1")
+    tries = []
+
+    def stop() -> None:
+        tries.append(connection.connection)
+        if len(tries) < 3:
+            lost = sqlite3.OperationalError("the disk is gone")
+            lost.sqlite_errorname = "SQLITE_IOERR_READ"
+            raise OperationalError(str(lost)) from lost
+        processes.stop("r1")
+
+    store_retry.in_thread(stop)
+    assert len(tries) == 3
+    assert RuntimeProcess.objects.get(pk="r1").stopped_at is not None
+
+
+async def test_records_of_runs_wait_for_the_store_and_none_is_dropped(store, caplog):
+    outbox, written, left = Outbox(), [], [12]
+
+    def unit(number: int) -> bool:
+        if left[0]:
+            left[0] -= 1
+            raise AWAY
+        written.append(number)
+        return True
+
+    for number in range(3):
+        outbox.put(lambda number=number: partial(unit, number))
+    assert await outbox.settled(30)
+    outbox.close()
+    assert sorted(written) == [0, 1, 2]
+    assert [record.levelname for record in caplog.records if "they wait" in record.message] == ["WARNING"]
+
+
+@pytest.fixture
+def patient_for_3_s(store: None) -> Iterator[None]:
+    """Let writes wait for SQLite's lock for three seconds."""
+    options = connection.settings_dict["OPTIONS"]
+    usual = options["timeout"]
+    options["timeout"] = 3
+    db.close_pools()
+    connection.close()
+    yield
+    options["timeout"] = usual
+    db.close_pools()
+    connection.close()
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="SQLite has one writer")
+async def test_what_waits_behind_others_for_a_locked_store_waits_no_longer_than_they(patient_for_3_s):
+    took: dict[str, float] = {}
+
+    async def create(name: str, after_s: float = 0.0) -> AgentSession:
+        await asyncio.sleep(after_s)
+        began = time.monotonic()
+        try:
+            return await db.write(writes.create_session, KEY._replace(session_id=name))
+        finally:
+            took[name] = time.monotonic() - began
+
+    await create("before")
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        works = [create("first"), create("second", 0.2), create("third", 2.5)]
+        tasks = [asyncio.create_task(work) for work in works]
+        outcomes = await asyncio.gather(*tasks[:2], return_exceptions=True)
+        assert not tasks[2].done()
+        other.execute("COMMIT")
+        assert (await tasks[2]).session_id == "third"
+    assert [type(outcome) for outcome in outcomes] == [StoreBusy, StoreBusy]
+    assert took["second"] < 5, "it waited for the lock behind the first one, and then once more as long"
+    assert (await create("after")).session_id == "after"
