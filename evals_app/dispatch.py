@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from evals_app import writes
 from evals_app.models import EvalRun
 from evals_app.writes import Failure
-from sessions_app import db
+from sessions_app import db, store_retry
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.live.bell import listen
 from sessions_app.runs.client import provider
@@ -45,26 +46,30 @@ async def deliver(run_id: str, app_name: str) -> None:
     """Give a pending run to its agent's process, or to the next one when that ends. The run says when none takes it."""
     for number in range(1, MOST_PROCESSES + 1):
         try:
-            runtime = await provider().client(app_name)
-            await runtime.call("POST", "/devui/evals", {"eval_run_id": run_id})
+            await store_retry.until_taken(partial(_give, run_id, app_name))
             return
         except DevUIError as error:
             if isinstance(error, RuntimeUnavailable) and number < MOST_PROCESSES:
                 continue
             failure = Failure(type(error).__name__, error.message, hint=error.hint)
-            await db.write(writes.finish_run, run_id, EvalRun.Status.FAILED, failure)
+            await store_retry.write(writes.finish_run, run_id, EvalRun.Status.FAILED, failure)
             return
+
+
+async def _give(run_id: str, app_name: str) -> None:
+    runtime = await provider().client(app_name)
+    await runtime.call("POST", "/devui/evals", {"eval_run_id": run_id})
 
 
 async def _see_it_end(run_id: str) -> None:
     async with listen() as ring:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(REACTS):
-                while await db.read(_is_active, run_id):
+                while await store_retry.read(_is_active, run_id):
                     await ring.wait()
                 return
-    runtime_id = await db.read(EvalRun.objects.values_list("runtime_id", flat=True).get, pk=run_id)
-    if not await db.write(writes.finish_run, run_id, EvalRun.Status.CANCELLED) or not runtime_id:
+    runtime_id = await store_retry.read(EvalRun.objects.values_list("runtime_id", flat=True).get, pk=run_id)
+    if not await store_retry.write(writes.finish_run, run_id, EvalRun.Status.CANCELLED) or not runtime_id:
         return
     why = f"Its process was ended to cancel eval run {run_id}, whose agent did not react."
     with contextlib.suppress(RuntimeUnavailable):

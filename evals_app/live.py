@@ -17,6 +17,7 @@ from django.urls import URLPattern, path
 from evals_app import library, report
 from evals_app.models import EvalRun, EvalSet
 from sessions_app import db, overview
+from sessions_app.errors import StoreFault
 from sessions_app.live import page
 from sessions_app.live.bell import listen
 
@@ -61,6 +62,9 @@ class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no
             await self._tell(named, query)
         except page.PageGone:
             return
+        except StoreFault as fault:
+            log.warning("The socket of %s is closed and opened again: %s", dict(named), fault.message)
+            await self.close(code=TRY_AGAIN)
         except Exception:
             log.exception("The socket of %s failed.", dict(named))
             await self.close(code=TRY_AGAIN)

@@ -19,28 +19,41 @@ ENDED_IT = "ProcessEnded"
 BLOCKED_IT = "ProcessBlocked"
 """Error type of an attempt that let its process stand still."""
 
-UNFINISHED = Q(status=Status.CANCELLED, cancel_requested_at=None) | Q(status=Status.ERROR, error_type=GONE)
+LOST_STORE = "StoreLost"
+"""Error type of a try whose session could not be stored: the database was away, or the disk full."""
+
+CUT_OFF = (GONE, LOST_STORE)
+"""Error types of attempts that were cut off by what is not their agent's doing: they say nothing of the case."""
+
+UNFINISHED = Q(status=Status.CANCELLED, cancel_requested_at=None) | Q(
+    status=Status.ERROR, error_type__in=CUT_OFF
+)
 """Attempts that waited or were in flight when their run ended. Those that a person cancelled are none of them."""
 
 JUDGED = (Status.PASSED, Status.FAILED, Status.ERROR)
-"""How attempts end that have an outcome, unless a dead process left them: incomplete and cancelled is none."""
+"""How attempts end that have an outcome, unless they were cut off: incomplete and cancelled is none."""
 
-HAS_OUTCOME = Q(status__in=JUDGED) & ~Q(error_type=GONE)
-"""Attempts that have an outcome: what a dead process left says nothing of the case."""
+HAS_OUTCOME = Q(status__in=JUDGED) & ~Q(error_type__in=CUT_OFF)
+"""Attempts that have an outcome: what was cut off says nothing of the case."""
 
-NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q(error_type=GONE)
+NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q(error_type__in=CUT_OFF)
 """Attempts that came to an end and failed, erred or could not be judged."""
 
 
 def has_outcome(status: str, error_type: str) -> bool:
     """Tell of one attempt what `HAS_OUTCOME` asks of its row."""
-    return status in JUDGED and error_type != GONE
+    return status in JUDGED and error_type not in CUT_OFF
 
 
 def must_be_alone(attempt: EvalAttempt) -> bool:
     """Tell whether an attempt is to run with no other in its process: it was in flight once when one ended."""
     tried = json.loads(attempt.earlier)
     return any(one["error_type"] in {GONE, ENDED_IT, BLOCKED_IT} for one in tried)
+
+
+def count_lost(attempt: EvalAttempt) -> int:
+    """Return how many tries of an attempt were lost because the store failed."""
+    return sum(one["error_type"] == LOST_STORE for one in json.loads(attempt.earlier))
 
 
 def count_alone(run: EvalRun) -> int:

@@ -20,8 +20,9 @@ from evals_app.engine.execute import ENDED, execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.standing import BLOCKED_IT, ENDED_IT
 from evals_app.writes import Death, Failure, Outcome
-from sessions_app import db
+from sessions_app import db, store_retry
 from sessions_app.agents import AgentsFolder
+from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
 
 COLLECTED_AFTER = (50_000, 20, 50)
@@ -101,13 +102,13 @@ async def carry_out(
     source = FolderAgent(agents, app_name)
     ended = []
     async with _process(app_name, source.code_version) as runtime_id:
-        await db.write(writes.assign, [run.pk for run in runs], runtime_id)
+        await store_retry.write(writes.assign, [run.pk for run in runs], runtime_id)
         for run in runs:
-            listener.begin(run, await db.read(standing.count_alone, run))
+            listener.begin(run, await store_retry.read(standing.count_alone, run))
             await execute_run(
                 run.id, source, asyncio.Event(), runtime_id=runtime_id, progress=listener.attempt
             )
-            ended.append(await db.read(fresh, run.pk))
+            ended.append(await store_retry.read(fresh, run.pk))
             listener.end(ended[-1])
     return ended
 
@@ -135,16 +136,18 @@ def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -
     """
     own = processes.own_id()
     if own is not None:
-        processes.come_back(own)  # it gave no sign of life while the runs were another's
+        store_retry.in_thread(
+            processes.come_back, own
+        )  # it gave no sign of life while the runs were another's
     for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
-        writes.go_on_without(runtime_id, death)
-        processes.stop(runtime_id)
+        store_retry.in_thread(writes.go_on_without, runtime_id, death)
+        store_retry.in_thread(processes.stop, runtime_id)
     waiting = []
     for run in runs:
         if run.runtime_id in {None, own}:  # it died before it took one
-            writes.crash_run(run.pk, str(death))
+            store_retry.in_thread(writes.crash_run, run.pk, str(death))
         _tell_who_ended_it(run, listener)
-        after = fresh(run.pk)
+        after = store_retry.in_thread(fresh, run.pk)
         if after.active:
             waiting.append(after)
         else:
@@ -188,13 +191,15 @@ async def _process(app_name: str, code_version: str) -> AsyncIterator[str]:
         yield runtime_id
     finally:
         beating.cancel()
-        await db.write(processes.stop, runtime_id)
+        with contextlib.suppress(StoreFault):  # the next program sees that this one has gone
+            await db.write(processes.stop, runtime_id)
 
 
 async def _beat(runtime_id: str) -> None:
     while True:
         await asyncio.sleep(processes.HEARTBEAT_S)
-        await db.write(processes.beat, runtime_id)
+        with contextlib.suppress(StoreFault):  # the next one may be taken
+            await db.write(processes.beat, runtime_id)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import traceback
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from google.adk.apps.app import App
@@ -18,7 +19,10 @@ from google.adk.evaluation.eval_metrics import EvalMetric
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
 from google.adk.evaluation.simulation.user_simulator import UserSimulator
 from google.adk.evaluation.simulation.user_simulator_provider import UserSimulatorProvider
+from google.adk.events.event import Event
 from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
+from google.adk.sessions.session import Session
+from typing_extensions import override
 
 from evals_app.engine import _adk, reached, scoring
 from evals_app.engine.judges import Heard, added
@@ -29,11 +33,12 @@ from evals_app.evalsets.schema import DEFAULT_USER
 from evals_app.metrics import METRICS
 from evals_app.models import EvalAttempt
 from evals_app.replay.policy import RECORDED, Policy
+from evals_app.standing import LOST_STORE
 from evals_app.writes import Failure, Outcome, Score, measuring
-from sessions_app import db
+from sessions_app import db, store_retry
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
-from sessions_app.errors import DevUIError
+from sessions_app.errors import DevUIError, StoreFault
 from sessions_app.models import AgentSession
 from sessions_app.traces.outbox import outbox
 
@@ -89,7 +94,29 @@ class Trial:
     actual: list[Invocation] | None = None
     replay: Replay | None = None
     simulated: Heard = field(default_factory=Heard)
+    lost_store: StoreFault | None = None
     judged: scoring.Judged = field(default_factory=scoring.Judged)
+
+
+class AttemptSessions(DjangoSessionService):
+    """The sessions of an attempt. It notes that the store failed, whatever the agent makes of that."""
+
+    def __init__(self, realm: str, trial: Trial) -> None:
+        super().__init__(realm)
+        self._trial = trial
+
+    @override
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event as every session service does.
+
+        Raises:
+            StoreFault: the store failed.
+        """
+        try:
+            return await super().append_event(session, event)
+        except StoreFault as fault:
+            self._trial.lost_store = self._trial.lost_store or fault
+            raise
 
 
 _UNDER_WAY: dict[int, Trial] = {}
@@ -119,6 +146,7 @@ async def _run(plan: Plan, attempt: EvalAttempt, trial: Trial) -> Outcome:
         trial.replay = await db.read(replay_of, plan.policy, attempt)
         trial.actual = actual = await _infer(plan, case, attempt.realm, trial)
         _check_not_recorded(trial.replay)
+        _check_stored(trial)
         _check_turns(case, actual)
         reached_states = await _reached(case, attempt, actual)
         await scoring.score_attempt(judged, plan.metrics, case, actual, reached_states)
@@ -143,7 +171,7 @@ async def _outcome(
     failure: Failure | None = None,
 ) -> Outcome:
     await outbox().settled(SETTLED_S)
-    session_pk, tokens, used = await db.read(_came_to, attempt.realm)
+    session_pk, tokens, used = await store_retry.read(_came_to, attempt.realm)
     answers_again = trial.replay is not None and trial.replay.answers
     return Outcome(
         status,
@@ -167,14 +195,18 @@ async def _reached(case: EvalCase, attempt: EvalAttempt, actual: Sequence[Invoca
     """Return the states that an attempt reached, when its case expects any."""
     if not scoring.expected_of(case):
         return None
-    session_pk, _ = await db.read(_session_of, attempt.realm)
+    session_pk, _ = await store_retry.read(_session_of, attempt.realm)
     if session_pk is None:
         return States()
-    return await db.read(reached.states_of, session_pk, [one.invocation_id for one in actual])
+    return await store_retry.read(reached.states_of, session_pk, [one.invocation_id for one in actual])
 
 
 def _failure_in(trial: Trial, error: Exception) -> Failure:
     """Return what to keep of what an attempt raised, with what it says only to those who know ADK's insides."""
+    if trial.lost_store is None and isinstance(error, StoreFault):
+        trial.lost_store = error
+    if trial.lost_store is not None:
+        return Failure(LOST_STORE, f"{trial.lost_store.message} {trial.lost_store.hint}".strip())
     if trial.replay is not None and trial.replay.not_recorded is not None:
         error = trial.replay.not_recorded
     if isinstance(error, NotRecorded):
@@ -208,7 +240,7 @@ async def _infer(plan: Plan, case: EvalCase, realm: str, trial: Trial) -> list[I
             state=start.state if start else {},
         ),
         session_id=f"{SESSION_PREFIX}{uuid.uuid4()}",
-        sessions=DjangoSessionService(realm=realm),
+        sessions=AttemptSessions(realm, trial),
         artifacts=InMemoryArtifactService(),
         memory=InMemoryMemoryService(),
         live_timeout=live.timeout_seconds if live else None,
@@ -261,6 +293,16 @@ def _check_not_recorded(replay: Replay | None) -> None:
         raise replay.not_recorded
 
 
+def _check_stored(trial: Trial) -> None:
+    """End an attempt whose agent went on though the store had failed: its session lacks events.
+
+    Raises:
+        StoreFault: the first that there was.
+    """
+    if trial.lost_store is not None:
+        raise trial.lost_store
+
+
 def _check_turns(case: EvalCase, actual: Sequence[Invocation]) -> None:
     """Refuse a conversation that lacks turns: scores go by place and would be another turn's.
 
@@ -278,12 +320,16 @@ def _check_turns(case: EvalCase, actual: Sequence[Invocation]) -> None:
 
 async def _so_far(realm: str) -> list[Invocation]:
     """Return what happened before an agent raised, from the events that were stored."""
-    row = await db.read(AgentSession.objects.filter(realm=realm).order_by("pk").first)
+    row = await store_retry.read(AgentSession.objects.filter(realm=realm).order_by("pk").first)
     if row is None:
         return []
-    session = await DjangoSessionService(realm=realm).get_session(
-        app_name=row.app_name, user_id=row.user_id, session_id=row.session_id
+    get = partial(
+        DjangoSessionService(realm=realm).get_session,
+        app_name=row.app_name,
+        user_id=row.user_id,
+        session_id=row.session_id,
     )
+    session = await store_retry.until_taken(get)
     return EvaluationGenerator.convert_events_to_eval_invocations(session.events) if session else []
 
 

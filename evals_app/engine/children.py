@@ -23,7 +23,7 @@ from django.db import connections
 from evals_app.engine.alone import Listener, carry_out, fresh, run_to_end, without_process
 from evals_app.models import EvalRun
 from evals_app.writes import Death
-from sessions_app import db
+from sessions_app import db, store_retry
 from sessions_app.agents import AgentsFolder
 from sessions_app.process_output import OutputLimit, OutputReader
 from sessions_app.runs import processes
@@ -74,7 +74,7 @@ def carry_out_in_children(
         if left:
             died(how)
             left = without_process(left, Death(how), listener)
-    return [fresh(run.pk) for run in runs]
+    return [store_retry.in_thread(fresh, run.pk) for run in runs]
 
 
 def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: Listener) -> None:
@@ -82,7 +82,7 @@ def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, lis
 
 
 def _left(runs: Sequence[EvalRun]) -> list[EvalRun]:
-    return [run for run in (fresh(one.pk) for one in runs) if run.active]
+    return [run for run in (store_retry.in_thread(fresh, one.pk) for one in runs) if run.active]
 
 
 class _Child:

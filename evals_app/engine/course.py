@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from evals_app.limits import Limits, Spent
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.prices import Prices
 from evals_app.writes import Failure, Outcome
-from sessions_app import db
+from sessions_app import db, store_retry
+from sessions_app.errors import StoreFault
 from sessions_app.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 
@@ -24,6 +26,8 @@ SETTLED_S = 1.0
 
 GLANCE = 1.0
 """Seconds between two looks at what people asked of a run, and at its limits."""
+
+log = logging.getLogger(__name__)
 
 Status = EvalAttempt.Status
 
@@ -71,6 +75,8 @@ class Course:
         goes_on = run.limits_from if run.limits_from != run.started_at else None
         self._began = goes_on or watch.now()
         self._news = asyncio.Event()
+        self._is_away = False
+        self._back_at = 0.0
 
     def note_end(self) -> None:
         """Hear that an attempt has ended, so that a limit is kept as soon as it is reached."""
@@ -83,7 +89,7 @@ class Course:
         Raises:
             Exception: what carrying attempts out raised, such as a store that is gone.
         """
-        for attempt_pk, alone in await db.read(_pending, self._run.id):
+        for attempt_pk, alone in await store_retry.read(_pending, self._run.id):
             self._executor.enqueue(attempt_pk, alone=alone)
         everything = asyncio.ensure_future(self._executor.join())
         called_off = asyncio.ensure_future(self._cancelled.wait())
@@ -112,9 +118,24 @@ class Course:
         self._news.clear()
 
     async def _look(self) -> Ending | None:
-        """Do what was asked of the run meanwhile; return its ending when it shall stop."""
+        """Do what was asked of the run meanwhile; return its ending when it shall stop.
+
+        While the store is away nothing can be asked of it, and its attempts wait for the store too.
+        """
+        if self._cancelled.is_set():
+            return Ending(EvalRun.Status.CANCELLED)
+        try:
+            return await self._do_what_is_asked()
+        except StoreFault as fault:
+            log.log(logging.DEBUG if self._is_away else logging.WARNING, "%s The run waits.", fault.message)
+            self._is_away = True
+            return None
+
+    async def _do_what_is_asked(self) -> Ending | None:
         look = await db.read(_look_at, self._run.id, self._began, self.limits, self._costs)
-        if self._cancelled.is_set() or look.stop:
+        if self._is_away:
+            self._is_away, self._back_at = False, self._watch.now()
+        if look.stop:
             return Ending(EvalRun.Status.CANCELLED)
         self._executor.resize(look.parallelism)
         now = self._watch.now()
@@ -130,8 +151,11 @@ class Course:
         return Ending(EvalRun.Status.STOPPED, because) if because else None
 
     def _is_late(self, attempt: EvalAttempt, now: float) -> bool:
+        """Tell whether an attempt has had its time. One that waited for the store has it once more."""
         longest = self.limits.attempt_seconds
-        return longest is not None and attempt.started_at is not None and now - attempt.started_at > longest
+        if longest is None or attempt.started_at is None:
+            return False
+        return now - max(attempt.started_at, self._back_at) > longest
 
     async def _end_late(self, attempt: EvalAttempt) -> None:
         from evals_app.engine.attempt import cut_short, judging
@@ -141,9 +165,9 @@ class Course:
             why = f"{why} The agent had answered: {metric} was judging it."
         failure = Failure("AttemptTooLong", why)
         outcome = await cut_short(attempt, failure)
-        kept = await db.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now())
+        kept = await store_retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now())
         if kept and self._progress:
-            self._progress(await db.read(EvalAttempt.objects.get, pk=attempt.pk), outcome)
+            self._progress(await store_retry.read(EvalAttempt.objects.get, pk=attempt.pk), outcome)
 
 
 def _pending(run_id: str) -> list[tuple[int, bool]]:

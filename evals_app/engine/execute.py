@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from evals_app import prices, writes
+from evals_app import prices, standing, writes
 from evals_app.engine.course import Course, Ending, Progress
 from evals_app.engine.executor import Executor, LocalExecutor, Work
 from evals_app.engine.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.refusals import HasChanged
 from evals_app.replay.policy import Policy
+from evals_app.standing import LOST_STORE
 from evals_app.writes import Facts, Failure, Outcome
-from sessions_app import db
+from sessions_app import store_retry
 from sessions_app.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
@@ -25,6 +29,12 @@ if TYPE_CHECKING:
 
 ENDED = "The process that ran it was stopped."
 """Why a run ends with its process: a restart, or an interrupt at the command line."""
+
+END_S = 5.0
+"""Seconds that the end of the process waits for a store that does not take the end of its run."""
+
+MOST_LOST = 5
+"""How many tries of an attempt may lose the store. It may be what the attempt itself writes that fills the disk."""
 
 MakeExecutor = Callable[[Work, int], Executor]
 """Makes who carries attempts out, from how one is carried out here and how many run at once."""
@@ -53,7 +63,7 @@ async def execute_run(
         progress: is told of every attempt that starts or ends.
         make_executor: who carries the attempts out; tasks of this process unless told otherwise.
     """
-    run = await db.write(writes.claim_run, eval_run_id, runtime_id)
+    run = await store_retry.write(writes.claim_run, eval_run_id, runtime_id, time.time())
     if run is None:
         return
     watch = Stopwatch(run.started_at)
@@ -61,12 +71,18 @@ async def execute_run(
         plan = await prepare(run, agent_source)
         ending = await _carry_out(run, plan, watch, cancelled, progress, make_executor)
     except asyncio.CancelledError:
-        await db.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED, because=ENDED, now=watch.now())
+        with contextlib.suppress(TimeoutError):  # whoever sees that the process has gone ends the run then
+            async with asyncio.timeout(END_S):
+                await store_retry.write(
+                    writes.finish_run, run.id, EvalRun.Status.CANCELLED, because=ENDED, now=watch.now()
+                )
         raise
     except BaseException as error:
-        await db.write(writes.finish_run, run.id, EvalRun.Status.FAILED, _failure(error), now=watch.now())
+        end = partial(writes.finish_run, run.id, EvalRun.Status.FAILED, _failure(error), now=watch.now())
+        await store_retry.write(end)
     else:
-        await db.write(writes.finish_run, run.id, ending.status, because=ending.because, now=watch.now())
+        end = partial(writes.finish_run, run.id, ending.status, because=ending.because, now=watch.now())
+        await store_retry.write(end)
 
 
 async def prepare(run: EvalRun, agent_source: AgentSource) -> Plan:
@@ -96,8 +112,8 @@ async def prepare(run: EvalRun, agent_source: AgentSource) -> Plan:
     warm_up(plan.metrics)
     facts = await source.facts_of(agent_source, agent)
     _check_same(run, facts)
-    await db.write(writes.note_facts, run.id, facts)
-    await db.write(writes.remember_metrics, metrics.describe_metrics(), facts.adk_version)
+    await store_retry.write(writes.note_facts, run.id, facts)
+    await store_retry.write(writes.remember_metrics, metrics.describe_metrics(), facts.adk_version)
     return plan
 
 
@@ -133,16 +149,20 @@ async def _carry_out(
     costs = prices.of_json(json.loads(run.prices))
 
     async def work(attempt_pk: int) -> None:
-        attempt = await db.write(writes.start_attempt, attempt_pk, watch.now())
-        if attempt is None:
+        while attempt := await store_retry.write(writes.start_attempt, attempt_pk, watch.now()):
+            if progress:
+                progress(attempt, None)
+            outcome = _priced(await _outcome_of(plan, attempt), costs, attempt)
+            failure = outcome.failure
+            if failure and failure.type == LOST_STORE and standing.count_lost(attempt) < MOST_LOST - 1:
+                began = attempt.started_at
+                await store_retry.write(writes.repeat_attempt, attempt_pk, began, failure)
+                continue
+            kept = await store_retry.write(writes.finish_attempt, attempt_pk, outcome, watch.now())
+            if progress and kept:
+                progress(attempt, outcome)
+            course.note_end()
             return
-        if progress:
-            progress(attempt, None)
-        outcome = _priced(await _outcome_of(plan, attempt), costs, attempt)
-        kept = await db.write(writes.finish_attempt, attempt_pk, outcome, watch.now())
-        if progress and kept:
-            progress(attempt, outcome)
-        course.note_end()
 
     course = Course(run, make_executor(work, run.parallelism), watch, cancelled, progress)
     async with Watchdog(run.id, course.limits.attempt_seconds):

@@ -16,11 +16,14 @@ from evals_app.writes.attempts import (
 from evals_app.writes.crashing import (
     UNASSIGNED_S,
     Death,
+    active_runs_of,
     crash_orphans,
     crash_run,
     crash_runs_of,
     end_blocked,
     go_on_without,
+    repeat_attempt,
+    waiting_of,
 )
 from evals_app.writes.evalsets import mark_gone, mirror, remember_metrics
 from evals_app.writes.notes import LONGEST_NOTE, mark_baseline, note_attempt, note_run
@@ -48,6 +51,7 @@ __all__ = [
     "Outcome",
     "Recorded",
     "Score",
+    "active_runs_of",
     "assign",
     "cancel_attempt",
     "claim_run",
@@ -68,9 +72,11 @@ __all__ = [
     "realm_of",
     "record_run",
     "remember_metrics",
+    "repeat_attempt",
     "request_cancel",
     "request_cancel_attempt",
     "set_parallelism",
     "start_attempt",
     "take_up",
+    "waiting_of",
 ]

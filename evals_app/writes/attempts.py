@@ -26,13 +26,17 @@ def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | No
     """Turn a pending attempt into a running one; None when it is not pending (any more).
 
     `now` is the time by the watch of the run (`sessions_app.stopwatch`); None: the clock's, here and below.
+    What is repeated with the same time is the same change: it may have been stored though the answer was lost.
     """
+    started_at = time.time() if now is None else now
     with transaction.atomic():
         attempt = _locked(attempt_pk)
+        if attempt.status == EvalAttempt.Status.RUNNING and attempt.started_at == started_at:
+            return attempt
         if attempt.status != EvalAttempt.Status.PENDING:
             return None
         attempt.status = EvalAttempt.Status.RUNNING
-        attempt.started_at = time.time() if now is None else now
+        attempt.started_at = started_at
         attempt.tries += 1
         attempt.save(update_fields=["status", "started_at", "tries", "revision"])
         bell.ring_after_commit()
@@ -40,14 +44,15 @@ def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | No
 
 
 def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) -> bool:
-    """Keep how an attempt ended, with its scores; False when it had ended already."""
+    """Keep how an attempt ended, with its scores; False when it had ended already, with another outcome or time."""
     with transaction.atomic():
         attempt = _locked(attempt_pk)
+        finished_at = _end_of(attempt, now)
         if attempt.status not in OPEN:
-            return False
+            return attempt.status == outcome.status and attempt.finished_at == finished_at
         failure = outcome.failure or Failure("", "")
         attempt.status = outcome.status
-        attempt.finished_at = _end_of(attempt, now)
+        attempt.finished_at = finished_at
         keep_outcome(attempt, outcome)
         attempt.error_type = failure.type
         attempt.error = state.clean_error(failure.message)

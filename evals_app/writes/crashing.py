@@ -13,7 +13,7 @@ from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.standing import ENDED_IT, GONE
 from evals_app.writes.attempts import BY_HAND, cancel_attempt, finish_attempt, keep_spending
-from evals_app.writes.counting import next_revision
+from evals_app.writes.counting import next_revision, next_revision_of
 from evals_app.writes.measuring import spent_by
 from evals_app.writes.outcomes import Failure
 from evals_app.writes.runs import end_run, finish_run
@@ -66,6 +66,18 @@ def go_on_without(runtime_id: str, death: Death) -> list[str]:
         going_on = [run.pk for run in runs if _waits(run, death)]
         bell.ring_after_commit()
     return going_on
+
+
+def active_runs_of(runtime_id: str) -> list[str]:
+    """Return the runs of a process that have not ended."""
+    active = EvalRun.objects.filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE)
+    return list(active.order_by("pk").values_list("pk", flat=True))
+
+
+def waiting_of(run_ids: list[str]) -> list[str]:
+    """Return those runs that wait for a process."""
+    waiting = EvalRun.objects.filter(pk__in=run_ids, status=EvalRun.Status.PENDING, runtime=None)
+    return list(waiting.order_by("pk").values_list("pk", flat=True))
 
 
 def _why_it_ended(alone: EvalAttempt, death: Death) -> str:
@@ -124,12 +136,36 @@ def _waits(run: EvalRun, death: Death) -> bool:
     return True
 
 
+def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure) -> None:
+    """Let an attempt in flight wait again whose try was cut off; one that a person cancelled meanwhile ends.
+
+    Args:
+        started_at: when that try started. When another one is in flight, or none, nothing changes.
+    """
+    with transaction.atomic():
+        revision = next_revision_of(attempt_pk)
+        attempt = EvalAttempt.objects.select_related("run").get(pk=attempt_pk)
+        if attempt.status != Status.RUNNING or attempt.started_at != started_at:
+            return
+        if attempt.cancel_requested_at is not None:
+            cancel_attempt(attempt_pk, BY_HAND)
+        else:
+            _keep_beside(attempt, failure)
+            begin_anew(attempt, "The store failed while it was in flight.", revision)
+            bell.ring_after_commit()
+
+
 def _try_again(attempt: EvalAttempt, death: Death) -> None:
-    """Let an attempt that was in flight wait again; that try is kept beside it, as one that came to no end."""
+    """Let an attempt that was in flight wait again."""
+    _keep_beside(attempt, Failure(GONE, str(death)))
+    begin_anew(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
+
+
+def _keep_beside(attempt: EvalAttempt, failure: Failure) -> None:
+    """Give an attempt what its try came to that is to be kept beside it: it came to no end."""
     keep_spending(attempt, spent_by(attempt))
     attempt.status, attempt.finished_at = Status.ERROR, max(time.time(), attempt.started_at or 0.0)
-    attempt.error_type, attempt.error = GONE, str(death)
-    begin_anew(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
+    attempt.error_type, attempt.error = failure.type, failure.message
 
 
 def crash_run(run_id: str, why: str, last_seen: float | None = None) -> bool:

@@ -110,9 +110,14 @@ def assign(run_ids: Iterable[str], runtime_id: str) -> None:
         )
 
 
-def claim_run(run_id: str, runtime_id: str | None) -> EvalRun | None:
-    """Turn a pending run into a running one; None when it is not pending (any more)."""
-    now = time.time()
+def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> EvalRun | None:
+    """Turn a pending run into a running one; None when it is not pending (any more).
+
+    Args:
+        at: when it starts; None: now. What is repeated with the same time is the same claim: it may have been stored
+            though the store's answer was lost.
+    """
+    now = time.time() if at is None else at
     with transaction.atomic():
         claimed = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING).update(
             status=EvalRun.Status.RUNNING,
@@ -122,7 +127,10 @@ def claim_run(run_id: str, runtime_id: str | None) -> EvalRun | None:
             revision=F("revision") + 1,
         )
         bell.ring_after_commit()
-    return EvalRun.objects.select_related("version", "evalset").get(pk=run_id) if claimed else None
+    run = EvalRun.objects.select_related("version", "evalset").filter(pk=run_id)
+    if not claimed:
+        run = run.filter(status=EvalRun.Status.RUNNING, runtime_id=runtime_id, started_at=now)
+    return run.first()
 
 
 def note_facts(run_id: str, facts: Facts) -> None:
