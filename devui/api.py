@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.openapi.docs import Swagger
+from ninja.parser import Parser
+from ninja.types import DictStrAny
 
 from devui.errors import answer_error
 from devui.mount import V1
 from evals_app import adk_api as adk_evals
 from evals_app import api as evals
 from sessions_app import api as sessions
+from sessions_app import bodies
+
+
+class BodyParser(Parser):
+    """Parses bodies of JSON; of large ones it takes what `LargeBodies` has parsed."""
+
+    def parse_body(self, request: HttpRequest) -> DictStrAny:
+        """Return the body's JSON."""
+        return cast(DictStrAny, bodies.parse_json(request))
 
 
 class AdkAPI(NinjaAPI):
@@ -24,7 +35,9 @@ class AdkAPI(NinjaAPI):
         return self.renderer.media_type or "application/json"
 
 
-adk = AdkAPI(title="ADK's API", urls_namespace="devui-adk", openapi_url=None, docs_url=None)
+adk = AdkAPI(
+    title="ADK's API", urls_namespace="devui-adk", openapi_url=None, docs_url=None, parser=BodyParser()
+)
 adk.add_router("", sessions.adk)
 adk.add_router("", adk_evals.router)
 
@@ -32,6 +45,7 @@ v1 = NinjaAPI(
     title="DevUI",
     version="1",
     urls_namespace=V1,
+    parser=BodyParser(),
     description="Sessions, events, state, runs and evals. Errors have the shape {detail, code, hint}.",
     docs=Swagger({"validatorUrl": None}),  # ninja brings Swagger's files; its validator is a foreign service
 )

@@ -16,9 +16,10 @@ from channels.security.websocket import WebsocketDenier  # noqa: E402 - after Dj
 from django.conf import settings  # noqa: E402 - after Django is set up
 from django.urls import path, re_path  # noqa: E402 - after Django is set up
 
-from devui.limits import BodyLimit  # noqa: E402 - after Django is set up
+from devui.admission import GuardedBodies  # noqa: E402 - after Django is set up
 from devui.login.guard import LoginSockets  # noqa: E402 - after Django is set up
 from devui.origins import SameOriginSockets  # noqa: E402 - after Django is set up
+from devui.proxies import ForwardedClients  # noqa: E402 - after Django is set up
 from evals_app.live import websocket_urlpatterns as eval_sockets  # noqa: E402 - after Django is set up
 from sessions_app.api.live import run_live  # noqa: E402 - after Django is set up
 from sessions_app.live.routing import websocket_urlpatterns as session_sockets  # noqa: E402 - after Django is set up
@@ -28,18 +29,21 @@ sockets = URLRouter([*session_sockets, *eval_sockets, path("run_live", cast(Any,
 prefix = settings.DEVUI_URL_PREFIX.strip("/")
 """Proxies differ: some pass the path on as it came, some without the prefix. Both reach the sockets."""
 
-application = RawPathSegments(
-    ProtocolTypeRouter(
-        {
-            "http": BodyLimit(django_application, settings.DATA_UPLOAD_MAX_MEMORY_SIZE),
-            "websocket": SameOriginSockets(
-                LoginSockets(
-                    URLRouter(
-                        [path(f"{prefix}/", sockets), path("", sockets), re_path("", WebsocketDenier())]
-                    )
+application = ForwardedClients(
+    RawPathSegments(
+        ProtocolTypeRouter(
+            {
+                "http": GuardedBodies(django_application),
+                "websocket": SameOriginSockets(
+                    LoginSockets(
+                        URLRouter(
+                            [path(f"{prefix}/", sockets), path("", sockets), re_path("", WebsocketDenier())]
+                        )
+                    ),
+                    for_programs={"/run_live", f"/{prefix}/run_live"},
                 ),
-                for_programs={"/run_live", f"/{prefix}/run_live"},
-            ),
-        }
-    )
+            }
+        )
+    ),
+    settings.DEVUI_TRUSTED_PROXIES,
 )

@@ -26,6 +26,7 @@ ANSWERS = [
     "devui.middleware.VaryOnHtmx",
     "devui.middleware.Errors",
 ]
-MIDDLEWARE = [*GUARDS, *ANSWERS]
+BODIES = ["devui.middleware.LargeBodies"]
+MIDDLEWARE = [*GUARDS, *ANSWERS, *BODIES]
 
 CONTEXT_PROCESSORS = ["django.template.context_processors.request", "devui.context.shell"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ipaddress
 import os
 import shutil
 import tempfile
@@ -48,6 +49,23 @@ def number(name: str, default: int) -> int:
 def words(name: str, default: str = "") -> list[str]:
     """Return the comma-separated variable `name` as a list without blanks."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def networks(name: str) -> list[str]:
+    """Return the IP addresses and networks in the comma-separated variable `name`.
+
+    Raises:
+        ImproperlyConfigured: an entry is neither.
+    """
+    entries = words(name)
+    for entry in entries:
+        try:
+            ipaddress.ip_network(entry)
+        except ValueError as error:
+            raise ImproperlyConfigured(
+                f"{name}: {entry!r} is no IP address or network ({error}): write 127.0.0.1 or 10.0.0.0/8, say."
+            ) from error
+    return entries
 
 
 def taken_words(name: str) -> list[str]:

@@ -100,7 +100,7 @@ def too_large() -> Problem:
         413,
         "Request body too large",
         "too_large",
-        "Send less, or raise the limit by DEVUI_MAX_BODY_MB.",
+        "Send less, or raise the limit: DEVUI_MAX_JSON_MB for JSON and text, DEVUI_MAX_BODY_MB for forms with files.",
     )
 
 

@@ -21,10 +21,14 @@ from whitenoise.responders import MissingFileError
 
 from devui import errors, origins
 from devui.mount import is_below_mount
+from sessions_app import bodies
 from sessions_app.errors import BadInput
 
 GetResponse = Callable[[HttpRequest], Any]
 FileStamp = tuple[int, int]
+LARGE_BYTES = 128 * 1024
+"""Size from which a body is parsed in a thread: it takes the event loop some milliseconds."""
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 CONTENT_SECURITY_POLICY = (
@@ -110,7 +114,10 @@ class SameOriginWrites(Middleware):
         """Refuse a foreign page, or answer its preflight."""
         origin = request.headers.get("Origin")
         if origin is not None and origins.is_foreign(origin, request.scheme or "http", request.get_host()):
-            hint = "Add the origin to DEVUI_ALLOW_ORIGINS if its pages may use DevUI."
+            hint = (
+                "Add the origin to DEVUI_ALLOW_ORIGINS if its pages may use DevUI. If it is the address of DevUI itself"
+                " behind a proxy, name the proxy in DEVUI_TRUSTED_PROXIES."
+            )
             return _forbid(request, "origin not allowed", "origin_not_allowed", hint)
         if _is_preflight(request):
             return HttpResponse(status=200)
@@ -240,6 +247,15 @@ class Errors(Middleware):
         return response
 
 
+class LargeBodies(Middleware):
+    """Parses large bodies in a thread before the view asks for them: the event loop answers others meanwhile."""
+
+    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+        if _is_large(request):
+            await (bodies.parse_ahead if errors.is_api(request) else bodies.read_form_ahead)(request)
+        return await super()._answer(request)
+
+
 def _forbid(request: HttpRequest, reason: str, code: str, hint: str) -> HttpResponse:
     """Answer 403 in ADK's words. Text, not a page: a page would be built for the very host that is refused."""
     return errors.answer_bare(request, errors.Problem(403, f"Forbidden: {reason}", code, hint))
@@ -247,6 +263,12 @@ def _forbid(request: HttpRequest, reason: str, code: str, hint: str) -> HttpResp
 
 def _is_preflight(request: HttpRequest) -> bool:
     return request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers
+
+
+def _is_large(request: HttpRequest) -> bool:
+    """Tell whether a body is large; one whose length was not announced may be."""
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    return "Transfer-Encoding" in request.headers or (length.isdecimal() and int(length) > LARGE_BYTES)
 
 
 def _stamp(path: str) -> FileStamp:

@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 from django.db import connection
 
+from devui.connections import PromptConnection
 from devui.housekeeping import keep_house
 from devui.remote import Runtimes
 from sessions_app import db
@@ -23,6 +24,9 @@ from sessions_app.live import indexer
 from sessions_app.runs import client
 
 MAX_PORT = 65535
+
+MESSAGE_BYTES = 16 * 1024 * 1024
+"""Largest message of a socket; one at a time waits for who reads it."""
 
 GRACE_S = 3
 """Seconds that open pages have to close their sockets when the server ends."""
@@ -100,6 +104,9 @@ def serve(
             log_config=None,
             log_level="info" if access_log else "warning",
             access_log=access_log,
+            http=PromptConnection,
+            ws_max_size=MESSAGE_BYTES,
+            proxy_headers=False,  # `devui.proxies` reads them, from the proxies that a setting names
             lifespan="off",
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,

@@ -15,7 +15,10 @@ ALLOWED_HOSTS = [
     *env.words("DEVUI_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
     *env.hosts_of(DEVUI_ALLOW_ORIGINS),
 ]
-DATA_UPLOAD_MAX_MEMORY_SIZE = env.number("DEVUI_MAX_BODY_MB", 64) * 1024 * 1024
+DEVUI_TRUSTED_PROXIES = env.networks("DEVUI_TRUSTED_PROXIES")
+DEVUI_MAX_BODY = env.number("DEVUI_MAX_BODY_MB", 64) * 1024 * 1024
+DEVUI_MAX_BODIES = env.number("DEVUI_MAX_BODIES_MB", 256) * 1024 * 1024
+DATA_UPLOAD_MAX_MEMORY_SIZE = env.number("DEVUI_MAX_JSON_MB", 32) * 1024 * 1024  # of a body without files
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # the form of an eval case of many turns
 DEVUI_AGENTS_DIR = env.text("DEVUI_AGENTS_DIR", ".")
 DEVUI_URL_PREFIX = env.url_path("DEVUI_URL_PREFIX")
@@ -23,12 +26,8 @@ FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
 
 INSTALLED_APPS = ["django.contrib.staticfiles", *embed.APPS]
 
-MIDDLEWARE = [
-    *embed.GUARDS,
-    "devui.login.guard.LoginRequired",
-    "devui.middleware.StaticFiles",
-    *embed.ANSWERS,
-]
+DEVUI_GUARDS = [*embed.GUARDS, "devui.login.guard.LoginRequired"]
+MIDDLEWARE = [*DEVUI_GUARDS, "devui.middleware.StaticFiles", *embed.ANSWERS, *embed.BODIES]
 DEVUI_LOGIN_REQUIRED = False  # answer nobody without a login: set by a server that the network reaches
 APPEND_SLASH = False
 SILENCED_SYSTEM_CHECKS = [  # what they miss is done otherwise, in `devui.middleware`

@@ -6,7 +6,10 @@ ADK's server is FastAPI's, so a body that does not validate is answered 422 with
 
 from __future__ import annotations
 
+import asyncio
 import json
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from email.message import Message
 from typing import Any, TypeVar
 
@@ -14,6 +17,7 @@ from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
+from sessions_app.collector import collector_paused
 from sessions_app.errors import BadInput, InvalidBody
 
 
@@ -53,6 +57,10 @@ EMPTY: Any = object()
 MOST_LEVELS = 250
 """Deepest nesting of what ADK's server stores and can answer with: pydantic writes some 255 levels."""
 
+_AHEAD = "devui_parsed_body"
+_thread = ThreadPoolExecutor(1, thread_name_prefix="devui-body")
+"""Parses large bodies one after the other: each holds Python's lock, and the event loop has its turn in between."""
+
 _ENDPOINT_KEYS = frozenset({"app_name", "user_id", "state", "session_id"})
 
 
@@ -66,12 +74,44 @@ def parse(request: HttpRequest) -> Any:
     if not request.body:
         return EMPTY
     try:
-        return json.loads(request.body) if _is_json(request) else request.body.decode()
+        return parse_json(request) if _is_json(request) else request.body.decode()
     except json.JSONDecodeError as error:
         fault = {"type": "json_invalid", "loc": ["body", error.pos], "msg": "JSON decode error", "input": {}}
         raise InvalidBody([{**fault, "ctx": {"error": error.msg}}]) from error
     except (ValueError, RecursionError) as error:  # no UTF-8, a number of too many digits, too deep
         raise BadInput("There was an error parsing the body", hint="Send JSON in UTF-8.") from error
+
+
+def parse_json(request: HttpRequest) -> Any:
+    """Return the request's body as JSON, whatever its content type.
+
+    Raises:
+        ValueError, RecursionError: it is no JSON.
+    """
+    parsed: Future[Any] | None = request.__dict__.pop(_AHEAD, None)
+    return _loads(request) if parsed is None else parsed.result()
+
+
+async def parse_ahead(request: HttpRequest) -> None:
+    """Parse the request's body in the thread for large bodies, for whoever calls `parse_json` next."""
+    parsing = _thread.submit(_loads, request)
+    setattr(request, _AHEAD, parsing)
+    with suppress(Exception):  # raised where the body is asked for
+        await asyncio.wrap_future(parsing)
+
+
+async def read_form_ahead(request: HttpRequest) -> None:
+    """Read the request's form and its files in the thread for large bodies.
+
+    Raises:
+        SuspiciousOperation, BadRequest, MultiPartParserError: see `HttpRequest.POST`.
+    """
+    await asyncio.wrap_future(_thread.submit(lambda: request.POST))
+
+
+def _loads(request: HttpRequest) -> Any:
+    with collector_paused():
+        return json.loads(request.body)
 
 
 def shaped(body: Any, shape: type[T]) -> T:

@@ -2,8 +2,9 @@
 
 Django's default gives all async code of a process one thread, so a long read would stall every append. Here
 reads have a small pool. Writes have one thread on SQLite, which has one writer, and it commits what waits as a
-group; on PostgreSQL, whose writers do not wait for each other, they have a pool. Threads are started lazily per
-process id, so that a fork never inherits a connection.
+group; on PostgreSQL they have a pool, and requests that meet at the same rows have threads of their own, which commit
+those that wait as a group (`write_together`). Threads are started lazily per process id, so that a fork never inherits
+a connection.
 """
 
 from __future__ import annotations
@@ -17,22 +18,25 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from django.db import InterfaceError, OperationalError, connection, connections
 
 from sessions_app import faults
-from sessions_app.group_commit import GroupCommitter
+from sessions_app.group_commit import GroupCommitter, Job, run_units
 
 P = ParamSpec("P")
+Q = TypeVar("Q")
 R = TypeVar("R")
 
 READ_THREADS = 4
 WRITE_THREADS = 4
+GROUP_THREADS = 2
+"""While one waits for its commit to be on disk, or for a row, the other takes what comes."""
 SLICING_THREADS = 2
 
 _pools: dict[tuple[int, str], _Pool] = {}
-_committers: dict[int, GroupCommitter] = {}
+_committers: dict[tuple[int, object], GroupCommitter] = {}
 
 
 async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -44,10 +48,30 @@ async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     unit = partial(work, *args, **kwargs)
     if connection.vendor == "sqlite":
         with faults.explained():
-            result: R = await _committer().submit(unit)
+            result: R = await _committer(run_units, run_units, 1).submit(unit)
         return result
     # A pool drops a unit whose caller was cancelled before a thread was free.
     return await asyncio.shield(asyncio.ensure_future(_hop("write", WRITE_THREADS, unit)))
+
+
+async def write_together(work: Callable[[list[Q]], list[R]], request: Q) -> R:
+    """Have `work` carry out a request together with those of its kind that wait. A cancelled caller does not undo it.
+
+    `work` commits by itself and returns a value for each request, in order. What it raises, all of them are told.
+
+    Raises:
+        StoreFault: see `faults`; also what `work` raises.
+    """
+    with faults.explained():
+        result: R = await _committer(work, partial(_carry_out, work), GROUP_THREADS).submit(request)
+    return result
+
+
+def _carry_out(work: Callable[[list[Any]], list[Any]], group: list[Job]) -> list[Job]:
+    values = _on_a_live_connection(partial(work, [job.request for job in group]))
+    for job, value in zip(group, values, strict=True):
+        job.value = value
+    return []
 
 
 async def read(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -131,13 +155,13 @@ def _pool(name: str, threads: int) -> _Pool:
     return _pools[key]
 
 
-def _committer() -> GroupCommitter:
-    return _committers.setdefault(os.getpid(), GroupCommitter())
+def _committer(kind: object, carry_out: Callable[[list[Job]], list[Job]], threads: int) -> GroupCommitter:
+    return _committers.setdefault((os.getpid(), kind), GroupCommitter(carry_out, threads))
 
 
 def close_pools() -> None:
     """Close this process's threads and their connections, at shutdown and between tests."""
     for key in [key for key in _pools if key[0] == os.getpid()]:
         _pools.pop(key).close()
-    if committer := _committers.pop(os.getpid(), None):
-        committer.close()
+    for kind in [kind for kind in _committers if kind[0] == os.getpid()]:
+        _committers.pop(kind).close()

@@ -1,9 +1,10 @@
-"""One writing thread that commits what is waiting as a group.
+"""Writing threads that carry out what waits as a group, in one transaction.
 
-SQLite has one writer, and with many appends at once most of the time goes into commits and into handing the
-interpreter between the event loop and the writing thread. Taking all that waits into one transaction more than
-doubles the appends per second (see `benchmarks/`), and a lone append pays nothing for it. A unit of work opens a
-transaction itself; inside a group that is a savepoint, so one that is refused fails alone.
+With many appends at once most of the time goes into commits and into handing the interpreter between the event loop
+and the writing thread. Taking all that waits into one transaction multiplies the appends per second (see
+`benchmarks/`), and a lone append pays nothing for it. On SQLite, which has one writer, a group is made of any units of
+work (`run_units`). A unit opens a transaction itself; inside a group that is a savepoint, so one that is refused fails
+alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sessions_app import faults
 from sessions_app.errors import StoreBusy
 
 MAX_GROUP = 64
-"""Most units of work in one transaction: bounds how long readers of the group's rows and its callers wait."""
+"""Most requests in one transaction: bounds how long readers of the group's rows and its callers wait."""
 
 LONGEST_WAIT_S = 30.0
 """Seconds that SQLite waits for its write lock where Django's settings do not say it."""
@@ -34,10 +35,10 @@ SHORT_S = 1.0
 
 
 @dataclass(slots=True)
-class _Job:
-    """A unit of work, the context it was asked in, and where its outcome goes."""
+class Job:
+    """A request, the context it was made in, and where its outcome goes."""
 
-    work: Callable[[], Any]
+    request: Any
     context: contextvars.Context
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
@@ -50,14 +51,8 @@ class _Job:
         """How long ago it was asked for."""
         return time.monotonic() - self.asked_at
 
-    def run(self) -> None:
-        """Run and keep the outcome until the commit."""
-        try:
-            self.value = self.context.run(self.work)
-        except BaseException as error:
-            self.error = error
-
     def settle(self) -> None:
+        """Hand the outcome to who waits for it. Called in the job's loop."""
         if self.future.cancelled():
             return
         if self.error is not None:
@@ -68,46 +63,59 @@ class _Job:
 
 @dataclass(slots=True)
 class GroupCommitter:
-    """The writing thread of a process."""
+    """The writing threads of a process for one kind of request.
 
-    _jobs: SimpleQueue[_Job | None] = field(default_factory=SimpleQueue)
-    _thread: threading.Thread | None = None
+    Attributes:
+        carry_out: commits a group, and gives each of its jobs a value or an error, but those that it returns: they
+            go on waiting. Called in a writing thread.
+        threads: how many. Whichever is free takes all that waits.
+    """
 
-    async def submit(self, work: Callable[[], Any]) -> Any:
-        """Run `work` in the writing thread and return its value once the group has committed.
+    carry_out: Callable[[list[Job]], list[Job]]
+    threads: int = 1
+    _jobs: SimpleQueue[Job | None] = field(default_factory=SimpleQueue)
+    _started: list[threading.Thread] = field(default_factory=list)
+
+    async def submit(self, request: Any) -> Any:
+        """Return the value of a request once its group has committed. A cancelled caller does not undo it.
 
         Raises:
-            Exception: what `work` raised, or what the commit raised.
+            Exception: the request's error, or what the commit raised.
         """
         loop = asyncio.get_running_loop()
-        job = _Job(work, contextvars.copy_context(), loop, loop.create_future())
+        job = Job(request, contextvars.copy_context(), loop, loop.create_future())
         self._start()
         self._jobs.put(job)
         return await job.future
 
     def close(self) -> None:
-        """Finish what waits, close the thread's connections and end it."""
-        if self._thread is not None:
+        """Finish what waits, close the threads' connections and end them."""
+        for _ in self._started:
             self._jobs.put(None)
-            self._thread.join()
-            self._thread = None
+        for thread in self._started:
+            thread.join()
+        self._started.clear()
 
     def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="devui-write", daemon=True)
-            self._thread.start()
+        while len(self._started) < self.threads:
+            thread = threading.Thread(target=self._serve, name="devui-write", daemon=True)
+            self._started.append(thread)
+            thread.start()
 
     def _serve(self) -> None:
         try:
-            group: list[_Job] = []
-            while group := self._next_group(group):
-                left = _commit(group)
+            left: list[Job] = []
+            while group := self._next_group(left):
+                try:
+                    left = self.carry_out(group)
+                except BaseException as error:
+                    left = []
+                    _fail(group, error)
                 _deliver([job for job in group if job not in left])
-                group = left
         finally:
             connections.close_all()
 
-    def _next_group(self, left: list[_Job]) -> list[_Job]:
+    def _next_group(self, left: list[Job]) -> list[Job]:
         """Return what is left and what waits behind it; wait when nothing does. Empty: the thread is to end."""
         group = list(left)
         if not group:
@@ -127,14 +135,14 @@ class GroupCommitter:
         return group
 
 
-def _commit(group: list[_Job]) -> list[_Job]:
-    """Run a group's jobs in one transaction. A failing commit fails them all: none of them is in the store.
+def run_units(group: list[Job]) -> list[Job]:
+    """Run units of work in one transaction. A failing commit fails them all: none of them is in the store.
 
-    Return the jobs that may wait longer for a store that another program holds: none of the group has run then.
+    Return those that may wait longer for a store that another program holds: none of the group has run then.
     """
     with _patience_of(group[0]):
         if len(group) == 1:
-            group[0].run()
+            _run(group[0])
             _drop_lost_connection(group[0].error)
             return []
         has_begun = False
@@ -142,18 +150,17 @@ def _commit(group: list[_Job]) -> list[_Job]:
             with transaction.atomic():
                 has_begun = True
                 for job in group:
-                    job.run()
+                    _run(job)
                     _refuse_lost_transaction(job.error)
         except BaseException as error:
             failed = group if has_begun else _given_up(group, error)
-            for job in failed:
-                job.error = job.error or error
+            _fail(failed, error)
             _drop_lost_connection(error)
             return [job for job in group if job not in failed]
     return []
 
 
-def _given_up(group: list[_Job], error: BaseException) -> list[_Job]:
+def _given_up(group: list[Job], error: BaseException) -> list[Job]:
     """Return the jobs that fail with the transaction that could not begin: of a lock, those that waited long."""
     if not isinstance(faults.explain(error), StoreBusy):
         return group
@@ -165,7 +172,7 @@ def _longest_wait_s() -> float:
 
 
 @contextmanager
-def _patience_of(job: _Job) -> Iterator[None]:
+def _patience_of(job: Job) -> Iterator[None]:
     """Let SQLite wait for its write lock inside the block only as long as the oldest job may still wait.
 
     Jobs wait behind others that wait for the lock: without this for each of those as long once more.
@@ -182,11 +189,23 @@ def _patience_of(job: _Job) -> Iterator[None]:
 
 
 def _wait_for_lock(seconds: float) -> None:
-    with (
-        suppress(DatabaseError),
-        connection.cursor() as cursor,
-    ):  # the job itself meets what is wrong with the store
+    """Set how long SQLite waits. A store that takes not even this fails the unit of work, which says why."""
+    with suppress(DatabaseError), connection.cursor() as cursor:
         cursor.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+
+
+def _run(job: Job) -> None:
+    """Run a unit of work and keep its outcome until the commit."""
+    try:
+        job.value = job.context.run(job.request)
+    except BaseException as error:
+        job.error = error
+
+
+def _fail(group: list[Job], error: BaseException) -> None:
+    """Fail the jobs of a group that have no error of their own."""
+    for job in group:
+        job.error = job.error or error
 
 
 def _refuse_lost_transaction(error: BaseException | None) -> None:
@@ -206,16 +225,16 @@ def _drop_lost_connection(error: BaseException | None) -> None:
         connections.close_all()
 
 
-def _deliver(group: list[_Job]) -> None:
+def _deliver(group: list[Job]) -> None:
     """Hand the outcomes to their loops, one wake-up a loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
     for job in group:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, jobs in by_loop.items():
-        if not loop.is_closed():
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits there any more
             loop.call_soon_threadsafe(_settle, jobs)
 
 
-def _settle(jobs: list[_Job]) -> None:
+def _settle(jobs: list[Job]) -> None:
     for job in jobs:
         job.settle()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sessions_app import state
 from sessions_app.ids import SessionKey
 from sessions_app.models import STATE_ROWS, Cause, Scope
-from sessions_app.statements import Statements
+from sessions_app.statements import Statements, as_rows, insert, insert_all
 from sessions_app.wire import EventRecord, KeyWrite, TempKey
 
 
@@ -65,6 +65,28 @@ _SEE_USER = (
 _SEE_APP = "SELECT id, version FROM sessions_app_appscope WHERE realm = %s AND app_name = %s"
 
 
+SHARED = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "app_name")}
+"""Scopes that sessions share, in the order in which their rows are locked, and the columns that name an owner."""
+
+_OWNERS = {Scope.USER: "sessions_app_userscope", Scope.APP: "sessions_app_appscope"}
+TAKE_OWNERS = {
+    scope: f"INSERT INTO {table} ({', '.join(SHARED[scope])}, version)"  # noqa: S608 - our own tables
+    f" SELECT * FROM {as_rows([*['text'] * len(SHARED[scope]), 'bigint'])} AS n"
+    f" ON CONFLICT ({', '.join(SHARED[scope])}) DO UPDATE SET version = {table}.version + excluded.version"
+    f" RETURNING id, version, {', '.join(SHARED[scope])}"
+    for scope, table in _OWNERS.items()
+}
+"""Takes versions of many owners, so many of each, and locks them in the order given; (id, last version, names)."""
+
+SEE_OWNERS = {
+    scope: f"SELECT id, version, {', '.join(SHARED[scope])} FROM {table}"  # noqa: S608 - our own tables
+    f" JOIN {as_rows(['text'] * len(SHARED[scope]))} AS n({', '.join(SHARED[scope])})"
+    f" USING ({', '.join(SHARED[scope])})"
+    for scope, table in _OWNERS.items()
+}
+"""Finds many owners; (id, version, names)."""
+
+
 def take_owners(
     cursor: Statements, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
 ) -> Taken:
@@ -81,58 +103,139 @@ def take_owners(
     return Taken(ids, positions)
 
 
-UPSERT_KEY = {
-    scope: f"INSERT INTO {table._meta.db_table} (owner_id, key, key_id, value, private, note, position)"  # noqa: S608 - our own tables
-    " VALUES (%s, %s, %s, %s, %s, %s, %s)"
+_STATE_COLUMNS = {
+    "owner_id": "bigint",
+    "key": "text",
+    "key_id": "text",
+    "value": "text",
+    "private": "text",
+    "note": "text",
+    "position": "bigint",
+}
+_REPLACE = (
     " ON CONFLICT (owner_id, key_id) DO UPDATE SET value = excluded.value, private = excluded.private,"
     " note = excluded.note, position = excluded.position"
-    for scope, table in STATE_ROWS.items()
+)
+UPSERT_KEY = {
+    scope: insert(table._meta.db_table, _STATE_COLUMNS) + _REPLACE for scope, table in STATE_ROWS.items()
 }
 """Writes (owner, key, key_id, value, private, note, position) to the state of a scope."""
+
+UPSERT_KEYS = {
+    scope: insert_all(table._meta.db_table, _STATE_COLUMNS) + _REPLACE for scope, table in STATE_ROWS.items()
+}
+"""Writes many keys to the state of a scope, each of them once."""
 
 _REMOVE_KEY = {
     scope: f"DELETE FROM {table._meta.db_table} WHERE owner_id = %s AND key_id = %s"  # noqa: S608 - our own tables
     for scope, table in STATE_ROWS.items()
 }
-INSERT_CHANGE = (
-    "INSERT INTO sessions_app_statechange (scope, owner_id, key, key_id, position, value, private, note, removed,"
-    " cause, timestamp, session_id, from_user, from_session, seq, event_id, invocation_id, author, writer,"
-    " writer_name, call_id, inferred)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-)
-"""Writes a row of the ledger: its columns in this order."""
+REMOVE_KEYS = {
+    scope: f"DELETE FROM {table._meta.db_table} t USING {as_rows(['bigint', 'text'])} AS gone(owner_id, key_id)"  # noqa: S608 - our own tables
+    " WHERE t.owner_id = gone.owner_id AND t.key_id = gone.key_id"
+    for scope, table in STATE_ROWS.items()
+}
+"""Takes many keys, named by (owner, key_id), out of the state of a scope."""
+
+_CHANGE_COLUMNS = {
+    "scope": "text",
+    "owner_id": "bigint",
+    "key": "text",
+    "key_id": "text",
+    "position": "bigint",
+    "value": "text",
+    "private": "text",
+    "note": "text",
+    "removed": "boolean",
+    "cause": "text",
+    "timestamp": "float8",
+    "session_id": "bigint",
+    "from_user": "text",
+    "from_session": "text",
+    "seq": "bigint",
+    "event_id": "text",
+    "invocation_id": "text",
+    "author": "text",
+    "writer": "text",
+    "writer_name": "text",
+    "call_id": "text",
+    "inferred": "boolean",
+}
+INSERT_CHANGE = insert("sessions_app_statechange", _CHANGE_COLUMNS)
+"""Writes a row of the ledger: its columns in the order of `_CHANGE_COLUMNS`."""
+
+INSERT_CHANGES = insert_all("sessions_app_statechange", _CHANGE_COLUMNS)
+"""Writes many rows of the ledger."""
+
+_TEMP_COLUMNS = {
+    "session_id": "bigint",
+    "seq": "bigint",
+    "invocation_id": "text",
+    "key": "text",
+    "value": "text",
+    "note": "text",
+    "author": "text",
+    "writer": "text",
+    "writer_name": "text",
+    "call_id": "text",
+}
+_INSERT_TEMP = insert("sessions_app_tempwrite", _TEMP_COLUMNS)
+INSERT_TEMPS = insert_all("sessions_app_tempwrite", _TEMP_COLUMNS)
+"""Writes many `temp:` keys: rows of `temp_rows`."""
 
 
 def write_keys(cursor: Statements, owners: Taken, writes: Iterable[KeyWrite], provenance: Provenance) -> None:
     """Write each key to its scope's state and to the ledger."""
     changes = []
     for write in writes:
-        owner, position = owners.ids[write.scope], owners.positions[write.scope]
-        key_id, value = state.key_id(write.key), write.value
+        row = state_row(write, owners)
         if write.removed:
-            cursor.execute(_REMOVE_KEY[write.scope], [owner, key_id])
+            cursor.execute(_REMOVE_KEY[write.scope], (row.owner_id, row.key_id))
         else:
-            row = [owner, write.key, key_id, value.public, value.private, value.note, position]
             cursor.execute(UPSERT_KEY[write.scope], row)
-        changes.append(_change(write, owner, key_id, position, provenance))
+        changes.append(change_row(write, row, provenance))
     if changes:
         cursor.executemany(INSERT_CHANGE, changes)
 
 
-def _change(
-    write: KeyWrite, owner: int, key_id: str, position: int, provenance: Provenance
-) -> tuple[str | int | float | None, ...]:
+class KeyRow(NamedTuple):
+    """A key as the state of its scope holds it: the columns of `UPSERT_KEY`."""
+
+    owner_id: int
+    key: str
+    key_id: str
+    value: str
+    private: str | None
+    note: str
+    position: int
+
+
+def state_row(write: KeyWrite, owners: Taken) -> KeyRow:
+    """Return a key's row of the state."""
+    value = write.value
+    return KeyRow(
+        owners.ids[write.scope],
+        write.key,
+        state.key_id(write.key),
+        value.public,
+        value.private,
+        value.note,
+        owners.positions[write.scope],
+    )
+
+
+def change_row(write: KeyWrite, row: KeyRow, provenance: Provenance) -> tuple[str | int | float | None, ...]:
     """Return a key's row of the ledger, its columns in the order of `INSERT_CHANGE`."""
-    value, writer = write.value, write.writer
+    writer = write.writer
     return (
         str(write.scope),
-        owner,
-        write.key,
-        key_id,
-        position,
-        None if write.removed else value.public,
-        None if write.removed else value.private,
-        value.note,
+        row.owner_id,
+        row.key,
+        row.key_id,
+        row.position,
+        None if write.removed else row.value,
+        None if write.removed else row.private,
+        row.note,
         write.removed,
         str(provenance.cause),
         provenance.timestamp,
@@ -152,7 +255,14 @@ def _change(
 
 def insert_temp(cursor: Statements, temp: Iterable[TempKey], provenance: Provenance) -> None:
     """Keep the `temp:` keys of an event beside it, as ghosts: they are part of no state and of no ledger."""
-    rows = [
+    rows = temp_rows(temp, provenance)
+    if rows:
+        cursor.executemany(_INSERT_TEMP, rows)
+
+
+def temp_rows(temp: Iterable[TempKey], provenance: Provenance) -> list[tuple[str | int, ...]]:
+    """Return the rows of an event's `temp:` keys."""
+    return [
         (
             provenance.session_pk,
             provenance.seq,
@@ -167,9 +277,3 @@ def insert_temp(cursor: Statements, temp: Iterable[TempKey], provenance: Provena
         )
         for ghost in temp
     ]
-    if rows:
-        cursor.executemany(
-            "INSERT INTO sessions_app_tempwrite (session_id, seq, invocation_id, key, value, note, author, writer,"
-            " writer_name, call_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-            rows,
-        )

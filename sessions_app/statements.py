@@ -1,20 +1,25 @@
 """Plain statements for the hot path, in one transaction: each database's own shortest way to carry them out.
 
-On SQLite that is the driver's cursor: Django's rewrites the placeholders of every statement and wraps every call,
-which cost an append of a dozen statements more than they did themselves. On PostgreSQL it is a pipeline. Statements
-are not logged and not seen by `connection.execute_wrappers`.
+That is the driver's cursor: Django's rewrites the placeholders of every statement and wraps every call, which cost an
+append of a dozen statements more than they did themselves. On PostgreSQL they go through a pipeline. Statements are
+not logged and not seen by `connection.execute_wrappers`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from functools import cache
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from django.db import connection
-from django.db.backends.utils import CursorWrapper
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+FIRST_USE = 0
+"""psycopg's `prepare_threshold` of a connection on which statements are prepared at their first use."""
 
 
 class Statements(Protocol):
@@ -43,16 +48,54 @@ def opened() -> Iterator[Statements]:
     Raises:
         django.db.DatabaseError: a statement failed.
     """
-    if connection.vendor == "sqlite":
-        raw: sqlite3.Connection = connection.connection
-        with connection.wrap_database_errors, closing(sqlite3.Cursor(raw)) as driver:
-            yield _OnSqlite(driver)
-    elif connection.vendor == "postgresql" and _can_pipeline():
-        with connection.wrap_database_errors, connection.connection.pipeline(), connection.cursor() as cursor:
-            yield _OnServer(cursor)
-    else:
+    if connection.vendor == "postgresql":
+        with opened_on_server() as cursor:
+            yield cursor
+        return
+    raw: sqlite3.Connection = connection.connection
+    with connection.wrap_database_errors, closing(sqlite3.Cursor(raw)) as driver:
+        yield _OnSqlite(driver)
+
+
+@contextmanager
+def opened_on_server() -> Iterator[OnServer]:
+    """Open statements as `opened` does, where the store is known to be on PostgreSQL."""
+    server: Connection[Any] = connection.connection
+    with connection.wrap_database_errors, server.pipeline() if _can_pipeline() else nullcontext():
+        yield OnServer(server)
+
+
+def prepare_for_one_kind() -> None:
+    """Make this thread's connection to PostgreSQL one for the statements of the hot path and nothing else.
+
+    They are planned once, so that a plan must not read whole tables because these were small at that moment; and none
+    waits for a lock for longer than a second: who must wait longer does so elsewhere, and holds up nobody here.
+    """
+    connection.ensure_connection()
+    if connection.connection.prepare_threshold is None:
         with connection.cursor() as cursor:
-            yield _OnServer(cursor)
+            cursor.execute("SET enable_seqscan = off; SET lock_timeout = '1s'")
+        connection.connection.prepare_threshold = FIRST_USE
+
+
+def insert(table: str, columns: Mapping[str, str]) -> str:
+    """Return the statement that inserts a row: the values of the columns, in their order."""
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608 - our own tables
+
+
+def insert_all(table: str, columns: Mapping[str, str]) -> str:
+    """Return PostgreSQL's statement that inserts many rows: a list for each column, in the order of `columns`."""
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM {as_rows(columns.values())} AS given"  # noqa: S608 - our own tables
+
+
+def as_rows(types: Iterable[str]) -> str:
+    """Return PostgreSQL's expression for rows given by a list for each column. Its parameters: `by_column`."""
+    return f"unnest({', '.join(f'%s::{kind}[]' for kind in types)})"
+
+
+def by_column(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Return rows as a list for each column. There must be one row at least."""
+    return [list(column) for column in zip(*rows, strict=True)]
 
 
 class _OnSqlite:
@@ -70,19 +113,32 @@ class _OnSqlite:
         return [self._driver.execute(_question_marks(sql), values).fetchone() for sql, values in statements]
 
 
-class _OnServer:
-    def __init__(self, cursor: CursorWrapper) -> None:
-        self._cursor = cursor
-        self.execute = cursor.execute
-        self.executemany = cursor.executemany
-        self.fetchone = cursor.fetchone
+class OnServer:
+    """Statements on PostgreSQL: see `Statements`."""
+
+    def __init__(self, server: Connection[Any]) -> None:
+        """Open a cursor that sends values beside their statement, so that it can be prepared."""
+        from psycopg import Cursor
+
+        self._new: Callable[[], Cursor[Any]] = partial(Cursor, server)
+        self._cursor = self._new()
+        self.execute = self._cursor.execute
+        self.fetchone = self._cursor.fetchone
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> object:
+        """Carry out a statement for each row of values."""
+        for row in rows:
+            self.execute(sql, row)
+        return None
 
     def first_rows(self, *statements: tuple[str, Sequence[Any]]) -> list[Any]:
-        with ExitStack() as open_cursors:
-            cursors = [open_cursors.enter_context(connection.cursor()) for _ in statements]
-            for asking, (sql, values) in zip(cursors, statements, strict=True):
-                asking.execute(sql, values)
-            return [asking.fetchone() for asking in cursors]
+        """Carry out statements in order and return the first row of each, or None."""
+        return [rows[0] if rows else None for rows in self.all_rows(*statements)]
+
+    def all_rows(self, *statements: tuple[str, Sequence[Any]]) -> list[list[Any]]:
+        """Carry out statements in order and return the rows of each; in a pipeline in one round trip."""
+        sent = [self._new().execute(sql, values) for sql, values in statements]
+        return [cursor.fetchall() for cursor in sent]
 
 
 @cache

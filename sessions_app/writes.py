@@ -19,8 +19,9 @@ from django.db import IntegrityError, connection, transaction
 from sessions_app import bell, indexing, state, statements, wire
 from sessions_app.attribution import Writer
 from sessions_app.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
+from sessions_app.event_rows import ADVANCE_SESSION, INSERT_EVENT, PREVIEW_LIMIT, advance, event_row
 from sessions_app.ids import ID_BYTES, SessionKey, can_exist, check_event_ids, check_id, check_ids
-from sessions_app.ledger import Provenance, Taken, insert_temp, take_owners, write_keys
+from sessions_app.ledger import Provenance, insert_temp, take_owners, write_keys
 from sessions_app.models import AgentSession, Cause, Scope, StateChange, UntrackedKey
 from sessions_app.statements import Statements
 from sessions_app.wire import EventRecord, KeyWrite
@@ -28,6 +29,7 @@ from sessions_app.wire import EventRecord, KeyWrite
 __all__ = [
     "ANY",
     "ID_BYTES",
+    "PREVIEW_LIMIT",
     "Appended",
     "Expected",
     "SessionKey",
@@ -41,8 +43,6 @@ __all__ = [
     "note_untracked",
     "rename_session",
 ]
-
-PREVIEW_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,54 +314,8 @@ def _check_current(cursor: Statements, key: SessionKey, session: _Locked, expect
 def _write_event(cursor: Statements, provenance: Provenance, record: EventRecord) -> None:
     """Write an event at its place in a locked session, with the keys that it changes."""
     session_pk, seq = provenance.session_pk, provenance.seq
-    _advance_session(cursor, session_pk, seq, record)
+    cursor.execute(ADVANCE_SESSION, advance(session_pk, seq, record))
     owners = take_owners(cursor, provenance.key, session_pk, record.writes, position=seq)
-    _insert_event(cursor, session_pk, seq, record, owners)
+    cursor.execute(INSERT_EVENT, event_row(owners, seq, record))
     write_keys(cursor, owners, record.writes, provenance)
     insert_temp(cursor, record.temp, provenance)
-
-
-def _advance_session(cursor: Statements, session_pk: int, seq: int, record: EventRecord) -> None:
-    preview = " ".join(record.text.split())[:PREVIEW_LIMIT]
-    from_user = preview if record.author == "user" else ""
-    cursor.execute(
-        "UPDATE sessions_app_agentsession SET revision = revision + 1, last_seq = %s, updated_at = %s,"
-        " error_count = error_count + %s, total_tokens = total_tokens + %s,"
-        " first_text = CASE WHEN first_text = '' THEN %s ELSE first_text END,"
-        " last_text = CASE WHEN %s = '' THEN last_text ELSE %s END WHERE id = %s",
-        [
-            seq,
-            record.timestamp,
-            int(record.is_error),
-            record.total_tokens,
-            from_user,
-            preview,
-            preview,
-            session_pk,
-        ],
-    )
-
-
-def _insert_event(cursor: Statements, session_pk: int, seq: int, record: EventRecord, owners: Taken) -> None:
-    cursor.execute(
-        "INSERT INTO sessions_app_event (session_id, seq, event_id, invocation_id, author, kind, timestamp, branch,"
-        " app_version, user_version, is_final, total_tokens, summary, data, private)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-        [
-            session_pk,
-            seq,
-            record.event_id,
-            record.invocation_id,
-            record.author,
-            str(record.kind),
-            record.timestamp,
-            record.branch,
-            owners.positions.get(Scope.APP, 0),
-            owners.positions.get(Scope.USER, 0),
-            record.is_final,
-            record.total_tokens,
-            record.summary,
-            record.data,
-            record.private,
-        ],
-    )

@@ -23,6 +23,7 @@ async def serve(app: Any, **config: Any) -> AsyncIterator[str]:
     """Serve an ASGI application on a free port and yield its address. `config` is uvicorn's."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()  # so that who connects before the server is up waits
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", **config))
         serving = asyncio.create_task(server.serve([listening]))
         try:

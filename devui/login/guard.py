@@ -5,7 +5,9 @@ A server that listens to the network needs one always: when it is taken away whi
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -39,6 +41,9 @@ OPEN_FILES = (
 )
 """What the page that asks for the password looks by."""
 
+CHECK_S = 2.0
+"""Seconds after which an open socket whose login has ended is closed, though nobody says anything."""
+
 POLICY_VIOLATION = 1008
 ENDED = "The login has ended."
 
@@ -71,7 +76,7 @@ class LoginRequired(Middleware):
             login = kept.current()
             if login is None:
                 return errors.answer_bare(request, NO_LOGIN) if is_needed() else None
-            if _may_enter(request, login) or _is_open(request):
+            if _may_enter(request, login) or is_open(request):
                 return None
         except LoginUnreadable as error:
             return errors.answer_bare(request, errors.problem_of(error))
@@ -105,9 +110,11 @@ class LoginSockets:
                 await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": ENDED})
 
         async def told(message: dict[str, Any]) -> None:
+            nonlocal is_closed
             if message["type"] == "websocket.send" and not _may_stay(scope):
                 await close()
             elif not is_closed:
+                is_closed = message["type"] == "websocket.close"
                 await send(message)
 
         async def heard() -> Any:
@@ -117,7 +124,19 @@ class LoginSockets:
                 return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
             return message
 
-        await self.app(scope, heard, told)
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(CHECK_S)
+                if not _may_stay(scope):
+                    with suppress(OSError):  # the client went away meanwhile
+                        await close()
+                    return
+
+        watching = asyncio.create_task(watch(), name="devui-login-of-socket")
+        try:
+            await self.app(scope, heard, told)
+        finally:
+            watching.cancel()
 
 
 def _may_enter(request: HttpRequest, login: Login) -> bool:
@@ -149,7 +168,7 @@ def _credentials(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
     return parse_cookie("; ".join(cookies)), authorization
 
 
-def _is_open(request: HttpRequest) -> bool:
+def is_open(request: HttpRequest) -> bool:
     """Tell whether a request needs no login: it is for the page that asks for it, or for what that looks by."""
     return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in OPEN_FILES)}
 

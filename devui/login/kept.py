@@ -11,7 +11,10 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,12 @@ from django.utils.crypto import constant_time_compare
 from sessions_app.errors import BadInput, DevUIError
 
 FILE = "login.json"
-LOGGED_OUT_FILE = "logged-out.json"
+ENDED_FOLDER = "ended-logins"
+"""Has an empty file for each login that was ended, by its number: one step ends it for every process."""
+
+SETTLED_S = 1.0
+"""Age from which the time of a file tells its next change; clocks of file systems tick in milliseconds."""
+
 SHORTEST = 10
 """Characters of a password."""
 
@@ -65,10 +73,12 @@ def current() -> Login | None:
     global _read
     try:
         now = os.stat(file())
-        stamp = now.st_mtime_ns, now.st_ino, now.st_size
-        if _read is None or _read[0] != (file(), *stamp):
-            _read = (file(), *stamp), _parsed(file().read_text(encoding="utf-8"))
-        return _read[1]
+        stamp = (file(), now.st_mtime_ns, now.st_ino, now.st_size)
+        if _read is not None and _read[0] == stamp:
+            return _read[1]
+        login = _parsed(file().read_text(encoding="utf-8"))
+        _read = (stamp, login) if abs(time.time() - now.st_mtime) > SETTLED_S else None
+        return login
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -121,8 +131,8 @@ def new_token() -> str:
 def remove() -> bool:
     """Take the login away. Return whether there was one."""
     existed = file().exists()
-    for name in (FILE, LOGGED_OUT_FILE):
-        _folder().joinpath(name).unlink(missing_ok=True)
+    file().unlink(missing_ok=True)
+    shutil.rmtree(_folder() / ENDED_FOLDER, ignore_errors=True)
     return existed
 
 
@@ -131,27 +141,35 @@ def file() -> Path:
     return _folder() / FILE
 
 
-def read_logged_out() -> dict[str, float]:
-    """Return the logins that were ended one by one, with the time in epoch seconds until which each is remembered.
+def end_visit(number: str, remembered_s: float) -> None:
+    """Remember that the login of this number has ended, and forget those that ended `remembered_s` seconds ago."""
+    folder = _folder() / ENDED_FOLDER
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    oldest = time.time() - remembered_s
+    for mark in folder.iterdir():
+        with suppress(FileNotFoundError):  # another process forgets the same ones
+            if mark.stat().st_mtime < oldest:
+                mark.unlink()
+    (folder / number).touch(mode=0o600)
+
+
+def has_ended(number: str) -> bool:
+    """Tell whether the login of this number was ended, by any process.
 
     Raises:
-        LoginUnreadable: the file that keeps them cannot be read.
+        LoginUnreadable: the folder that remembers it cannot be looked into.
     """
+    folder = _folder() / ENDED_FOLDER
     try:
-        told = json.loads((_folder() / LOGGED_OUT_FILE).read_text(encoding="utf-8"))
-        return {str(name): float(until) for name, until in told.items()}
+        os.stat(folder / number)
     except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        return False
+    except OSError as error:
         raise LoginUnreadable(
-            f"The list of ended logins in {str(_folder() / LOGGED_OUT_FILE)!r} cannot be read.",
-            hint="On the server's machine, remove it and set a new password: `python manage.py login`.",
+            f"The ended logins in {str(folder)!r} cannot be read.",
+            hint="On the server's machine, remove that folder and set a new password: `python manage.py login`.",
         ) from error
-
-
-def write_logged_out(ended: dict[str, float]) -> None:
-    """Keep the logins that were ended one by one."""
-    _write(LOGGED_OUT_FILE, ended)
+    return True
 
 
 def _folder() -> Path:

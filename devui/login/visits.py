@@ -8,9 +8,7 @@ ended by itself, so that a copy of the cookie is worth nothing either.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Mapping
-from threading import Lock
 
 from django.core.signing import BadSignature, TimestampSigner
 
@@ -20,7 +18,7 @@ from devui.login.kept import Login
 AGE_S = 14 * 24 * 3600
 """Seconds after which a browser is asked for the password again."""
 
-SALT = "devui.login"
+SALT = "devui.login.2"  # changes when logins that have ended would not be known any more
 BEARER = "bearer "
 
 
@@ -42,12 +40,16 @@ def is_let_in(login: Login, cookies: Mapping[str, str], authorization: str) -> b
 
 
 def number_of(login: Login, cookies: Mapping[str, str]) -> str:
-    """Return the number of the login that a browser's cookie tells; empty: of none that still holds."""
+    """Return the number of the login that a browser's cookie tells; empty: of none that still holds.
+
+    Raises:
+        LoginUnreadable: it is not known which logins were ended.
+    """
     try:
         number = _signer(login).unsign(cookies.get(login.cookie, ""), max_age=AGE_S)
     except (BadSignature, ValueError):
         return ""
-    return "" if number in _ended() else number
+    return "" if kept.has_ended(number) else number
 
 
 def new_cookie(login: Login) -> str:
@@ -56,26 +58,8 @@ def new_cookie(login: Login) -> str:
 
 
 def end(number: str) -> None:
-    """End a login for good, by its number."""
-    global _logged_out
-    now = time.time()
-    with _lock:
-        ended = {name: until for name, until in kept.read_logged_out().items() if until > now}
-        ended[number] = now + AGE_S
-        kept.write_logged_out(ended)
-        _logged_out = str(kept.file()), frozenset(ended)
-
-
-_lock = Lock()
-_logged_out: tuple[str, frozenset[str]] | None = None
-"""The numbers of ended logins, beside the file of the login they are of. Only this process ends any."""
-
-
-def _ended() -> frozenset[str]:
-    global _logged_out
-    if _logged_out is None or _logged_out[0] != str(kept.file()):
-        _logged_out = str(kept.file()), frozenset(kept.read_logged_out())
-    return _logged_out[1]
+    """End a login for good, by its number, in every process that shares the data folder."""
+    kept.end_visit(number, AGE_S)
 
 
 def _signer(login: Login) -> TimestampSigner:

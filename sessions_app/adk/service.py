@@ -23,7 +23,7 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from sessions_app import active, db, realms, state, writes
+from sessions_app import active, append_groups, db, realms, state, writes
 from sessions_app import models as store
 from sessions_app.adk import _adk, mapping, provenance, reading
 from sessions_app.adk.ahead import ReadAhead
@@ -165,7 +165,7 @@ class DjangoSessionService(BaseSessionService):
             record = recorded(event)
             with _adk_errors(key):
                 expected = _expected(session)
-                appended = await db.write(writes.append_event, key, record, expected, cause=cause_of(event))
+                appended = await append_groups.append(key, record, expected, cause=cause_of(event))
             if not appended.duplicate:
                 provenance.note_stored(event.invocation_id, record.writes)
                 await super().append_event(session=session, event=event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -84,7 +85,7 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     body = bodies.parse(request)
     asked = bodies.shaped_if_any(body, bodies.CreateSession) or bodies.CreateSession()
     if asked.events or keeping.elsewhere(app_name):
-        bodies.refuse_deep(body)
+        await asyncio.to_thread(bodies.refuse_deep, body)
         answer = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
         if keeping.elsewhere(app_name) or not restoring.is_refused_for_its_events(answer):
             return answer
@@ -103,7 +104,7 @@ async def create_session_with_id(
     """Create a session of a given id; the body is its state. Deprecated in ADK."""
     body = bodies.parse(request)
     if keeping.elsewhere(app_name):
-        bodies.refuse_deep(body)
+        await asyncio.to_thread(bodies.refuse_deep, body)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     initial = bodies.shaped_if_any(body, dict[str, Any])
     return await _create(app_name, user_id, session_id, initial)
@@ -121,7 +122,7 @@ async def update_session(
     delta = bodies.shaped(bodies.parse(request), bodies.UpdateSession).state_delta
     title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
     if keeping.elsewhere(app_name):
-        bodies.refuse_deep(delta)
+        await asyncio.to_thread(bodies.refuse_deep, delta)
         await db.read(_refuse_busy, app_name, user_id, session_id)
         path = upstream_path(app_name, user_id, session_id)
         answer = await proxy.forward(request, app_name, path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from html import unescape
 
 import pytest
@@ -205,12 +207,22 @@ async def test_logging_out_ends_copies_of_the_cookie_too(web, login):
     assert (await web.get(INSIDE)).status_code == 401
 
 
-async def test_an_ended_login_is_remembered_by_the_next_process(web, login, monkeypatch):
-    copied = (await log_in(web)).cookies[login.cookie]
+async def test_an_ended_login_is_forgotten_when_its_cookie_has_expired(web, login):
+    await log_in(web)
     await web.post("/logout/")
-    monkeypatch.setattr(visits, "_logged_out", None)
-    web.cookies.set(login.cookie, copied)
-    assert (await web.get(INSIDE)).status_code == 401
+    [mark] = (kept.file().parent / kept.ENDED_FOLDER).iterdir()
+    os.utime(mark, (0, time.time() - visits.AGE_S - 1))
+    await log_in(web)
+    await web.post("/logout/")
+    [other] = (kept.file().parent / kept.ENDED_FOLDER).iterdir()
+    assert other != mark
+
+
+async def test_nobody_is_let_in_when_the_ended_logins_cannot_be_read(web, login):
+    await log_in(web)
+    (kept.file().parent / kept.ENDED_FOLDER).write_text("")
+    answer = await web.get(INSIDE)
+    assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
 
 
 async def test_a_new_password_ends_every_login_and_keeps_the_token(web, login):

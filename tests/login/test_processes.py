@@ -1,0 +1,152 @@
+"""The login holds and ends in every web process that shares the data folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+import websockets
+from django.test import override_settings
+
+from devui.login import kept, visits
+from tests.login.conftest import PASSWORD
+from tests.login.servers import PATIENCE_S, serving
+
+FORM = {"Sec-Fetch-Site": "same-origin"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data folder that the processes share."""
+    return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(scope="module")
+def addresses(folder: Path) -> Iterator[tuple[str, str]]:
+    """Two web processes."""
+    with ExitStack() as stack:
+        yield stack.enter_context(serving(folder)), stack.enter_context(serving(folder))
+
+
+@pytest.fixture(autouse=True)
+def login(folder: Path) -> Iterator[kept.Login]:
+    """A new login, which no test has ended."""
+    hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with override_settings(DATA_DIR=folder, PASSWORD_HASHERS=hashers):
+        kept.set_password(PASSWORD)
+        found = kept.current()
+        assert found
+        yield found
+
+
+@pytest.fixture
+def clients(addresses: tuple[str, str], login: kept.Login) -> Iterator[list[httpx.Client]]:
+    """One browser, as each process meets it: logged in at the first, with the same cookie at the second."""
+    with ExitStack() as stack:
+        found = [
+            stack.enter_context(
+                httpx.Client(base_url=f"http://{address}", timeout=PATIENCE_S, trust_env=False)
+            )
+            for address in addresses
+        ]
+        cookie = visits.new_cookie(login)
+        for client in found:
+            client.cookies.set(login.cookie, cookie)
+            assert status(client) == 200
+        yield found
+
+
+def status(client: httpx.Client) -> int:
+    return client.get("/health").status_code
+
+
+@pytest.mark.parametrize("here", [0, 1])
+def test_logout_holds_at_the_other_process_at_once(clients, here):
+    copies = dict(clients[here].cookies)
+    assert clients[here].post("/logout/", headers=FORM).status_code == 303
+    for client in clients:
+        client.cookies.update(copies)
+        assert status(client) == 401
+
+
+def test_two_logouts_at_two_processes_at_once_both_hold(clients, login, addresses):
+    """Nobody writes over what another process has written."""
+    others = [visits.new_cookie(login) for _ in range(20)]
+
+    async def log_out() -> None:
+        async with httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as client:
+            answers = await asyncio.gather(
+                *(
+                    client.post(
+                        f"http://{addresses[n % 2]}/logout/",
+                        headers={**FORM, "Cookie": f"{login.cookie}={cookie}"},
+                    )
+                    for n, cookie in enumerate(others)
+                )
+            )
+        assert {answer.status_code for answer in answers} == {303}
+
+    asyncio.run(log_out())
+    for client in clients:
+        for cookie in others:
+            client.cookies.set(login.cookie, cookie)
+            assert status(client) == 401
+
+
+def test_new_password_ends_the_logins_of_every_process(clients):
+    kept.set_password("another long password")
+    assert [status(client) for client in clients] == [401, 401]
+
+
+def test_new_token_revokes_the_old_one_in_every_process(clients):
+    """Many times within one tick of the file system's clock, and always of the same size."""
+    for client in clients:
+        client.cookies.clear()
+    old = kept.new_token()
+    for _ in range(20):
+        new = kept.new_token()
+        for client in clients:
+            for token, expected in ((new, 200), (old, 401)):
+                client.headers["Authorization"] = f"Bearer {token}"
+                assert status(client) == expected
+        old = new
+
+
+def test_login_that_is_taken_away_and_set_up_again_is_another_one(clients):
+    kept.remove()
+    assert [status(client) for client in clients] == [200, 200]
+    kept.set_password(PASSWORD)
+    assert [status(client) for client in clients] == [401, 401]
+
+
+@pytest.mark.parametrize("end", ["logout", "password"])
+def test_silent_socket_of_an_ended_login_is_closed_in_every_process(clients, addresses, login, end):
+    cookie = clients[0].cookies[login.cookie]
+    assert clients[0].post("/apps/weather/users/ann/sessions", json={}).status_code == 200
+
+    async def end_while_open() -> None:
+        async with (
+            _opened(addresses[0], login, cookie) as first,
+            _opened(addresses[1], login, cookie) as second,
+        ):
+            if end == "logout":
+                await asyncio.to_thread(clients[0].post, "/logout/", headers=FORM)
+            else:
+                kept.set_password("another long password")
+            for socket in (first, second):
+                async with asyncio.timeout(PATIENCE_S):
+                    await socket.wait_closed()
+                assert (socket.close_code, socket.close_reason) == (1008, "The login has ended.")
+
+    asyncio.run(end_while_open())
+
+
+def _opened(address: str, login: kept.Login, cookie: str) -> websockets.connect:
+    headers = {"Cookie": f"{login.cookie}={cookie}", "Origin": f"http://{address}"}
+    return websockets.connect(
+        f"ws://{address}/ws/sessions/1/?after=0", additional_headers=headers, proxy=None
+    )

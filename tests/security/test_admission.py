@@ -1,0 +1,221 @@
+"""Bodies are read only behind the guards and the login, within limits of size, number and time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from django.core.asgi import get_asgi_application
+
+from devui import admission, limits
+from devui.admission import GuardedBodies
+from devui.limits import SMALL_BYTES
+from devui.login import kept, visits
+from devui.login.kept import Login
+from tests.login.conftest import data, login
+from tests.security.raw import PATIENCE_S, Connection, connected
+from tests.web import serve
+
+__all__ = ["data", "login"]
+
+LARGE = 4 * SMALL_BYTES
+JSON = {"Content_Type": "application/json"}
+SESSIONS = "/apps/weather/users/ann/sessions"
+
+pytestmark = pytest.mark.usefixtures("store")
+
+
+@pytest.fixture
+def guarded() -> GuardedBodies:
+    """DevUI with room for one large body of JSON."""
+    return GuardedBodies(
+        get_asgi_application(), most=LARGE, most_text=LARGE, together=LARGE * limits.PARSED_FACTOR
+    )
+
+
+@pytest_asyncio.fixture
+async def address(guarded: GuardedBodies) -> AsyncIterator[str]:
+    """A server's address."""
+    async with serve(guarded) as address:
+        yield address
+
+
+def cookie(login: Login) -> dict[str, str]:
+    return {"Cookie": f"{login.cookie}={visits.new_cookie(login)}"}
+
+
+def state_of(size: int) -> bytes:
+    empty = json.dumps({"state": {"text": ""}}).encode()
+    return empty[:-3] + b"x" * (size - len(empty)) + empty[-3:]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({}, 401, "login_required"),
+        ({"Authorization": "Bearer devui_wrong"}, 401, "login_required"),
+        ({"Host": "evil.example"}, 403, "host_not_allowed"),
+        ({"Origin": "http://evil.example"}, 403, "origin_not_allowed"),
+        ({"Sec_Fetch_Site": "cross-site"}, 403, "cross_site"),
+    ],
+    ids=["no login", "wrong token", "host", "origin", "cross-site"],
+)
+@pytest.mark.parametrize(
+    "length", [{"Content_Length": "66000000"}, {"Transfer_Encoding": "chunked"}], ids=["length", "chunked"]
+)
+async def test_refused_request_is_answered_before_its_body(login, address, headers, status, code, length):
+    async with connected(address) as client:
+        await client.ask("POST", SESSIONS, **JSON, **length, **headers)
+        answer = await client.answer()
+        assert (answer.status, json.loads(answer.body)["code"]) == (status, code)
+        assert answer.headers["connection"] == "close"
+        assert "content-security-policy" in answer.headers
+
+
+async def test_refused_client_that_goes_on_sending_reads_the_answer(login, address):
+    async with connected(address) as client:
+        await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
+        for _ in range(20):
+            await client.send(b"x" * 1_000_000)
+        assert (await client.answer()).status == 401
+        assert await client.ended() == b""
+
+
+async def test_refused_client_is_not_heard_for_long(login, address, monkeypatch):
+    monkeypatch.setattr(admission, "LINGER_S", 0.1)
+    async with connected(address) as client:
+        await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
+        assert (await client.answer()).status == 401
+        assert await client.ended() == b""
+
+
+async def test_refused_client_that_asks_first_is_not_told_to_continue(login, address):
+    async with connected(address) as client:
+        await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000", Expect="100-continue")
+        assert (await client.answer()).status == 401
+
+
+async def test_person_whose_login_has_ended_is_told_without_a_read_body(login, address):
+    async with connected(address) as client:
+        form = {"Content_Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
+        await client.ask("POST", "/runs/start/1/", **form, Content_Length="2000000")
+        answer = await client.answer()
+    assert answer.status == 401
+    assert b"What you sent was not done" in answer.body
+
+
+async def test_login_that_ends_while_a_body_comes_is_heeded(login, address):
+    mine = cookie(login)
+    body = state_of(LARGE)
+    async with connected(address) as client:
+        await client.ask("POST", SESSIONS, body[:-1], **JSON, **mine, Content_Length=str(LARGE))
+        kept.set_password("another long password")
+        await client.send(body[-1:])
+        assert (await client.answer()).status == 401
+
+
+async def test_who_has_the_login_sends_bodies(login, address):
+    body = state_of(LARGE)
+    async with connected(address) as client:
+        for _ in range(2):  # on one connection
+            await client.ask("POST", SESSIONS, body, **JSON, **cookie(login), Content_Length=str(LARGE))
+            await _skip_answer(client)
+
+
+async def _skip_answer(client: Connection) -> None:
+    """Read an answer that comes in chunks."""
+    async with asyncio.timeout(PATIENCE_S):
+        head = await client.reader.readuntil(b"\r\n\r\n")
+        assert b" 200 " in head.splitlines()[0]
+        await client.reader.readuntil(b"\r\n0\r\n\r\n")
+
+
+async def test_form_of_the_login_is_short(login, address):
+    form = {"Content_Type": "application/x-www-form-urlencoded"}
+    async with connected(address) as client:
+        await client.ask("POST", "/login/", **form, Content_Length=str(admission.LONGEST_LOGIN + 1))
+        assert (await client.answer()).status == 413
+
+
+async def test_few_forms_of_the_login_are_read_at_once(login, monkeypatch):
+    monkeypatch.setattr(admission, "MOST_VISITORS", 2)
+    form = {"Content_Type": "application/x-www-form-urlencoded", "Content_Length": "100"}
+    async with serve(GuardedBodies(get_asgi_application())) as address, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
+        for client in clients:
+            await client.ask("POST", "/login/", **form)
+        asking = [asyncio.create_task(client.answer()) for client in clients]
+        [refused], waiting = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        assert (refused.result().status, len(waiting)) == (503, 2)
+        for task in waiting:
+            task.cancel()
+
+
+@pytest.mark.parametrize("length", ["announced", "chunked"])
+async def test_bodies_at_once_have_one_room(data, guarded, address, length):
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(connected(address))
+        if length == "announced":
+            await first.ask("POST", SESSIONS, **JSON, Content_Length=str(LARGE))
+        else:
+            chunk = b"%x\r\n%s\r\n" % (LARGE - 1, b"x" * (LARGE - 1))
+            await first.ask("POST", SESSIONS, chunk, **JSON, Transfer_Encoding="chunked")
+        await _until(lambda: guarded.room._sum > guarded.room.total - 2 * limits.PARSED_FACTOR)
+
+        second = await stack.enter_async_context(connected(address))
+        await second.ask("POST", SESSIONS, state_of(LARGE), **JSON, Content_Length=str(LARGE))
+        refused = await second.answer()
+        assert (refused.status, refused.headers["retry-after"]) == (503, str(limits.RETRY_S))
+        assert json.loads(refused.body)["code"] == "bodies_busy"
+
+        third = await stack.enter_async_context(connected(address))
+        await third.ask("POST", "/run", b"{}", **JSON, Content_Length="2")
+        assert (await third.answer()).status == 422
+
+    await _until(lambda: guarded.room._sum == 0)  # whoever goes away holds nothing
+    async with connected(address) as fourth:
+        await fourth.ask("POST", SESSIONS, state_of(LARGE), **JSON, Content_Length=str(LARGE))
+        await _skip_answer(fourth)
+    await _until(lambda: guarded.room._sum == 0)
+
+
+async def _until(holds: Any) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - nobody is told when a server lets go
+            await asyncio.sleep(0.01)
+
+
+async def test_slow_body_is_given_up(data, guarded, address, monkeypatch):
+    monkeypatch.setattr(limits, "FIRST_S", 0.2)
+    async with connected(address) as client:
+        await client.ask("POST", SESSIONS, b"{", **JSON, Content_Length=str(LARGE))
+        answer = await client.answer()
+    assert (answer.status, json.loads(answer.body)["code"]) == (408, "body_timeout")
+    await _until(lambda: guarded.room._sum == 0)
+
+
+async def test_slow_page_form_is_given_up_with_a_page(data, address, monkeypatch):
+    monkeypatch.setattr(limits, "FIRST_S", 0.2)
+    async with connected(address) as client:
+        form = {"Content_Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
+        await client.ask("POST", "/runs/start/1/", b"a", **form, Content_Length="2000")
+        answer = await client.answer()
+    assert answer.status == 408
+    assert answer.headers["content-type"].startswith("text/html")
+    assert b"body_timeout" in answer.body
+
+
+async def test_body_that_keeps_coming_may_take_longer(data, address, monkeypatch):
+    monkeypatch.setattr(limits, "FIRST_S", 0.2)
+    monkeypatch.setattr(limits, "LEAST_RATE", 10)
+    body = b"x" * 1000  # good for 100 s
+    async with connected(address) as client:
+        await client.ask("POST", "/run", body, **JSON, Content_Length=str(len(body) + 1))
+        await asyncio.sleep(0.5)
+        await client.send(b"x")
+        assert (await client.answer()).status == 422

@@ -1,0 +1,378 @@
+"""Appends that PostgreSQL commits as a group: each has the result it has alone, and each is refused alone."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import DatabaseError, connection, connections
+
+from sessions_app import append_groups, bell, db, wire, writes
+from sessions_app.append_groups import append, append_together
+from sessions_app.attribution import Writer
+from sessions_app.errors import DuplicateEvent, SessionMissing, StaleSession, StoreUnavailable
+from sessions_app.ids import SessionKey
+from sessions_app.models import (
+    AgentSession,
+    AppScope,
+    AppState,
+    Cause,
+    Event,
+    SessionState,
+    StateChange,
+    TempWrite,
+    UserScope,
+    UserState,
+)
+from sessions_app.wire import EventRecord
+from sessions_app.writes import Appended, Expected
+from tests import warm
+from tests.sessions.faults.whole import assert_whole
+from tests.store import store_url
+
+pytestmark = [
+    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite groups every unit of work"),
+    pytest.mark.usefixtures("store"),
+]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def session_key(name: str, user: str = "ann", realm: str = "") -> SessionKey:
+    return SessionKey(realm, "weather", user, name)
+
+
+def record(delta: dict[str, Any], **fields: Any) -> EventRecord:
+    body = {"id": uuid.uuid4().hex, "invocationId": "i", "author": "agent", "timestamp": 1.0, "actions": {}}
+    return wire.record({**body, **fields}, delta=delta, keep_temp=True)
+
+
+def request(key: SessionKey, made: EventRecord, revision: int = 0) -> Any:
+    return append_groups._Append(key, made, Expected(revision), Cause.APPEND)
+
+
+def in_group(*requests: Any) -> list[Any]:
+    """Carry out appends as one group, on a connection of its own as the writing threads have."""
+
+    def work() -> list[Any]:
+        try:
+            return append_together(list(requests))
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work).result(timeout=60)
+
+
+@contextmanager
+def held(statement: str, *values: Any) -> Iterator[None]:
+    """Hold the rows that a statement locks, on a connection of its own."""
+    with psycopg.connect(store_url()) as other:
+        assert other.execute(f"{statement} FOR UPDATE", values).fetchall()
+        yield
+        other.rollback()
+
+
+def commits() -> int:
+    """Return how many transactions the stored events came in."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(DISTINCT xmin::text) FROM sessions_app_event")
+        return cursor.fetchone()[0]
+
+
+def turns() -> list[tuple[SessionKey, EventRecord]]:
+    """Return appends to sessions of two users: keys of all scopes written, removed, written again and only seen."""
+    keys = [session_key(f"s{number}", user=f"user{number % 2}") for number in range(5)]
+    gone = wire.removing(record({"n": None, "user:n": None, "app:n": None}), ["n", "user:n", "app:n"])
+    body = {"id": "w", "timestamp": 2.5, "actions": {}, "author": "b"}
+    tool = Writer("tool", "roll", "call", inferred=False)
+    return [
+        (keys[0], record({"n": 1, "user:n": "ä\u0000", "app:n": [1, None], "temp:x": {"y": 1}})),
+        (keys[1], record({"user:n": 2, "user:secret_token": "sk-123456789"}, author="user")),
+        (keys[2], gone),
+        (keys[3], record({})),
+        (keys[4], wire.record(body, delta={"app:n": 3, "app:m": 4}, writers={"app:n": tool})),
+    ]
+
+
+NOT_COMPARED = {"id", "realm", "session", "owner", "owner_id", "from_session"}
+
+
+def rows_of(realm: str) -> dict[str, list[dict[str, Any]]]:
+    """Return all that a realm's sessions left, in order, but for what names the realm."""
+    sessions = AgentSession.objects.filter(realm=realm).order_by("session_id")
+    users, apps = UserScope.objects.filter(realm=realm), AppScope.objects.filter(realm=realm)
+    of_session = {"session__in": sessions}
+    found = {
+        "sessions": sessions,
+        "events": Event.objects.filter(**of_session).order_by("session__session_id", "seq"),
+        "ledger": StateChange.objects.filter(**of_session).order_by("pk"),
+        "temp": TempWrite.objects.filter(**of_session).order_by("pk"),
+        "session state": SessionState.objects.filter(owner__in=sessions).order_by("pk"),
+        "user state": UserState.objects.filter(owner__in=users).order_by("pk"),
+        "app state": AppState.objects.filter(owner__in=apps).order_by("pk"),
+        "users": users.order_by("user_id"),
+        "apps": apps,
+    }
+    return {
+        name: [
+            {field.name: getattr(row, field.attname) for field in row._meta.fields if field.name not in NOT_COMPARED}
+            for row in rows
+        ]
+        for name, rows in found.items()
+    }  # fmt: skip
+
+
+def test_a_group_leaves_what_its_appends_leave_one_by_one():
+    made = turns()
+    for realm in ("alone", "together"):
+        for key, _ in made:
+            seed = {"n": 0, "m": 0, "user:n": 0} if key.session_id == "s2" else {}
+            writes.create_session(key._replace(realm=realm), seed, now=1.0)
+    later = [(key, record({"n": 9, "user:z": 1, "app:n": 9}, id="later")) for key, _ in made[:3]]
+    for revision, group in enumerate((made, later)):
+        alone = [
+            writes.append_event(key._replace(realm="alone"), made, Expected(revision)) for key, made in group
+        ]
+        together = in_group(*(request(key._replace(realm="together"), made, revision) for key, made in group))
+        assert [(done.seq, done.revision, done.duplicate) for done in together] == [
+            (done.seq, done.revision, done.duplicate) for done in alone
+        ]
+    found = rows_of("together")
+    assert found == rows_of("alone")
+    assert all(found.values())
+    assert found["users"][0]["version"] == 5
+
+
+def test_a_key_removed_and_written_again_in_a_group_stands_last():
+    for name in ("a", "b", "c"):
+        writes.create_session(session_key(name))
+    writes.append_event(session_key("a"), record({"user:x": 1, "user:y": 1}))
+    gone = wire.removing(record({"user:x": None}), ["user:x"])
+    outcomes = in_group(
+        request(session_key("a"), record({"user:y": 2}), revision=1),
+        request(session_key("b"), gone),
+        request(session_key("c"), record({"user:x": 3})),
+    )
+    assert all(isinstance(done, Appended) for done in outcomes)
+    assert list(UserState.objects.order_by("pk").values_list("key", "value", "position")) == [
+        ("y", "2", 2),
+        ("x", "3", 4),
+    ]
+    assert_whole()
+
+
+def test_what_is_not_ready_is_left_out_and_takes_no_version():
+    for name in ("a", "b", "stale", "twin", "held"):
+        writes.create_session(session_key(name))
+    writes.append_event(session_key("stale"), record({}))
+    twin = record({"user:n": 1})
+    writes.append_event(session_key("twin"), twin)
+    with held("SELECT 1 FROM sessions_app_agentsession WHERE session_id = %s", "held"):
+        outcomes = in_group(
+            request(session_key("stale"), record({"user:n": 1}), revision=0),
+            request(session_key("a"), record({"user:n": 2})),
+            request(session_key("a"), record({"user:n": 2.5})),
+            request(session_key("gone"), record({"user:n": 3})),
+            request(session_key("no\x00such"), record({"user:n": 3})),
+            request(session_key("twin"), twin, revision=1),
+            request(session_key("held"), record({"user:n": 4})),
+            request(session_key("b"), record({"user:n": 5})),
+        )
+    assert [isinstance(done, Appended) for done in outcomes] == [False, True, *[False] * 5, True]
+    assert UserScope.objects.get().version == 3
+    assert_whole()
+
+
+async def test_each_refused_append_says_why_while_its_group_is_stored():
+    for name in ("a", "b", "stale", "twin"):
+        await db.write(writes.create_session, session_key(name))
+    await append(session_key("stale"), record({}), Expected(0))
+    twin = record({"user:n": 1})
+    await append(session_key("twin"), twin, Expected(0))
+    a, b, *refused, duplicate, other = await asyncio.gather(
+        append(session_key("a"), record({"user:n": 2}), Expected(0)),
+        append(session_key("b"), record({"user:n": 2}), Expected(0)),
+        append(session_key("stale"), record({"user:n": 1}), Expected(0)),
+        append(session_key("gone"), record({"user:n": 1}), Expected(0)),
+        append(session_key("twin"), twin, Expected(1)),
+        append(session_key("twin"), replace(twin, data="{}"), Expected(1)),
+        return_exceptions=True,
+    )
+    assert (a.seq, b.seq) == (1, 1)
+    assert list(map(type, refused)) == [StaleSession, SessionMissing]
+    assert duplicate.duplicate
+    assert isinstance(other, DuplicateEvent)
+    await db.read(assert_whole)
+
+
+async def test_an_append_that_the_database_refuses_fails_alone():
+    names = [f"s{number}" for number in range(8)]
+    for name in names:
+        await db.write(writes.create_session, session_key(name))
+    broken = replace(record({"user:n": 0}), author="NUL \x00")
+    made = [broken if name == "s5" else record({"user:n": 1}) for name in names]
+    outcomes = await asyncio.gather(
+        *(append(session_key(name), one, Expected(0)) for name, one in zip(names, made, strict=True)),
+        return_exceptions=True,
+    )
+    assert isinstance(outcomes.pop(5), (DatabaseError, ValueError))
+    assert [done.seq for done in outcomes] == [1] * 7
+    assert (await db.read(UserScope.objects.get)).version == 7
+    await db.read(assert_whole)
+
+
+def test_a_group_is_one_commit_and_gives_each_append_a_version():
+    names = [f"s{number}" for number in range(40)]
+    for name in names:
+        writes.create_session(session_key(name))
+    in_group(*(request(session_key(name), record({"user:n": name})) for name in names))
+    assert commits() == 1
+    versions = Event.objects.order_by("session__pk").values_list("user_version", flat=True)
+    assert list(versions) == list(range(1, 41))
+    assert_whole()
+
+
+async def test_a_user_that_somebody_holds_holds_up_no_other():
+    await db.write(writes.create_session, session_key("s1"), {"user:n": 0})
+    for number in range(6):
+        await db.write(writes.create_session, session_key(f"a{number}"))
+        await db.write(writes.create_session, session_key(f"b{number}", "bob"))
+    with held("SELECT 1 FROM sessions_app_userscope WHERE user_id = %s", "ann"):
+        waiting = [
+            asyncio.ensure_future(append(session_key(f"a{number}"), record({"user:n": 1}), Expected(0)))
+            for number in range(3)
+        ]
+        async with asyncio.timeout(30):
+            others = await asyncio.gather(
+                *(append(session_key(f"b{n}", "bob"), record({"user:n": 1}), Expected(0)) for n in range(6))
+            )
+        assert not any(task.done() for task in waiting)
+    assert [done.seq for done in others + await asyncio.gather(*waiting)] == [1] * 9
+    await db.read(assert_whole)
+
+
+async def test_a_caller_that_gives_up_does_not_undo_its_append():
+    for name in ("s0", "s1", "s2"):
+        await db.write(writes.create_session, session_key(name), {"user:n": 0} if name == "s0" else {})
+    with held("SELECT 1 FROM sessions_app_userscope"):
+        tasks = [
+            asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), Expected(0)))
+            for name in ("s0", "s1", "s2")
+        ]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[1]
+    await asyncio.gather(tasks[0], tasks[2])
+    async with asyncio.timeout(30):
+        while await db.read(Event.objects.count) < 3:  # noqa: ASYNC110 - who asked for it is gone
+            await asyncio.sleep(0.01)
+    await db.read(assert_whole)
+
+
+async def test_a_connection_lost_in_a_group_fails_what_is_not_stored_and_the_next_append_works():
+    names = [f"s{number}" for number in range(12)]
+    for name in names:
+        await db.write(writes.create_session, session_key(name), {"user:n": 0} if name == "s0" else {})
+    with held("SELECT 1 FROM sessions_app_userscope"):
+        tasks = [
+            asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), Expected(0)))
+            for name in names
+        ]
+        async with asyncio.timeout(30):
+            while not await asyncio.to_thread(end_those_that_wait):
+                pass
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    lost = [name for name, done in zip(names, outcomes, strict=True) if isinstance(done, StoreUnavailable)]
+    stored = await db.read(lambda: sorted(Event.objects.values_list("session__session_id", flat=True)))
+    assert lost
+    assert sorted(lost + stored) == sorted(names)
+    assert (await append(session_key(lost[0]), record({"user:n": 2}), Expected(0))).seq == 1
+    await db.read(assert_whole)
+
+
+def end_those_that_wait() -> int:
+    """End the server's processes that wait for a row, as an administrator does. Return how many."""
+    with psycopg.connect(store_url(), autocommit=True) as other:
+        found = other.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ).fetchone()
+        assert found is not None
+        return found[0]
+
+
+def test_a_group_rings_the_bell_once_it_is_committed():
+    for name in ("a", "b"):
+        writes.create_session(session_key(name))
+    with psycopg.connect(store_url(), autocommit=True) as ear:
+        ear.execute(f"LISTEN {bell.CHANNEL}")
+        in_group(*(request(session_key(name), record({"user:n": 1})) for name in ("a", "b")))
+        assert len(list(ear.notifies(timeout=30, stop_after=1))) == 1
+
+
+def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
+    """Users and apps are locked in one order whatever the order of the appends, and beside writers of one session."""
+    users = [f"user{number}" for number in range(4)]
+    start = threading.Barrier(4)
+
+    def writer(number: int) -> None:
+        order = users if number % 2 else users[::-1]
+        keys = [session_key(f"w{number}", user) for user in order]
+        try:
+            for key in keys:
+                writes.create_session(key)
+            start.wait(timeout=60)
+            for turn in range(15):
+                made = [request(key, record({"user:n": turn, "app:n": turn}), turn) for key in keys]
+                done = append_together(made) if number < 3 else [one.carry_out() for one in made]
+                assert all(isinstance(one, Appended) for one in done), done
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(writer, number) for number in range(4)]:
+            future.result(timeout=120)
+    assert AppScope.objects.get().version == 4 * 4 * 15
+    assert_whole()
+
+
+WORK = """
+import asyncio, sys
+import devui
+devui.setup(sys.argv[1], migrate=False)
+from sessions_app.adk import DjangoSessionService
+from tests.sessions.build import append, create
+
+async def work(service, name):
+    session = await create(service, name)
+    for turn in range(10):
+        await append(session, service, {"n": turn, "user:n": turn, "user:by": name, "app:n": turn})
+
+async def main():
+    service = DjangoSessionService()
+    await asyncio.gather(*(work(service, f"{sys.argv[2]}-{number}") for number in range(12)))
+
+asyncio.run(main())
+"""
+
+
+def test_groups_of_three_processes_that_share_a_user_leave_no_gap_and_no_double():
+    started = [
+        warm.Popen([sys.executable, "-c", WORK, store_url(), name], cwd=ROOT) for name in ("a", "b", "c")
+    ]
+    assert [process.wait(timeout=120) for process in started] == [0, 0, 0]
+    assert Event.objects.count() == 3 * 12 * 10
+    assert UserScope.objects.get().version == AppScope.objects.get().version == 3 * 12 * 10
+    assert commits() < 3 * 12 * 10
+    assert_whole()
