@@ -10,7 +10,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from evals_app import case_content, comparison, prices
 from evals_app.comparison import CaseChange, CaseKey, Comparison, Outcomes, Past, Sameness
@@ -34,7 +34,7 @@ def baseline_of(run: EvalRun) -> EvalRun | None:
 
 def before(run: EvalRun) -> EvalRun | None:
     """Return the newest run of the evalset that came to outcomes before this one was made, or None."""
-    came_to_any = Q(passed__gt=0) | Q(failed__gt=0) | Q(errors__gt=0)
+    came_to_any = Exists(EvalAttempt.objects.filter(HAS_OUTCOME, run=OuterRef("pk")))
     return _others(run).filter(came_to_any, created_at__lt=run.created_at).first()
 
 
@@ -189,17 +189,19 @@ class _Row(NamedTuple):
     cost: float | None
     started_at: float | None
     finished_at: float | None
+    waited_seconds: float
 
     @property
     def seconds(self) -> float | None:
+        """How long it took, without what it waited to ask models again."""
         if self.started_at is None or self.finished_at is None:
             return None
-        return self.finished_at - self.started_at
+        return self.finished_at - self.started_at - self.waited_seconds
 
 
 _COLUMNS = (
     *("case_index", "pk", "status", "error_type", "session_id", "total_tokens"),
-    *("cost", "started_at", "finished_at"),
+    *("cost", "started_at", "finished_at", "waited_seconds"),
 )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from evals_app import baselines
 from evals_app.comparison import Comparison
-from evals_app.models import EvalRun, EvalSet
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.standing import WITHOUT_OUTCOME
 from sessions_app.errors import NotFound
 
 MARKED = "baseline"
@@ -62,6 +63,11 @@ class Gate:
         fails = []
         if run.status != EvalRun.Status.DONE:
             fails.append(f"The run is {run.get_status_display()}. {run.stopped_because or run.error}".strip())
+        unavailable = run.attempts.filter(
+            status=EvalAttempt.Status.ERROR, error_type__in=WITHOUT_OUTCOME
+        ).count()
+        if self.fail_on == "regression" and unavailable:
+            fails.append(f"{unavailable} of {run.total} attempts have no outcome: what they ran on failed.")
         if self.fail_on != "regression" and run.passed < run.total:
             fails.append(f"{run.total - run.passed} of {run.total} attempts did not pass.")
         if self.fail_on and comparison:

@@ -20,6 +20,10 @@ ATTEMPT_SECONDS = 1800.0
 """How long an attempt may take unless told otherwise: an agent that hangs shall not keep its run for ever."""
 
 
+RETRY_SECONDS = 120.0
+"""How long a call of a model is retried that is overloaded, limits its rate or cannot be reached."""
+
+
 @dataclass(frozen=True)
 class Spent:
     """What the attempts of a run have spent since its limits count.
@@ -44,12 +48,14 @@ class Limits:
         tokens: of all attempts together, those that run included.
         cost: of all attempts together, in the currency of the price table.
         attempt_seconds: of one attempt.
+        retry_seconds: for which a failed call of a model is made again, of agents and judges; 0: not at all.
     """
 
     seconds: float | None = None
     tokens: int | None = None
     cost: float | None = None
     attempt_seconds: float | None = ATTEMPT_SECONDS
+    retry_seconds: float | None = RETRY_SECONDS
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -103,9 +109,10 @@ def _number(name: str, given: Any) -> Any:
     try:
         number = float(given)
     except (TypeError, ValueError, OverflowError):
-        number = 0.0
+        number = -1.0
     whole = name == "tokens"
-    if number <= 0 or not math.isfinite(number) or (whole and not number.is_integer()):
+    too_small = number < 0 or (number == 0 and name != "retry_seconds")
+    if too_small or not math.isfinite(number) or (whole and not number.is_integer()):
         called = "whole number" if whole else "number"
         raise BadInput(
             f"The limit of {name.replace('_', ' ')} must be a positive {called}, not {given!r}.",

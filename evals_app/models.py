@@ -82,7 +82,8 @@ class EvalRun(models.Model):
     parallelism = models.IntegerField(default=4, help_text="Attempts at once; may change while it runs.")
     policy = models.TextField(default="{}", help_text="JSON: {models, tools, source}: what is replayed.")
     limits = models.TextField(
-        default="{}", help_text="JSON: {seconds, tokens, cost} of the run, attempt_seconds; absent: none."
+        default="{}",
+        help_text="JSON: {seconds, tokens, cost} of the run; attempt_seconds, retry_seconds.",
     )
     prices = models.TextField(default="{}", help_text="JSON: the price table used, so that costs stay.")
     repeats = models.ForeignKey(
@@ -156,7 +157,8 @@ class EvalAttempt(models.Model):
     class Status(models.TextChoices):
         """Where an attempt stands, and how it ended.
 
-        An error is the agent's; incomplete: no metric failed, but one could not run or none judged.
+        An error is the agent's, or that of a model that stayed unavailable (`standing.WITHOUT_OUTCOME`); incomplete:
+        no metric failed, but one could not run or none judged.
         """
 
         PENDING = "pending"
@@ -187,6 +189,14 @@ class EvalAttempt(models.Model):
     finished_at = models.FloatField(null=True)
     cancel_requested_at = models.FloatField(null=True)
     stopped_because = models.TextField(default="", help_text="Why it was cancelled.")
+    waits_for = models.TextField(
+        default="", help_text="While it runs: which model it waits for before that is asked again, and why."
+    )
+    waited_seconds = models.FloatField(default=0.0, help_text="Time spent waiting to ask models again.")
+    judged_by = models.TextField(
+        default="",
+        help_text="The metric that judges it by a model or a function of people's own, or did last.",
+    )
     total_tokens = models.BigIntegerField(default=0)
     prompt_tokens = models.BigIntegerField(default=0)
     output_tokens = models.BigIntegerField(default=0)

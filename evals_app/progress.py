@@ -22,6 +22,7 @@ class Progress:
     Attributes:
         running: attempts in flight now.
         waiting: attempts that have not begun.
+        held_up: attempts in flight that wait until a model is asked again.
         left: how long the rest may take; None: not to be told yet.
         seconds: how long it ran, all its goes together; None: it has not begun.
         unfinished: attempts that came to no end, of a run that has ended: what resuming it would run.
@@ -33,6 +34,7 @@ class Progress:
     run: EvalRun
     running: int = 0
     waiting: int = 0
+    held_up: int = 0
     left: float | None = None
     seconds: float | None = None
     unfinished: int = 0
@@ -74,6 +76,7 @@ def progress_of(run: EvalRun) -> Progress:
     found = run.attempts.aggregate(
         running=Count("pk", filter=Q(status=Status.RUNNING)),
         waiting=Count("pk", filter=Q(status=Status.PENDING)),
+        held_up=Count("pk", filter=Q(status=Status.RUNNING) & ~Q(waits_for="")),
         unfinished=Count("pk", filter=standing.UNFINISHED),
         cut_off=Count("pk", filter=standing.UNFINISHED & Q(started_at__isnull=False)),
         not_passed=Count("pk", filter=standing.NOT_PASSED),

@@ -25,16 +25,25 @@ LOST_STORE = "StoreLost"
 CUT_OFF = (GONE, LOST_STORE)
 """Error types of attempts that were cut off by what is not their agent's doing: they say nothing of the case."""
 
+UNAVAILABLE = "ModelUnavailable"
+"""Error type of an attempt whose model, judge or simulated user could not be asked for as long as it was retried."""
+
+JUDGE_FAILED = "JudgeFailed"
+"""Error type of an attempt that its judge kept from its end: it ended the process, blocked it, or took too long."""
+
+WITHOUT_OUTCOME = (*CUT_OFF, UNAVAILABLE, JUDGE_FAILED)
+"""Error types that say nothing of the case: what failed is what it ran on."""
+
 UNFINISHED = Q(status=Status.CANCELLED, cancel_requested_at=None) | Q(
     status=Status.ERROR, error_type__in=CUT_OFF
 )
 """Attempts that waited or were in flight when their run ended. Those that a person cancelled are none of them."""
 
 JUDGED = (Status.PASSED, Status.FAILED, Status.ERROR)
-"""How attempts end that have an outcome, unless they were cut off: incomplete and cancelled is none."""
+"""How attempts end that have an outcome, but for `WITHOUT_OUTCOME`: incomplete and cancelled is none."""
 
-HAS_OUTCOME = Q(status__in=JUDGED) & ~Q(error_type__in=CUT_OFF)
-"""Attempts that have an outcome: what was cut off says nothing of the case."""
+HAS_OUTCOME = Q(status__in=JUDGED) & ~Q(error_type__in=WITHOUT_OUTCOME)
+"""Attempts that have an outcome, which rates, comparisons and tests count."""
 
 NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q(error_type__in=CUT_OFF)
 """Attempts that came to an end and failed, erred or could not be judged."""
@@ -42,13 +51,18 @@ NOT_PASSED = Q(status__in=(Status.FAILED, Status.ERROR, Status.INCOMPLETE)) & ~Q
 
 def has_outcome(status: str, error_type: str) -> bool:
     """Tell of one attempt what `HAS_OUTCOME` asks of its row."""
-    return status in JUDGED and error_type not in CUT_OFF
+    return status in JUDGED and error_type not in WITHOUT_OUTCOME
+
+
+def was_judged(attempt: EvalAttempt) -> str:
+    """Say which metric was judging an attempt that the agent had come through."""
+    return f"The agent had answered: {attempt.judged_by} was judging it."
 
 
 def must_be_alone(attempt: EvalAttempt) -> bool:
     """Tell whether an attempt is to run with no other in its process: it was in flight once when one ended."""
     tried = json.loads(attempt.earlier)
-    return any(one["error_type"] in {GONE, ENDED_IT, BLOCKED_IT} for one in tried)
+    return any(one["error_type"] in {GONE, ENDED_IT, BLOCKED_IT, JUDGE_FAILED} for one in tried)
 
 
 def count_lost(attempt: EvalAttempt) -> int:

@@ -61,15 +61,16 @@ class Console:
             self._line(warning, "warning", "33")
 
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
-        """Say that an attempt has started (no outcome yet) or how it has ended."""
+        """Say that an attempt has started, waits for a model or goes on (no outcome yet), or how it has ended."""
         if outcome is None:
-            self._running[attempt.pk] = attempt, Stopwatch()
+            self._running.setdefault(attempt.pk, (attempt, Stopwatch()))
             return self._status()
         _, watch = self._running.pop(attempt.pk, (attempt, None))
         took = watch.seconds if watch else _lasted(attempt)
         self._times.append(took)
         again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
-        said = f"{self._name(attempt)} {took:6.2f} s  {_said(outcome)}{again}".rstrip()
+        waited = f"  (waited {attempt.waited_seconds:.1f} s for models)" if attempt.waited_seconds else ""
+        said = f"{self._name(attempt)} {took:6.2f} s  {_said(outcome)}{again}{waited}".rstrip()
         self._line(said, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
         return self._status()
 
@@ -131,7 +132,7 @@ class Console:
         if self._run is None:
             return
         ended = self._before + len(self._times)
-        names = ", ".join(_shown(attempt) for attempt, _ in self._running.values())
+        names = ", ".join(_going(attempt) for attempt, _ in self._running.values())
         going_on = f" · {names}" if names else ""
         self._screen.status(f"  {ended} of {self._run.total}{self._left(self._run.total - ended)}{going_on}")
 
@@ -158,6 +159,16 @@ def _shown(attempt: EvalAttempt) -> str:
 def _argument(folder: Path) -> str:
     """Return a folder as a shell takes it: quoted, and never read as an option."""
     return shlex.quote(f"./{folder}" if str(folder).startswith("-") else str(folder))
+
+
+def _going(attempt: EvalAttempt) -> str:
+    """Return the name of a case that runs, and what it waits for."""
+    waits = (
+        f" (waits: {shortened(' '.join(attempt.waits_for.split()), LONGEST_NAME)})"
+        if attempt.waits_for
+        else ""
+    )
+    return f"{_shown(attempt)}{waits}"
 
 
 def _in_flight(alone: int) -> str:

@@ -172,6 +172,8 @@ class _Teller:
 
 
 def _told(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
+    from evals_app import standing
+
     failure = outcome.failure
     overall = [score for score in outcome.scores if score.invocation is None]
     names = ("metric", "score", "threshold", "status", "reason")
@@ -180,6 +182,7 @@ def _told(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
         "case": attempt.case_id,
         "repetition": attempt.repetition,
         "status": str(outcome.status),
+        "unavailable": failure is not None and failure.type in standing.WITHOUT_OUTCOME,
         "error": f"{failure.type}: {failure.message}" if failure else "",
         "traceback": failure.traceback if failure else "",
         "tokens": outcome.total_tokens,

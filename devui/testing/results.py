@@ -43,7 +43,9 @@ class AttemptResult:
     """One repetition of a case.
 
     Attributes:
-        status: passed, failed, error (the agent's), incomplete (a metric could not run) or cancelled.
+        status: passed, failed, error (the agent's, unless `unavailable`), incomplete (a metric could not run) or
+            cancelled.
+        unavailable: what it ran on failed, such as a model that kept refusing requests: that says nothing of the case.
         actual: ADK's invocations as they happened, JSON values in snake case.
     """
 
@@ -51,6 +53,7 @@ class AttemptResult:
     case: str
     repetition: int
     status: str
+    unavailable: bool = False
     error: str = ""
     traceback: str = ""
     tokens: int = 0
@@ -121,8 +124,8 @@ class Results:
 
     @property
     def pass_rate(self) -> float:
-        """Share of the attempts that passed, 0 to 1."""
-        attempts = [attempt for case in self.cases for attempt in case.attempts]
+        """Share of the attempts that passed, 0 to 1; those that a model or judge failed are left out."""
+        attempts = [attempt for case in self.cases for attempt in case.attempts if not attempt.unavailable]
         return sum(attempt.passed for attempt in attempts) / len(attempts) if attempts else 0.0
 
     def __getitem__(self, case_id: str) -> CaseResult:

@@ -6,20 +6,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
 from google.adk.apps.app import App
 from google.adk.artifacts.base_artifact_service import BaseArtifactService
 from google.adk.evaluation import _efficiency_evaluators as efficiency
+from google.adk.evaluation import _retry_options_utils as retrying
 from google.adk.evaluation.custom_metric_evaluator import _CustomMetricEvaluator
 from google.adk.evaluation.eval_case import Invocation, SessionInput
 from google.adk.evaluation.eval_metrics import EvalMetric
 from google.adk.evaluation.evaluation_generator import EvaluationGenerator
 from google.adk.evaluation.evaluator import Evaluator
 from google.adk.evaluation.simulation.user_simulator import UserSimulator
+from google.adk.flows.llm_flows.core._model_call import resolve_llm
 from google.adk.memory.base_memory_service import BaseMemoryService
 from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.utils._callback_pipeline import _invoke_callback
 from google.adk.workflow import BaseNode
+from google.genai import types
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +59,22 @@ def replace_model(asker: object, wrap: Callable[[BaseLlm], BaseLlm]) -> None:
         model = getattr(asker, name, None)
         if isinstance(model, BaseLlm):
             setattr(asker, name, wrap(model))
+
+
+async def model_of(context: CallbackContext) -> BaseLlm:
+    """Return the model that an agent's request goes to."""
+    return await resolve_llm(context.get_invocation_context())
+
+
+def ask_once(request: LlmRequest) -> None:
+    """Have google-genai make a request once, unless its agent or judge says how it is retried.
+
+    ADK's evaluation gives every request retries of its own, where it has none.
+    """
+    request.config = request.config or types.GenerateContentConfig()
+    options = request.config.http_options = request.config.http_options or types.HttpOptions()
+    if options.retry_options in (None, retrying._DEFAULT_HTTP_RETRY_OPTIONS):
+        options.retry_options = types.HttpRetryOptions(attempts=1)
 
 
 def invoke_callback(callback: Callable[..., Any], **given: Any) -> Any:

@@ -41,7 +41,7 @@ class Listener(Protocol):
         """A run is about to be carried out; so many of its attempts were in flight when a process died."""
 
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
-        """An attempt has started (no outcome yet) or ended."""
+        """An attempt has started, waits for a model or goes on (no outcome yet), or ended."""
 
     def end(self, run: EvalRun) -> None:
         """A run has ended."""

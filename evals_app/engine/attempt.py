@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import traceback
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,16 +24,19 @@ from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
+from evals_app import writes
 from evals_app.engine import _adk, reached, scoring
 from evals_app.engine.judges import Heard, added
 from evals_app.engine.metrics import CannotRun, evaluator_class
+from evals_app.engine.model_retry import Retries, RetryPlugin
 from evals_app.engine.reached import States
 from evals_app.engine.replay import NotRecorded, Replay, replay_of
 from evals_app.evalsets.schema import DEFAULT_USER
+from evals_app.limits import RETRY_SECONDS
 from evals_app.metrics import METRICS
 from evals_app.models import EvalAttempt
 from evals_app.replay.policy import RECORDED, Policy
-from evals_app.standing import LOST_STORE
+from evals_app.standing import LOST_STORE, UNAVAILABLE
 from evals_app.writes import Failure, Outcome, Score, measuring
 from sessions_app import db, store_retry
 from sessions_app.adk.recorder import Recorder
@@ -58,7 +61,12 @@ LAZY = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What all attempts of a run share."""
+    """What all attempts of a run share.
+
+    Attributes:
+        retry_seconds: for which a call of a model is retried (`limits.Limits`).
+        waiting: is told when an attempt begins to wait for a model, and when it goes on.
+    """
 
     app_name: str
     agent: _adk.Agent
@@ -67,6 +75,8 @@ class Plan:
     metrics: Sequence[EvalMetric]
     cases: Sequence[EvalCase]
     policy: Policy = Policy()  # noqa: RUF009 - it is frozen
+    retry_seconds: float | None = RETRY_SECONDS
+    waiting: Callable[[EvalAttempt], None] | None = None
 
 
 class Unanswered(Exception):
@@ -93,6 +103,7 @@ class Trial:
 
     actual: list[Invocation] | None = None
     replay: Replay | None = None
+    retry: RetryPlugin | None = None
     simulated: Heard = field(default_factory=Heard)
     lost_store: StoreFault | None = None
     judged: scoring.Judged = field(default_factory=scoring.Judged)
@@ -119,28 +130,13 @@ class AttemptSessions(DjangoSessionService):
             raise
 
 
-_UNDER_WAY: dict[int, Trial] = {}
-"""What is known of the attempts that this process carries out, by their keys: some are ended by others."""
-
-
-def judging(attempt_pk: int) -> str:
-    """Return the metric that judges an attempt at this moment; empty: none does, or not in this process."""
-    trial = _UNDER_WAY.get(attempt_pk)
-    return trial.judged.now if trial else ""
-
-
 async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
     """Run a case once and score it. What the agent raises is the outcome's failure, never an exception."""
-    trial = _UNDER_WAY[attempt.pk] = Trial()
-    try:
-        return await _run(plan, attempt, trial)
-    finally:
-        _UNDER_WAY.pop(attempt.pk, None)
-
-
-async def _run(plan: Plan, attempt: EvalAttempt, trial: Trial) -> Outcome:
+    trial = Trial()
     case = plan.cases[attempt.case_index].model_copy(deep=True)
     judged = trial.judged
+    retries = judged.retries = trial.simulated.retries = _retries(plan, attempt)
+    trial.retry = RetryPlugin(retries)
     try:
         _check_can_replay(plan)
         trial.replay = await db.read(replay_of, plan.policy, attempt)
@@ -149,10 +145,46 @@ async def _run(plan: Plan, attempt: EvalAttempt, trial: Trial) -> Outcome:
         _check_stored(trial)
         _check_turns(case, actual)
         reached_states = await _reached(case, attempt, actual)
-        await scoring.score_attempt(judged, plan.metrics, case, actual, reached_states)
+
+        async def note_judge(metric: str) -> None:
+            await store_retry.write(writes.note_judge, attempt.pk, metric)
+
+        await scoring.score_attempt(judged, plan.metrics, case, actual, reached_states, note_judge)
     except Exception as error:
         return await cut_short(attempt, _failure_in(trial, error), trial)
-    return await _outcome(attempt, trial, scoring.verdict(judged.scores), judged.scores)
+    status = scoring.verdict(judged.scores)
+    if failure := _unavailable_in(trial, status):
+        return await _outcome(attempt, trial, EvalAttempt.Status.ERROR, judged.scores, failure)
+    return await _outcome(attempt, trial, status, judged.scores)
+
+
+def _retries(plan: Plan, attempt: EvalAttempt) -> Retries:
+    """Return how the models of an attempt are asked again; that it waits stands in its row."""
+
+    async def tell(waits_for: str, waited: float) -> None:
+        attempt.waits_for, attempt.waited_seconds = waits_for, waited
+        await store_retry.write(writes.note_waiting, attempt.pk, waits_for, waited)
+        if plan.waiting:
+            plan.waiting(attempt)
+
+    return Retries(plan.retry_seconds, tell)
+
+
+def _unavailable_in(trial: Trial, status: EvalAttempt.Status | None = None) -> Failure | None:
+    """Return the failure of an attempt whose model stayed unavailable, unless its verdict holds nevertheless.
+
+    An agent that passes without its model has passed. One that fails may have failed for that, but not for its judge's
+    sake: what another metric says holds.
+    """
+    if status == EvalAttempt.Status.PASSED:
+        return None
+    simulated = trial.simulated.unavailable
+    why = (trial.retry.unavailable if trial.retry else "") or (
+        simulated and f"The simulated user: {simulated}"
+    )
+    if not why and status in {None, EvalAttempt.Status.INCOMPLETE} and trial.judged.unavailable:
+        why = f"The judge: {trial.judged.unavailable}"
+    return Failure(UNAVAILABLE, why) if why else None
 
 
 async def cut_short(attempt: EvalAttempt, failure: Failure, trial: Trial | None = None) -> Outcome:
@@ -207,8 +239,12 @@ def _failure_in(trial: Trial, error: Exception) -> Failure:
         trial.lost_store = error
     if trial.lost_store is not None:
         return Failure(LOST_STORE, f"{trial.lost_store.message} {trial.lost_store.hint}".strip())
+    if unavailable := _unavailable_in(trial):
+        return unavailable
     if trial.replay is not None and trial.replay.not_recorded is not None:
         error = trial.replay.not_recorded
+    elif trial.retry is not None:
+        error = trial.retry.last_of(error)
     if isinstance(error, NotRecorded):
         return Failure("NotRecorded", " ".join(filter(None, (str(error), error.hint))))
     failure = failure_of(error)
@@ -231,7 +267,7 @@ async def _infer(plan: Plan, case: EvalCase, realm: str, trial: Trial) -> list[I
     live = plan.config.live_model_config
     return await _adk.infer(
         plan.agent,
-        app=_app(plan, trial.replay),
+        app=_app(plan, trial),
         simulator=_simulator(plan, case, trial.simulated),
         start=SessionInput(
             app_name=plan.app_name,
@@ -261,14 +297,16 @@ def _simulator(plan: Plan, case: EvalCase, heard: Heard) -> UserSimulator:
     return found
 
 
-def _app(plan: Plan, replay: Replay | None) -> App:
+def _app(plan: Plan, trial: Trial) -> App:
     """Return the app with a recorder in front, so that an attempt's session tells who wrote what.
 
-    What is replayed is answered by the last plug-in: callbacks of the others work as ever.
+    Before it stands who makes failed model calls again, as if they had not failed. What is replayed is answered by the
+    last plug-in: callbacks of the others work as ever.
     """
     app = plan.app or App(name="evaluated", root_agent=plan.agent)
-    last = [replay] if replay else []
-    return app.model_copy(update={"plugins": [Recorder(), *app.plugins, *last]})
+    first = [trial.retry] if trial.retry else []
+    last = [trial.replay] if trial.replay else []
+    return app.model_copy(update={"plugins": [*first, Recorder(), *app.plugins, *last]})
 
 
 def _check_can_replay(plan: Plan) -> None:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 Status = EvalAttempt.Status
 
 Progress = Callable[[EvalAttempt, Outcome | None], None]
-"""Is told of every attempt: without an outcome when it starts, with it when it has ended."""
+"""Is told of every attempt: with an outcome when it has ended; without when it starts, waits for a model or goes on."""
 
 
 @dataclass(frozen=True)
@@ -158,16 +158,23 @@ class Course:
         return now - max(attempt.started_at, self._back_at) > longest
 
     async def _end_late(self, attempt: EvalAttempt) -> None:
-        from evals_app.engine.attempt import cut_short, judging
+        from evals_app.engine.attempt import cut_short
 
+        kind = "AttemptTooLong"
         why = f"It did not come to an end within {self.limits.attempt_seconds:g} seconds, the limit of an attempt."
-        if metric := judging(attempt.pk):
-            why = f"{why} The agent had answered: {metric} was judging it."
-        failure = Failure("AttemptTooLong", why)
+        if attempt.waits_for:
+            kind, why = standing.UNAVAILABLE, f"{attempt.waits_for}\n{why}"
+        elif attempt.judged_by:
+            kind, why = standing.JUDGE_FAILED, f"{why} {standing.was_judged(attempt)}"
+        failure = Failure(kind, why)
         outcome = await cut_short(attempt, failure)
         kept = await store_retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now())
         if kept and self._progress:
             self._progress(await store_retry.read(EvalAttempt.objects.get, pk=attempt.pk), outcome)
+
+
+_LOOKED_AT = ("realm", "started_at", "cancel_requested_at", "waits_for", "judged_by")
+"""Columns of attempts in flight."""
 
 
 def _pending(run_id: str) -> list[tuple[int, bool]]:
@@ -185,5 +192,5 @@ def _look_at(run_id: str, since: float, limits: Limits, costs: Prices) -> Look:
     if run is None or run.status != EvalRun.Status.RUNNING or run.cancel_requested_at is not None:
         return Look(True, 1, (), Spent())
     in_flight = run.attempts.filter(status=Status.RUNNING)
-    running = list(in_flight.only("realm", "started_at", "cancel_requested_at"))
+    running = list(in_flight.only(*_LOOKED_AT))
     return Look(False, run.parallelism, running, spent_since(run, running, since, limits, costs))

@@ -15,6 +15,7 @@ from evals_app import prices, standing, writes
 from evals_app.engine.course import Course, Ending, Progress
 from evals_app.engine.executor import Executor, LocalExecutor, Work
 from evals_app.engine.watchdog import Watchdog
+from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.refusals import HasChanged
 from evals_app.replay.policy import Policy
@@ -68,7 +69,7 @@ async def execute_run(
         return
     watch = Stopwatch(run.started_at)
     try:
-        plan = await prepare(run, agent_source)
+        plan = await prepare(run, agent_source, progress)
         ending = await _carry_out(run, plan, watch, cancelled, progress, make_executor)
     except asyncio.CancelledError:
         with contextlib.suppress(TimeoutError):  # whoever sees that the process has gone ends the run then
@@ -85,7 +86,7 @@ async def execute_run(
         await store_retry.write(end)
 
 
-async def prepare(run: EvalRun, agent_source: AgentSource) -> Plan:
+async def prepare(run: EvalRun, agent_source: AgentSource, progress: Progress | None = None) -> Plan:
     """Load the agent, read the configuration and the cases, and note what runs.
 
     Raises:
@@ -108,6 +109,8 @@ async def prepare(run: EvalRun, agent_source: AgentSource) -> Plan:
         metrics=metrics.metrics_of(config),
         cases=EvalSet.model_validate_json(run.version.content).eval_cases,
         policy=Policy.of(run.policy),
+        retry_seconds=Limits.read(run.limits).retry_seconds,
+        waiting=(lambda attempt: progress(attempt, None)) if progress else None,
     )
     warm_up(plan.metrics)
     facts = await source.facts_of(agent_source, agent)

@@ -15,6 +15,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 
 from evals_app.engine import _adk
+from evals_app.engine.model_retry import RetriedCall, Retries
 
 Tokens = dict[str, int]
 """prompt, output (thoughts too), cached (of prompt), calls"""
@@ -26,8 +27,15 @@ SHOWN = 80
 
 @dataclass
 class Heard:
-    """What one judge or simulated user said, over all its calls."""
+    """What one judge or simulated user said, over all its calls.
 
+    Attributes:
+        retries: how its calls are made again; None: they are not.
+        unavailable: why it was given up; empty: it was not.
+    """
+
+    retries: Retries | None = None
+    unavailable: str = ""
     answers: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     by_model: dict[str, Tokens] = field(default_factory=dict)
@@ -52,6 +60,11 @@ class Heard:
         shown = f"“{said[:SHOWN]}{'…' * (len(said) > SHOWN)}”" if said else "nothing"
         return f"No verdict: the judge's answer cannot be read. It said {shown}."
 
+    def failed(self, error: Exception) -> Exception:
+        """Keep an error, and return it."""
+        self.errors.append(f"{type(error).__name__}: {error}")
+        return error
+
     def note(self, model: str, response: LlmResponse) -> None:
         """Keep an answer."""
         parts = (response.content.parts if response.content else None) or []
@@ -62,6 +75,10 @@ class Heard:
             used["prompt"] += told.prompt_token_count or 0
             used["output"] += (told.candidates_token_count or 0) + (told.thoughts_token_count or 0)
             used["cached"] += told.cached_content_token_count or 0
+
+
+class ModelExited(RuntimeError):
+    """A judge or a simulated user called `sys.exit`, which is no act of the agent's."""
 
 
 class Overheard(BaseLlm):
@@ -77,15 +94,28 @@ class Overheard(BaseLlm):
         name = self.inner.model
         used = self.heard.by_model.setdefault(name, {"prompt": 0, "output": 0, "cached": 0, "calls": 0})
         used["calls"] += 1
-        try:
-            async with aclosing(self.inner.generate_content_async(llm_request, stream)) as responses:
-                async for response in responses:
-                    if not response.partial:
-                        self.heard.note(name, response)
-                    yield response
-        except Exception as error:
-            self.heard.errors.append(f"{type(error).__name__}: {error}")
-            raise
+        retries = self.heard.retries
+        call = RetriedCall(retries, name) if retries else None
+        if call:
+            _adk.ask_once(llm_request)
+        while True:
+            answered = False
+            try:
+                async with aclosing(self.inner.generate_content_async(llm_request, stream)) as responses:
+                    async for response in responses:
+                        answered = True
+                        if not response.partial:
+                            self.heard.note(name, response)
+                        yield response
+                return
+            except SystemExit as error:  # it would end the event loop, and be taken for the agent's
+                raise self.heard.failed(ModelExited(f"{name} called sys.exit({error.code!r}).")) from error
+            except Exception as error:
+                if not answered and call and await call.wait_after(error):
+                    continue
+                self.heard.unavailable = self.heard.unavailable or (call.unavailable if call else "")
+                self.heard.failed(error)
+                raise
 
 
 def added(*parts: dict[str, Tokens]) -> dict[str, Tokens]:

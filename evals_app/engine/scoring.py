@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +17,11 @@ from google.genai.types import Content
 from evals_app import states
 from evals_app.engine.judges import Heard, Tokens, added
 from evals_app.engine.metrics import CannotRun, evaluator_of
+from evals_app.engine.model_retry import Retries
 from evals_app.engine.overhear import overheard
 from evals_app.engine.reached import States
 from evals_app.evalsets.content import FINAL_STATE, TURN_STATES, ExpectedState, expected_states
+from evals_app.metrics import METRICS, Kind
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.states import STATE_MATCH, Check
 from evals_app.writes import Score
@@ -46,12 +48,14 @@ class Judged:
     """What an attempt's metrics say, and the tokens that their judges took, by model.
 
     Attributes:
-        now: the metric that judges at this moment; empty: none does.
+        retries: how the calls of judges are made again; None: they are not.
+        unavailable: why a judge was given up; empty: none was.
     """
 
+    retries: Retries | None = None
+    unavailable: str = ""
     scores: list[Score] = field(default_factory=list)
     judges: dict[str, Tokens] = field(default_factory=dict)
-    now: str = ""
 
 
 async def score_attempt(
@@ -60,6 +64,7 @@ async def score_attempt(
     case: EvalCase,
     actual: list[Invocation],
     reached: States | None = None,
+    before: Callable[[str], Awaitable[None]] | None = None,
 ) -> None:
     """Score an attempt: for each metric the overall score, then one per turn.
 
@@ -69,17 +74,30 @@ async def score_attempt(
     Args:
         judged: takes what they say.
         reached: the states that the attempt reached, when its case expects any.
+        before: is told of each metric that asks a model or calls a function of people's own.
     """
     merge_rubrics(case, actual)
     for position, metric in enumerate(metrics):
         if metric.metric_name == STATE_MATCH:
             judged.scores += _score_state(position, metric, case, reached) or _nothing_else(position, metrics)
             continue
-        heard = Heard()
-        judged.now = metric.metric_name
-        judged.scores += await _score(position, metric, case, actual, heard)
+        heard = Heard(judged.retries)
+        if before and _asks_others(metric):
+            await before(metric.metric_name)
+        scores = await _score(position, metric, case, actual, heard)
+        if heard.unavailable:  # what it made of the answers that it had is no verdict
+            scores = [_unscored(position, metric, heard.unavailable)]
+            judged.unavailable = judged.unavailable or heard.unavailable
+        judged.scores += scores
         judged.judges = added(judged.judges, heard.by_model)
-    judged.now = ""
+
+
+def _asks_others(metric: EvalMetric) -> bool:
+    """Tell whether a metric asks a model or calls a function of people's own: code that may end the process."""
+    known = METRICS.get(metric.metric_name)
+    if metric.custom_function_path or known is None:
+        return True
+    return known.judged or known.kind is Kind.VERTEX
 
 
 def expected_of(case: EvalCase) -> list[ExpectedState]:

@@ -98,6 +98,7 @@ def attempt_facts(attempt: EvalAttempt) -> dict[str, Any]:
         "tries": attempt.tries,
         "earlier": attempt.tried_before,
         "seconds": attempt.seconds,
+        "waited_seconds": attempt.waited_seconds,
         "model_seconds": attempt.model_seconds,
         "total_tokens": attempt.total_tokens,
         "by_model": json.loads(attempt.by_model),

@@ -144,6 +144,12 @@ class CaseRow:
         return f"{found.error_type}: {found.error.splitlines()[0]}" if found else ""
 
     @property
+    def waits_for(self) -> str:
+        """What the first attempt that waits for a model waits for."""
+        running = (one.waits_for for one in self.attempts if one.status == Status.RUNNING)
+        return next(filter(None, running), "")
+
+    @property
     def noted(self) -> str:
         """What people wrote about its attempts."""
         return "\n".join(attempt.note for attempt in self.attempts if attempt.note)

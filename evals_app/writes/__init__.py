@@ -10,6 +10,8 @@ from evals_app.writes.attempts import (
     BY_HAND,
     cancel_attempt,
     finish_attempt,
+    note_judge,
+    note_waiting,
     request_cancel_attempt,
     start_attempt,
 )
@@ -68,7 +70,9 @@ __all__ = [
     "mirror",
     "note_attempt",
     "note_facts",
+    "note_judge",
     "note_run",
+    "note_waiting",
     "realm_of",
     "record_run",
     "remember_metrics",

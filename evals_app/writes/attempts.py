@@ -43,6 +43,25 @@ def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | No
     return attempt
 
 
+def note_waiting(attempt_pk: int, waits_for: str, waited: float) -> None:
+    """Keep which model an attempt that runs waits for (none: "") and how long it has waited in all."""
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        if attempt.status == EvalAttempt.Status.RUNNING:
+            attempt.waits_for, attempt.waited_seconds = state.clean_text(waits_for), waited
+            attempt.save(update_fields=["waits_for", "waited_seconds", "revision"])
+            bell.ring_after_commit()
+
+
+def note_judge(attempt_pk: int, metric: str) -> None:
+    """Keep which metric begins to judge an attempt, by a model or code that may end the process."""
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        if attempt.status == EvalAttempt.Status.RUNNING:
+            attempt.judged_by = metric
+            attempt.save(update_fields=["judged_by", "revision"])
+
+
 def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) -> bool:
     """Keep how an attempt ended, with its scores; False when it had ended already, with another outcome or time."""
     with transaction.atomic():

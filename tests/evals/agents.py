@@ -122,7 +122,7 @@ class Judge(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         if self.model == "judge-raises":
-            raise ConnectionError("the judge is out for lunch")
+            raise ValueError("the judge is out for lunch")
         prompt = "".join(part.text or "" for one in llm_request.contents for part in one.parts or [])
         yield LlmResponse(
             content=types.Content(role="model", parts=[types.Part(text=self._verdict(prompt))]),

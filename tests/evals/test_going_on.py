@@ -482,6 +482,7 @@ def test_the_time_left_is_told_from_what_has_ended():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"retry_seconds": -1}, "retry seconds must be a positive number"),
         ({"seconds": 0}, "seconds must be a positive number"),
         ({"tokens": 1.5}, "tokens must be a positive whole number"),
         ({"cost": "much"}, "cost must be a positive number, not 'much'"),
@@ -497,7 +498,8 @@ def test_limits_that_cannot_be_meant_are_refused(given, said):
 def test_limits_are_read_as_they_were_written():
     given = Limits.of({"seconds": "90", "tokens": "1000", "cost": "", "attempt_seconds": None})
     assert given == Limits(90.0, 1000, None, None) == Limits.read(json.dumps(given.as_json()))
-    assert Limits().as_json() == {"attempt_seconds": 1800.0}
+    assert Limits().as_json() == {"attempt_seconds": 1800.0, "retry_seconds": 120.0}
+    assert Limits.of({"retry_seconds": "0"}).retry_seconds == 0
 
 
 async def test_events_of_a_try_that_was_left_behind_stay_in_its_own_world(play, folder, crashed):

@@ -157,14 +157,22 @@ async def test_what_cannot_be_done_is_refused_in_words(web, ended, path, sent, s
 
 
 async def test_limits_are_taken_from_the_form_and_from_the_api(web, process, smoke):
-    response = await start(web, **{"limit:seconds": "90", "limit:attempt_seconds": "", "limit:cost": "0.5"})
+    response = await start(
+        web,
+        **{
+            "limit:seconds": "90",
+            "limit:attempt_seconds": "",
+            "limit:cost": "0.5",
+            "limit:retry_seconds": "0",
+        },
+    )
     run_id = response.url.rstrip("/").rpartition("/")[2]
     run = await db.read(EvalRun.objects.get, pk=run_id)
-    assert json.loads(run.limits) == {"seconds": 90.0, "cost": 0.5}
+    assert json.loads(run.limits) == {"seconds": 90.0, "cost": 0.5, "retry_seconds": 0.0}
     wanted = {"app": "counter", "evalset": "smoke", "limits": {"tokens": 1000, "attempt_seconds": 60}}
     told = await post(web, "/runs", wanted, 202)
     run = await db.read(EvalRun.objects.get, pk=told["id"])
-    assert json.loads(run.limits) == {"tokens": 1000, "attempt_seconds": 60.0}
+    assert json.loads(run.limits) == {"tokens": 1000, "attempt_seconds": 60.0, "retry_seconds": 120.0}
     refusal = await post(web, "/runs", {**wanted, "limits": {"tokens": -1}}, 400)
     assert "tokens must be a positive whole number" in refusal["detail"]
 

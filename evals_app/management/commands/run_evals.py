@@ -183,7 +183,8 @@ def _add_how_it_runs(add: Add) -> None:
         action="append",
         default=[],
         metavar="NAME=NUMBER",
-        help="stop at seconds=, tokens=, cost=; end an attempt at attempt_seconds= (repeatable)",
+        help="stop at seconds=, tokens=, cost=; end an attempt at attempt_seconds=; retry a model for"
+        " retry_seconds= (repeatable)",
     )
     add("--replay-models", "--replay_models", choices=[name for name, _ in MODELS], help="default: live")
     add("--replay-tools", "--replay_tools", choices=[name for name, _ in TOOLS], help="default: live")

@@ -1,0 +1,228 @@
+"""Model calls that are made again when a service is overloaded, limits its rate or cannot be reached.
+
+It is the one place that waits for models, of agents as of judges and simulated users, whatever their class: ADK's own
+retries (`HttpRetryOptions`) know Gemini alone, do not heed `Retry-After`, and nobody sees them wait. Only the call is
+made again, never what led to it: the tools of an attempt are not run twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import httpx
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.genai import types
+
+from evals_app.engine import _adk
+
+TEMPORARY = frozenset((408, 429, 500, 502, 503, 504))
+"""HTTP statuses of a service that may answer soon: those that ADK's evaluation retries for Gemini."""
+
+FIRST_WAIT_S = 1.0
+"""Seconds before a call is made for the second time; each further wait is twice as long."""
+
+LONGEST_WAIT_S = 30.0
+"""Seconds that a wait takes at most, unless the service asks for more."""
+
+JITTER = 0.25
+"""Share by which a wait is longer at random, so that attempts do not come back all at once."""
+
+SAID_LENGTH = 300
+"""Characters of what a service said that are shown."""
+
+NETWORK = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
+"""Errors of httpx, which most clients of models use, that say nothing of the request."""
+
+
+@dataclass
+class Retries:
+    """The waits of one attempt for models, which may overlap.
+
+    Attributes:
+        longest: seconds for which one call is retried; 0: not at all; None: without a limit.
+        tell: is told what is waited for ("" when nothing is any more) and how many seconds were waited until then.
+        waited: seconds in which at least one call waited.
+    """
+
+    longest: float | None
+    tell: Callable[[str, float], Awaitable[None]]
+    waited: float = 0.0
+    _waiting: int = 0
+    _since: float = 0.0
+
+    async def wait(self, seconds: float, why: str) -> None:
+        """Wait. A cancelled attempt waits no longer."""
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting += 1
+        try:
+            await self.tell(why, self.waited)
+            await asyncio.sleep(seconds)
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self.waited += time.monotonic() - self._since
+        if not self._waiting:
+            await self.tell("", self.waited)
+
+
+class RetriedCall:
+    """One call of a model, made until it answers, fails for good, or was retried for long enough.
+
+    Attributes:
+        unavailable: why the model was given up, in words; empty: it was not.
+    """
+
+    def __init__(self, retries: Retries, model: str) -> None:
+        self.unavailable = ""
+        self._retries = retries
+        self._model = model
+        self._began = time.monotonic()
+        self._made = 0
+
+    async def wait_after(self, error: Exception) -> bool:
+        """Wait before the call is made again; False: it is not to be made again."""
+        if not is_temporary(error):
+            return False
+        self._made += 1
+        seconds = wait_of(error, self._made)
+        longest, took = self._retries.longest, time.monotonic() - self._began
+        said = f"{self._model} could not be asked: {_said(error)}"
+        if longest is not None and took + seconds > longest:
+            times = f"{self._made} time{'s' * (self._made != 1)}"
+            limit = f"It was asked {times} in {took:.0f} seconds; retry_seconds is {longest:g}."
+            self.unavailable = f"{said}\n{limit}"
+            return False
+        seconds *= 1 + JITTER * random.random()  # noqa: S311 - chance, not a secret
+        await self._retries.wait(seconds, f"{said} It is asked again after {seconds:.0f} s.")
+        return True
+
+
+class RetryPlugin(BasePlugin):
+    """Makes the model calls of an agent again.
+
+    It stands before all other plug-ins: those, and the agent's own callbacks for errors, hear of an error that stays.
+
+    Attributes:
+        unavailable: why a model was given up; empty: none was.
+    """
+
+    def __init__(self, retries: Retries) -> None:
+        super().__init__(name="devui_model_retry")
+        self.unavailable = ""
+        self._retries = retries
+        self._answered: set[int] = set()
+        self._later: dict[int, tuple[Exception, Exception]] = {}
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> None:
+        """Leave the retrying to this plug-in, unless the agent says itself how its requests are retried."""
+        self._answered.discard(id(callback_context.actions))
+        _adk.ask_once(llm_request)
+
+    async def after_model_callback(
+        self, *, callback_context: CallbackContext, llm_response: LlmResponse
+    ) -> None:
+        """Note that a call gave an answer: one that fails behind it is not made again, it would answer twice."""
+        self._answered.add(id(callback_context.actions))
+
+    async def on_model_error_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
+    ) -> LlmResponse | None:
+        """Make a call again until it answers; None: the error stays."""
+        if id(callback_context.actions) in self._answered:
+            return None
+        model = await _adk.model_of(callback_context)
+        call, last = RetriedCall(self._retries, model.model), error
+        while await call.wait_after(last):
+            try:
+                async with aclosing(model.generate_content_async(llm_request, stream=False)) as responses:
+                    return _joined([response async for response in responses])
+            except Exception as another:
+                last = another
+        self.unavailable = self.unavailable or call.unavailable
+        if last is not error:
+            self._later[id(error)] = error, last
+        return None
+
+    def last_of(self, error: Exception) -> Exception:
+        """Return the last error of the call that first raised this one: ADK raises the first."""
+        return self._later.get(id(error), (error, error))[1]
+
+
+def _joined(responses: Sequence[LlmResponse]) -> LlmResponse:
+    """Return one response with the parts of all; a model may answer in several, a callback gives one."""
+    if len(responses) < 2:
+        return next(iter(responses), LlmResponse())
+    parts = [part for one in responses for part in (one.content.parts if one.content else None) or []]
+    return responses[-1].model_copy(update={"content": types.Content(role="model", parts=parts)})
+
+
+def is_temporary(error: BaseException) -> bool:
+    """Tell whether what a model call raised may be over soon: by its HTTP status, else by a network error behind it."""
+    status = _status_of(error)
+    if status is not None:
+        return status in TEMPORARY
+    if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, *NETWORK)):
+        return True
+    aiohttp = sys.modules.get("aiohttp")
+    if aiohttp is not None and isinstance(error, aiohttp.ClientConnectionError):
+        return True
+    return error.__cause__ is not None and is_temporary(error.__cause__)
+
+
+def _status_of(error: BaseException) -> int | None:
+    """Return the HTTP status that an error tells, as google-genai (`code`), LiteLLM and others (`status_code`) do."""
+    found = (getattr(error, name, None) for name in ("code", "status_code"))
+    return next((int(one) for one in found if isinstance(one, int) and not isinstance(one, bool)), None)
+
+
+def _said(error: BaseException) -> str:
+    """Return an error in one line."""
+    status, message = _status_of(error), getattr(error, "message", None)
+    said = " ".join((message if isinstance(message, str) and message else str(error)).split())
+    name = type(error).__name__ if status is None else str(status)
+    return f"{name}: {said[:SAID_LENGTH]}".rstrip(": ")
+
+
+def wait_of(error: BaseException, made: int) -> float:
+    """Return the seconds to wait at least after a call was made so often: as the service asks, else ever longer."""
+    return _asked_for(error) or min(FIRST_WAIT_S * 2 ** min(made - 1, 30), LONGEST_WAIT_S)
+
+
+def _asked_for(error: BaseException) -> float | None:
+    """Return the seconds that a service asks to wait: `Retry-After`, or `RetryInfo` in the body of Google's APIs."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
+    with suppress(AttributeError, TypeError, ValueError):
+        sent = {str(name).lower(): str(value) for name, value in headers.items()}  # type: ignore[union-attr]
+        if told := sent.get("retry-after"):
+            return _seconds(told)
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
+        for detail in error.details["error"]["details"]:  # type: ignore[attr-defined]
+            if isinstance(detail, Mapping) and str(detail.get("@type", "")).endswith("RetryInfo"):
+                return _seconds(str(detail["retryDelay"]).removesuffix("s"))
+    return None
+
+
+def _seconds(told: str) -> float:
+    """Return a number of seconds, or those until an HTTP date.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    with suppress(ValueError):
+        return max(float(told), 0.0)
+    return max((parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds(), 0.0)

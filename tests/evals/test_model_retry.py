@@ -1,0 +1,501 @@
+"""Models, judges and simulated users that are overloaded or out of reach are asked again; else there is no outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.google_llm import Gemini
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.models.registry import LLMRegistry
+from google.genai import errors, types
+
+from evals_app import baselines, repetitions, report, trends
+from evals_app.engine import _adk, model_retry
+from evals_app.engine.model_retry import RetriedCall, Retries, is_temporary
+from evals_app.gate import Gate
+from evals_app.limits import Limits
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.standing import JUDGE_FAILED, UNAVAILABLE
+from sessions_app import db
+from sessions_app.models import ModelCall
+from tests.evals.builders import case, evalset, turn
+
+pytestmark = pytest.mark.anywhere
+
+Status = EvalAttempt.Status
+
+SOON = {"Retry-After": "0.02"}
+BRIEFLY = Limits(retry_seconds=0.3)
+SAID = {"candidates": [{"content": {"role": "model", "parts": [{"text": "fine"}]}, "finishReason": "STOP"}]}
+CALLED = {
+    "candidates": [
+        {
+            "content": {"role": "model", "parts": [{"functionCall": {"name": "count", "args": {}}}]},
+            "finishReason": "STOP",
+        }
+    ]
+}
+
+
+class Service(BaseHTTPRequestHandler):
+    """Gemini's API: gives the answers that are left, in order."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked += 1
+        status, body, headers = self.server.answers.pop(0)
+        if status == "hang up":
+            self.close_connection = True
+            return
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": len(content),
+            **headers,
+        }.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def service(monkeypatch) -> Iterator[ThreadingHTTPServer]:
+    monkeypatch.setenv("GOOGLE_API_KEY", "none")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    server.answers, server.asked = [], 0
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def refusal(status, said="Slow down.", headers=SOON, **error):
+    return status, {"error": {"code": status, "message": said, "status": "NO", **error}}, headers
+
+
+def gemini(service, **more):
+    return Gemini(model="gemini-2.5-flash", base_url=f"http://127.0.0.1:{service.server_address[1]}", **more)
+
+
+def client_error(code, headers=SOON):
+    response = httpx.Response(code, headers=headers)
+    return errors.APIError(code, {"error": {"code": code, "message": "Slow down.", "status": "NO"}}, response)
+
+
+class Fails(BaseLlm):
+    """A model that raises what is left to raise, then gives verdicts that everything is right."""
+
+    left: list[Exception]
+    asked: int = 0
+    says: str = '{"is_the_agent_response_valid": "valid"}'
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        self.asked += 1
+        if self.left:
+            raise self.left.pop(0)
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=self.says)]))
+
+
+class FailingJudge(BaseLlm):
+    """A judge that raises what is left to raise."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        LEFT["asked"] += 1
+        if LEFT["errors"]:
+            raise LEFT["errors"].pop(0)
+        valid = types.Part(text='{"is_the_agent_response_valid": "valid"}')
+        yield LlmResponse(content=types.Content(role="model", parts=[valid]))
+
+    @classmethod
+    def supported_models(cls) -> list[str]:
+        return ["failing-judge"]
+
+
+LLMRegistry.register(FailingJudge)
+LEFT: dict = {}
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """What the failing judge raises, and how often it was asked."""
+    monkeypatch.setitem(LEFT, "errors", [])
+    monkeypatch.setitem(LEFT, "asked", 0)
+    return LEFT
+
+
+def judged(**more):
+    options = {"judge_model": "failing-judge", "num_samples": 1}
+    return {
+        "criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": options}, **more}
+    }
+
+
+def agent(model, **more):
+    return LlmAgent(name="counter", model=model, **more)
+
+
+def talks(ctx, said):
+    return "fine"
+
+
+ONE = evalset(case("a", turn("go", "fine")))
+
+
+async def attempt_of(run):
+    return await db.read(run.attempts.get)
+
+
+async def test_a_call_that_is_refused_is_made_again_and_its_tools_are_not(play, service):
+    counted = []
+
+    def count() -> str:
+        """Count."""
+        counted.append(1)
+        return "counted"
+
+    service.answers = [
+        refusal(429),
+        (200, CALLED, {}),
+        refusal(503),
+        refusal(429),
+        ("hang up", None, {}),
+        (200, SAID, {}),
+    ]
+    run = await play(ONE, agent(gemini(service), tools=[count]))
+    attempt = await attempt_of(run)
+    assert (attempt.status, attempt.error) == (Status.PASSED, "")
+    assert (service.asked, counted) == (6, [1])
+    assert attempt.waited_seconds >= 0.06
+    assert await db.read(ModelCall.objects.filter(error_type="").count) == 2
+    assert await db.read(ModelCall.objects.count) == 2
+
+
+async def test_a_service_that_keeps_refusing_leaves_an_error_without_an_outcome(play, service):
+    service.answers = [refusal(429) for _ in range(100)]
+    run = await play(ONE, agent(gemini(service)), limits=BRIEFLY)
+    attempt = await attempt_of(run)
+    assert (run.status, run.errors, run.failed) == ("done", 1, 0)
+    assert attempt.error_type == UNAVAILABLE
+    first, second = attempt.error.splitlines()
+    assert first == "gemini-2.5-flash could not be asked: 429: Slow down."
+    assert second == f"It was asked {service.asked} times in 0 seconds; retry_seconds is 0.3."
+    assert 2 < service.asked < 20
+    assert attempt.cause == "ModelUnavailable: gemini-2.5-flash could not be asked: 429: Slow down."
+
+
+async def test_what_the_request_itself_is_wrong_about_is_not_asked_again(play, service):
+    service.answers = [refusal(400, "No such field.")]
+    attempt = await attempt_of(await play(ONE, agent(gemini(service))))
+    assert (attempt.error_type, service.asked) == ("ClientError", 1)
+
+
+async def test_an_error_that_follows_a_refusal_is_the_one_that_is_told(play):
+    model = Fails(model="fails", left=[client_error(429), ValueError("no such tool")])
+    attempt = await attempt_of(await play(ONE, agent(model)))
+    assert (attempt.error_type, attempt.error, model.asked) == ("ValueError", "no such tool", 2)
+
+
+async def test_no_retry_is_made_when_none_is_wished(play):
+    model = Fails(model="fails", left=[client_error(429)])
+    attempt = await attempt_of(await play(ONE, agent(model), limits=Limits(retry_seconds=0)))
+    assert (attempt.error_type, model.asked) == (UNAVAILABLE, 1)
+
+
+async def test_a_wait_that_would_take_too_long_is_not_begun(play):
+    model = Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"})])
+    attempt = await attempt_of(await play(ONE, agent(model)))
+    assert (attempt.error_type, attempt.waited_seconds) == (UNAVAILABLE, 0.0)
+
+
+async def test_callbacks_of_the_agent_hear_of_an_error_that_stays_only(play):
+    heard = []
+
+    def fall_back(callback_context, llm_request, error):
+        heard.append(error.code)
+        return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="fine")]))
+
+    model = Fails(model="fails", left=[client_error(429)], says="fine")
+    run = await play(ONE, agent(model, on_model_error_callback=fall_back))
+    assert (run.passed, heard) == (1, [])
+
+    model = Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"})])
+    run = await play(ONE, agent(model, on_model_error_callback=fall_back))
+    assert (run.passed, heard) == (1, [429])
+
+
+async def test_an_agent_that_fails_as_its_model_stayed_away_has_not_failed(play):
+    def excuse(callback_context, llm_request, error):
+        return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="Sorry.")]))
+
+    model = Fails(model="fails", left=[client_error(503, {"Retry-After": "3600"})])
+    attempt = await attempt_of(await play(ONE, agent(model, on_model_error_callback=excuse)))
+    assert (attempt.status, attempt.error_type) == (Status.ERROR, UNAVAILABLE)
+    assert await db.read(attempt.results.filter(invocation=None, status="failed").count) == 1
+
+
+async def test_a_judge_that_is_refused_is_asked_again(play, judge):
+    judge["errors"] = [client_error(429), client_error(503), httpx.ReadTimeout("too slow")]
+    judge["errors"][2].headers = SOON
+    run = await play(ONE, talks, judged())
+    attempt = await attempt_of(run)
+    assert (run.passed, judge["asked"]) == (1, 4)
+    assert attempt.waited_seconds >= 0.06
+
+
+@pytest.mark.parametrize("metric", ["final_response_match_v2", "hallucinations_v1"])
+async def test_a_judge_that_stays_unavailable_is_an_error_and_no_verdict(play, judge, metric):
+    judge["errors"] = [client_error(429) for _ in range(100)]
+    config = judged()
+    config["criteria"] = {metric: config["criteria"]["final_response_match_v2"]}
+    run = await play(ONE, talks, config, limits=BRIEFLY)
+    attempt = await attempt_of(run)
+    assert (attempt.status, attempt.error_type) == (Status.ERROR, UNAVAILABLE)
+    assert attempt.error.startswith("The judge: failing-judge could not be asked: 429: Slow down.")
+    overall = await db.read(attempt.results.get, metric=metric, invocation=None)
+    assert (overall.status, overall.score) == ("not_evaluated", None)
+    assert "could not be asked: 429" in overall.reason
+
+
+async def test_what_another_metric_says_holds_without_the_judge(play, judge):
+    judge["errors"] = [client_error(429, {"Retry-After": "3600"})]
+    run = await play(evalset(case("a", turn("go", "other"))), talks, judged(response_match_score=1.0))
+    assert (run.failed, run.errors) == (1, 0)
+
+
+async def test_a_judge_that_exits_is_not_blamed_on_the_agent(play, judge):
+    judge["errors"] = [SystemExit(3)]
+    attempt = await attempt_of(await play(ONE, talks, judged()))
+    assert (attempt.status, attempt.error_type) == (Status.INCOMPLETE, "")
+    overall = await db.read(attempt.results.get, metric="final_response_match_v2", invocation=None)
+    assert "failing-judge called sys.exit(3)." in overall.reason
+
+
+async def test_a_simulated_user_is_asked_again_and_given_up(play, judge):
+    scenario = {"starting_prompt": "hi", "conversation_plan": "Say hi twice."}
+    document = evalset({"eval_id": "s", "conversation_scenario": scenario})
+    config = {
+        "criteria": {"final_response_match_v2": 0.5},
+        "user_simulator_config": {"model": "failing-judge", "max_allowed_invocations": 2},
+    }
+    judge["errors"] = [client_error(503, {"Retry-After": "3600"})]
+    attempt = await attempt_of(await play(document, talks, config))
+    assert attempt.error_type == UNAVAILABLE
+    assert attempt.error.startswith("The simulated user: failing-judge could not be asked: 503")
+
+
+async def test_a_cancelled_run_waits_no_longer(play):
+    model = Fails(model="fails", left=[client_error(429, {"Retry-After": "100"})])
+    run_id, told = [], []
+    cancelled = asyncio.Event()
+
+    def progress(attempt, outcome):
+        if outcome is None and attempt.waits_for:
+            told.append(attempt.waits_for)
+            run_id.append(attempt.run_id)
+            cancelled.set()
+
+    began = time.monotonic()
+    run = await play(ONE, agent(model), cancelled=cancelled, progress=progress)
+    assert (run.status, run.cancelled) == (EvalRun.Status.CANCELLED, 1)
+    assert time.monotonic() - began < 20
+    assert told[0].startswith("fails could not be asked: 429: Slow down. It is asked again after 1")
+
+
+async def test_an_attempt_that_ends_while_it_waits_has_no_outcome(play):
+    model = Fails(model="fails", left=[client_error(429, {"Retry-After": "100"})])
+    attempt = await attempt_of(await play(ONE, agent(model), limits=Limits(attempt_seconds=2)))
+    assert attempt.error_type == UNAVAILABLE
+    assert "could not be asked: 429" in attempt.error
+    assert "within 2 seconds" in attempt.error
+
+
+async def test_an_attempt_that_its_judge_keeps_from_its_end_has_no_outcome(play):
+    config = {
+        "criteria": {"mine": 0.5},
+        "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.hangs"}}},
+    }
+    attempt = await attempt_of(await play(ONE, talks, config, limits=Limits(attempt_seconds=0.2)))
+    assert attempt.error_type == JUDGE_FAILED
+    assert attempt.error.endswith("The agent had answered: mine was judging it.")
+
+
+async def test_the_page_says_what_an_attempt_waits_for(play, web):
+    model = Fails(model="fails", left=[client_error(429, {"Retry-After": "100"})])
+    waiting, cancelled = asyncio.Event(), asyncio.Event()
+
+    def progress(attempt, outcome):
+        if attempt.waits_for:
+            waiting.set()
+
+    playing = asyncio.create_task(play(ONE, agent(model), cancelled=cancelled, progress=progress))
+    await asyncio.wait({playing, asyncio.ensure_future(waiting.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    run = await db.read(EvalRun.objects.get)
+    page = (await web.get(f"/evals/runs/{run.pk}/")).content.decode()
+    cancelled.set()
+    await playing
+    assert "1 waits for a model" in page
+    assert "fails could not be asked: 429: Slow down." in page
+
+
+async def test_what_a_model_refused_is_in_no_rate_and_no_test(play):
+    document = evalset(*[case(f"c{number}", turn("go", "fine")) for number in range(3)])
+    before = await play(document, talks, num_runs=2)
+    model = Fails(
+        model="fails", left=[client_error(429, {"Retry-After": "3600"}) for _ in range(2)], says="fine"
+    )
+    after = await play(document, agent(model), num_runs=2, parallelism=1)
+    only = await play(
+        document,
+        agent(Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"}) for _ in range(6)])),
+        num_runs=2,
+    )
+
+    def check():
+        assert (after.passed, after.errors, after.failed) == (4, 2, 0)
+        tally = report.tally(after)
+        assert (tally.rate.passed, tally.rate.total, tally.mixed) == (2.0, 2, 0)
+        assert repetitions.of_case(after, 0).rate.total == 0
+        point = next(one for one in trends.trend_of(after.evalset).points if one.run.pk == after.pk)
+        assert (point.rate.passed, point.rate.total) == (2.0, 2)
+        compared = baselines.compare_runs(before, after)
+        assert {case.key.id: str(case.verdict) for case in compared.cases} == {
+            "c0": "not comparable",
+            "c1": "unchanged",
+            "c2": "unchanged",
+        }
+        assert (compared.whole.cases, compared.whole.worse) == (2, 0)
+        assert compared.regressions == []
+        assert baselines.before(EvalRun(evalset=only.evalset, created_at=time.time())) == after
+        held = Gate(before.pk, "regression").hold(after)
+        assert held.fails == ["2 of 6 attempts have no outcome: what they ran on failed."]
+
+    await db.read(check)
+
+
+async def test_a_case_that_passed_but_for_a_refusal_is_not_flaky(play):
+    document = evalset(case("a", turn("go", "fine")))
+    model = Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"})], says="fine")
+    run = await play(document, agent(model), num_runs=3, parallelism=1)
+
+    def check():
+        matrix = report.matrix(run)
+        assert (run.passed, run.errors) == (2, 1)
+        assert (matrix.mixed, matrix.rows[0].mixed, matrix.rows[0].rate.total) == (0, False, 2)
+        assert not repetitions.of_case(run, 0).flaky
+
+    await db.read(check)
+
+
+async def test_what_was_refused_can_be_tried_again(play):
+    from evals_app import again
+
+    model = Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"})], says="fine")
+    run = await play(ONE, agent(model))
+    await db.write(again.retry, run)
+    attempt = await attempt_of(run)
+    assert (attempt.status, attempt.waits_for, attempt.waited_seconds) == (Status.PENDING, "", 0.0)
+
+
+class WithStatus(Exception):
+    def __init__(self, status_code, cause=None):
+        super().__init__("no")
+        self.status_code = status_code
+        self.__cause__ = cause
+
+
+class Without(Exception):
+    def __init__(self, cause):
+        super().__init__("Connection error.")
+        self.__cause__ = cause
+
+
+@pytest.mark.parametrize(
+    ("error", "temporary"),
+    [
+        (client_error(429), True),
+        (client_error(503), True),
+        (client_error(400), False),
+        (client_error(403), False),
+        (WithStatus(429), True),
+        (WithStatus(401), False),
+        (WithStatus(400, ConnectionError()), False),
+        (httpx.ConnectTimeout(""), True),
+        (httpx.ConnectError(""), True),
+        (httpx.UnsupportedProtocol(""), False),
+        (Without(httpx.ReadTimeout("")), True),
+        (TimeoutError(), True),
+        (ConnectionResetError(), True),
+        (ValueError(), False),
+        (OSError(), False),
+    ],
+    ids=repr,
+)
+def test_which_errors_may_be_over_soon(error, temporary):
+    assert is_temporary(error) is temporary
+
+
+def test_requests_are_made_once_by_the_client_unless_the_agent_says_otherwise():
+    request = LlmRequest(config=types.GenerateContentConfig())
+    _adk.retrying.add_default_retry_options_if_not_present(request)
+    _adk.ask_once(request)
+    assert request.config.http_options.retry_options.attempts == 1
+    own = types.HttpRetryOptions(attempts=3)
+    request = LlmRequest(
+        config=types.GenerateContentConfig(http_options=types.HttpOptions(retry_options=own))
+    )
+    _adk.ask_once(request)
+    assert request.config.http_options.retry_options == own
+
+
+RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
+
+
+def test_a_wait_is_as_long_as_the_service_asks_else_ever_longer():
+    waits = [model_retry.wait_of(WithStatus(503), made) for made in range(1, 8)]
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert model_retry.wait_of(client_error(429, {"retry-after": "7"}), 1) == 7.0
+    assert model_retry.wait_of(client_error(429, {"Retry-After": "soon"}), 2) == 2.0
+    assert model_retry.wait_of(client_error(429, {"Retry-After": "0"}), 2) == 2.0
+    then = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
+    assert 40 < model_retry.wait_of(client_error(429, {"Retry-After": then}), 1) <= 50
+    told = errors.APIError(429, {"error": {"code": 429, "details": [{"@type": "other"}, RETRY_INFO]}})
+    assert model_retry.wait_of(told, 1) == 34.0
+    dated = WithStatus(429)
+    dated.headers = {"Retry-After": "3"}
+    assert model_retry.wait_of(dated, 1) == 3.0
+
+
+async def test_a_wait_is_a_little_longer_by_chance(monkeypatch):
+    told, slept = [], []
+
+    async def tell(waits_for, waited):
+        told.append(waits_for)
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr(model_retry.asyncio, "sleep", sleep)
+    for _ in range(10):
+        assert await RetriedCall(Retries(120.0, tell), "m").wait_after(WithStatus(503))
+    assert len(set(slept)) > 1
+    assert all(1.0 <= seconds <= 1.25 for seconds in slept)
