@@ -374,9 +374,9 @@ async def test_an_event_is_named_by_number_or_id(web):
     between = (await web.get(of(session, "diff"), params={"from": "1", "to": "e3"})).json()
     assert [(key["old"], key["new"]) for key in between["changes"]] == [(1, 3)]
     back = await web.get(of(session, "diff"), params={"from": "3", "to": "1"})
-    assert (back.status_code, back.json()["message"]) == (400, "Event '3' comes after event '1'.")
+    assert (back.status_code, back.json()["detail"]) == (400, "Event '3' comes after event '1'.")
     beyond = (await web.get(of(session).removesuffix("/key"), params={"at": "9"})).json()
-    assert beyond["message"] == "Session 's1' has no event 9."
+    assert beyond["detail"] == "Session 's1' has no event 9."
     assert "the nearest of them is event 4" in beyond["hint"]
     base = f"/api/v1/sessions/{session.pk}"
     fork = await web.post(f"{base}/fork", json={"event_id": "2"})
