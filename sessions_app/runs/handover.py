@@ -14,7 +14,7 @@ from typing import Any
 from sessions_app import db, store_retry
 from sessions_app.errors import DevUIError, ServerStopping
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import rows, unattended
+from sessions_app.runs import availability, rows, unattended
 from sessions_app.runs.client import provider
 from sessions_app.runs.compose import Draft
 
@@ -26,6 +26,7 @@ async def start(session: AgentSession, request: Mapping[str, Any]) -> Run:
 
     Raises:
         SessionMissing: the session is gone.
+        NotFound, AgentNotLoaded, RuntimeUnavailable: its app cannot be run (`availability`).
     """
     return await unattended.to_its_end(_queue(session, request))
 
@@ -58,6 +59,7 @@ async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
 
 
 async def _queue(session: AgentSession, request: Mapping[str, Any]) -> Run:
+    await availability.refuse_unavailable(session.app_name)
     run = await unattended.new_row(partial(_create, session.pk, request))
     unattended.in_background(_hand_over(session.app_name, run.pk))
     return run

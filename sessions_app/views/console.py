@@ -11,18 +11,21 @@ from django.views.decorators.http import require_POST, require_safe
 
 from devui.http import render_partial
 from sessions_app import db
-from sessions_app.errors import DevUIError, NotFound
+from sessions_app.errors import AgentNotLoaded, DevUIError, NotFound, RuntimeUnavailable, SessionMissing
 from sessions_app.found import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import answers, calls, cards, compose, handover, repeating
+from sessions_app.runs import answers, availability, calls, cards, compose, handover, repeating
 from sessions_app.runs.compose import Draft
 from sessions_app.timeline.questions import find_question
 
 PAGE = "devui/sessions/message.html"
 PROBLEMS = "devui/sessions/question_problems.html"
 CALL = "devui/sessions/message_call.html"
+
+CANNOT_RUN = (NotFound, AgentNotLoaded, RuntimeUnavailable)
+"""Why a run cannot be queued."""
 
 
 @require_safe
@@ -34,9 +37,11 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
     Raises:
         SessionMissing: no such session.
         BadInput: the session is an eval attempt.
+        NotFound, AgentNotLoaded, RuntimeUnavailable: the app cannot be run.
     """
     session = await db.read(find_session, pk)
     refuse_kept(session)
+    await availability.refuse_unavailable(session.app_name)
     draft = await db.read(compose.empty, session.app_name)
     problem: DevUIError | None = None
     if not draft.config:
@@ -68,15 +73,28 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
         except answers.Unanswerable as error:
             if not request.headers.get("HX-Request"):
                 raise
-            return _unanswered(request, error)
-        await handover.start(session, answer)
+            return _unanswered(request, error.faults)
+        try:
+            await handover.start(session, answer)
+        except SessionMissing:
+            raise
+        except CANNOT_RUN as error:
+            if not request.headers.get("HX-Request"):
+                raise
+            return _unanswered(request, {"": f"{error.message} {error.hint}"})
         return _done(request, session)
     draft = await db.read(_draft, session, request)
     if draft.is_valid:
         draft = replace(draft, errors=await handover.problems_of(session.app_name, draft))
     if not draft.is_valid:
         return _refused(request, session, draft)
-    await handover.start(session, await db.read(draft.request))
+    try:
+        await handover.start(session, await db.read(draft.request))
+    except SessionMissing:
+        raise
+    except CANNOT_RUN as error:
+        refused = replace(draft, errors={"message": f"{error.message} {error.hint}"})
+        return _refused(request, session, refused, error.status)
     return _done(request, session)
 
 
@@ -160,19 +178,19 @@ def _form(session: AgentSession, draft: Draft) -> dict[str, Any]:
     }
 
 
-def _refused(request: HttpRequest, session: AgentSession, draft: Draft) -> HttpResponse:
+def _refused(request: HttpRequest, session: AgentSession, draft: Draft, status: int = 422) -> HttpResponse:
     """Say what is wrong at the fields; the console keeps what stands in it, files too."""
     if not request.headers.get("HX-Request"):
-        return render(request, PAGE, _form(session, draft), status=422)
+        return render(request, PAGE, _form(session, draft), status=status)
     response = render(request, PAGE + "#problems", {"draft": draft}, status=422)
     response["HX-Retarget"] = "#console-problems"
     response["HX-Reswap"] = "innerHTML"
     return response
 
 
-def _unanswered(request: HttpRequest, error: answers.Unanswerable) -> HttpResponse:
+def _unanswered(request: HttpRequest, faults: dict[str, str]) -> HttpResponse:
     """Say what is wrong with an answer in its form, which keeps what stands in it."""
-    response = render(request, PROBLEMS, {"faults": error.faults}, status=422)
+    response = render(request, PROBLEMS, {"faults": faults}, status=422)
     response["HX-Reswap"] = "innerHTML"
     return response
 

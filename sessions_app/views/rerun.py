@@ -17,7 +17,7 @@ from sessions_app.forms import EditedMessage
 from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import handover, rows
+from sessions_app.runs import availability, handover, rows
 
 EDIT = "devui/sessions/message_edit.html"
 RESUME = "devui/sessions/run_resume.html"
@@ -40,6 +40,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     if form.is_valid():
         values = form.cleaned_data
         if values["message"].strip() or said.others:
+            await availability.refuse_unavailable(said.session.app_name)
             try:
                 made = await sync_to_async(variant.before)(said, values["title"])
             except BadInput as error:

@@ -21,6 +21,7 @@ from sessions_app.found import find_event, session_missing
 from sessions_app.keeping import mirror_of
 from sessions_app.models import AgentSession, Event
 from sessions_app.realms import in_own_realm, is_kept, present
+from sessions_app.runs.availability import problem_of
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.board import SeenBoard, board
 from sessions_app.timeline.difference import differences
@@ -169,6 +170,7 @@ def _frame(session: AgentSession, query: Context) -> Context:
         "origin": lineage.origin_of(session),
         "parent": lineage.parent_of(session),
         "imported_from": lineage.imported_from(session),
+        "cannot_run": None if is_kept(session) else problem_of(session.app_name),
         "find": query["find"],
         "errors": windows.error_seqs(session),
     }

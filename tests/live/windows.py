@@ -41,8 +41,8 @@ class Line:
 
 
 @pytest.fixture
-def open_page(open_window: OpenWindow, server: str) -> Callable[..., Page]:
-    """Opens a session in a window of its own, live."""
+def open_page(open_window: OpenWindow, server: str, weather_can_run: None) -> Callable[..., Page]:
+    """Opens a session in a window of its own, live, of an app that can be run."""
 
     def opened(story: Story, query: str = "", width: int = 1440, line: Line | None = None) -> Page:
         page = open_window(server, viewport={"width": width, "height": 800}).new_page()

@@ -30,6 +30,9 @@ class Given:
         self.taken: list[str] = []
         self.took = asyncio.Event()
 
+    def apps(self) -> list[str]:
+        return ["weather"]
+
     async def client(self, app_name: str) -> Given:
         return self
 

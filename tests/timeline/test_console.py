@@ -11,12 +11,13 @@ import pytest
 from django.test import AsyncClient
 from django.urls import reverse
 
-from sessions_app import db
+from sessions_app import agent_cards, db
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import client, rows
 from sessions_app.runs.client import Frame
 from sessions_app.timeline.questions import CONFIRMATION
+from tests.pages.page import parse
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.anywhere
@@ -37,6 +38,9 @@ class Runtime:
 
     async def client(self, app_name: str) -> Runtime:
         return self
+
+    async def call(self, method: str, path: str, body: object = None) -> Any:
+        return {"state": "failed"}
 
     async def start_run(self, run_id: str) -> None:
         await self._hear("start", run_id)
@@ -145,11 +149,59 @@ async def test_reading_an_address_that_is_for_sending_is_refused(story):
     assert response.status_code == 405
 
 
-async def test_a_run_that_nobody_can_take_says_why(story):
+async def test_a_message_that_nobody_can_take_is_refused_with_the_reason(story):
+    refused = await send(story, message="hi")
+    assert refused.status_code == 503
+    page = parse(refused.content)
+    assert page.one("textarea", id="message").text == "hi"
+    assert "manage.py web" in page.one("ul", "errorlist").text
+    assert await runs() == []
+
+
+async def test_a_run_whose_process_cannot_take_it_says_why(story, runtime):
+    runtime.error = RuntimeUnavailable("The process has died.", hint="Look at its log.")
     await send(story, message="hi")
     run = await eventually(Run.Status.FAILED)
-    assert run.error_type == "RuntimeUnavailable"
-    assert "manage.py web" in run.error
+    assert (run.error_type, run.error) == ("RuntimeUnavailable", "The process has died. Look at its log.")
+
+
+@pytest.mark.parametrize("htmx", [False, True])
+async def test_message_to_an_app_without_an_agent_is_refused(story, runtime, htmx):
+    gone = await db.write(lambda: Story(app="imported"))
+    refused = await send(gone, message="hi", htmx=htmx)
+    assert refused.status_code == (422 if htmx else 404)
+    assert "App 'imported' cannot be run" in parse(refused.content).one("ul", "errorlist").text
+    await db.write(lambda: gone.calls("ask", "c1", waiting=True))
+    answered = await send(gone, call_id="c1", response="yes", htmx=htmx)
+    assert answered.status_code == (422 if htmx else 404)
+    assert "App 'imported' cannot be run" in parse(answered.content).text
+    assert (await runs(), runtime.told) == ([], [])
+
+
+async def test_message_to_a_broken_agent_is_refused_until_it_loads(story, runtime):
+    error = {"type": "ImportError", "message": "no rain", "file": "/a/agent.py", "line": 3}
+    await db.write(agent_cards.write_failed, "weather", "v1", error)
+    refused = await send(story, message="hi")
+    assert refused.status_code == 500
+    said = parse(refused.content).one("ul", "errorlist").text
+    assert "Agent 'weather' could not be loaded: ImportError: no rain (/a/agent.py:3)" in said
+    assert await runs() == []
+    await db.write(agent_cards.write_ready, "weather", "v2", {})
+    assert (await send(story, message="hi")).status_code == 303
+    assert len(await runs()) == 1
+
+
+def test_page_of_an_app_that_cannot_be_run_has_no_composer(story, runtime, get):
+    assert get(f"/sessions/id/{story.pk}/").all("form", "console")
+    gone = Story(app="imported")
+    page = get(f"/sessions/id/{gone.pk}/")
+    assert not page.all("form", "console")
+    assert "App 'imported' cannot be run" in page.one("div", "console-unavailable").text
+    agent_cards.write_failed("weather", "v1", {"type": "ImportError", "message": "no rain"})
+    broken = get(f"/sessions/id/{story.pk}/").one("div", "console-unavailable")
+    assert "ImportError: no rain" in broken.text
+    assert [link.text for link in broken.all("a")] == ["About the agent", "Load it again"]
+    assert "could not be loaded" in get(reverse("session-message", kwargs={"pk": story.pk}), status=500).text
 
 
 async def test_a_run_that_cannot_be_handed_over_fails_and_the_log_says_why(story, runtime, caplog):

@@ -1,0 +1,31 @@
+"""An app that can be run as far as anybody asks: for tests of pages that start no process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.runs import client
+
+
+class NoProcess:
+    """Knows the app `weather`, and starts no process."""
+
+    def apps(self) -> list[str]:
+        return ["weather"]
+
+    async def client(self, app_name: str) -> client.RuntimeClient:
+        raise RuntimeUnavailable("No process is started here.", hint="Test what needs one with a real one.")
+
+    async def end_process(self, runtime_id: str, why: str) -> bool:
+        return False
+
+
+@pytest.fixture
+def weather_can_run() -> Iterator[None]:
+    """Let the app `weather` be one that can be run."""
+    client.register(NoProcess())
+    yield
+    client.register(None)
