@@ -7,28 +7,42 @@ done. Pages hear of everything else by their sockets.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from django.db import transaction
+
 from sessions_app import db, store_retry
-from sessions_app.errors import DevUIError, ServerStopping
+from sessions_app.errors import DevUIError, NotFound, ServerStopping
+from sessions_app.found import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import availability, rows, unattended
 from sessions_app.runs.client import provider
 from sessions_app.runs.compose import Draft
+from sessions_app.timeline.questions import answered_calls, find_question
 
 log = logging.getLogger(__name__)
 
+SEND_ID = re.compile(r"[0-9a-f]{32}")
+"""What a form may call its run."""
 
-async def start(session: AgentSession, request: Mapping[str, Any]) -> Run:
-    """Queue a run on a session and hand it over.
+
+async def start(session: AgentSession, request: Mapping[str, Any], send_id: str = "") -> Run:
+    """Queue a run on a session and hand it over. A form that is sent twice queues one run.
+
+    Args:
+        session: the session.
+        request: what the agent is asked.
+        send_id: the id that the form gives its run (`{% send_id %}`); empty: every call queues a run.
 
     Raises:
         SessionMissing: the session is gone.
+        NotFound: the call that is answered does not wait for an answer any more.
         NotFound, AgentNotLoaded, RuntimeUnavailable: its app cannot be run (`availability`).
     """
-    return await unattended.to_its_end(_queue(session, request))
+    return await unattended.to_its_end(_queue(session, request, send_id))
 
 
 async def cancel(run: Run) -> None:
@@ -58,15 +72,35 @@ async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
     }
 
 
-async def _queue(session: AgentSession, request: Mapping[str, Any]) -> Run:
+async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str) -> Run:
     await availability.refuse_unavailable(session.app_name)
-    run = await unattended.new_row(partial(_create, session.pk, request))
-    unattended.in_background(_hand_over(session.app_name, run.pk))
+    names_run = SEND_ID.fullmatch(send_id) is not None and await db.read(rows.is_free, send_id)
+    create = partial(_create_once, session.pk, request, send_id)
+    run, is_new = await unattended.new_row(create, send_id if names_run else "")
+    if is_new:
+        unattended.in_background(_hand_over(session.app_name, run.pk))
     return run
 
 
-def _create(session_pk: int, request: Mapping[str, Any], run_id: str) -> Run:
-    return rows.create_run(session_pk, request, run_id=run_id)
+def _create_once(session_pk: int, request: Mapping[str, Any], send_id: str, run_id: str) -> tuple[Run, bool]:
+    """Return the run of a request and whether it is new. The session's row is held: two senders come one by one."""
+    with transaction.atomic():
+        session = find_session(session_pk, locked=True)
+        if sent := rows.sent_before(session_pk, send_id, request):
+            return sent, False
+        for call_id in answered_calls(request):
+            if find_question(session, call_id) is None:
+                raise not_waiting(call_id)
+        own_id = run_id if rows.is_free(run_id) else ""  # another message of the form came meanwhile
+        return rows.create_run(session_pk, request, run_id=own_id), True
+
+
+def not_waiting(call_id: str) -> NotFound:
+    """Return the refusal of an answer to a call that does not wait for one."""
+    return NotFound(
+        f"No call {call_id!r} waits for an answer in this session.",
+        hint="It was answered already: reload the page.",
+    )
 
 
 async def _hand_over(app_name: str, run_id: str) -> None:

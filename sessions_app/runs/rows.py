@@ -50,10 +50,15 @@ def create_run(
     *,
     run_id: str = "",
 ) -> Run:
-    """Queue a run on a session. `request` is what `sessions_app.runs` documents; `runtime_id` has taken it already.
+    """Queue a run on a session.
 
-    Without one it belongs to this process until it is handed over, if that has a row of its own. `run_id` is the id
-    that it gets; empty: one is made.
+    Args:
+        session_pk: the session's key.
+        request: what `sessions_app.runs` documents.
+        source: who asks for it.
+        runtime_id: the process that has taken it already. Without one it belongs to this process until it is handed
+            over, if that has a row of its own.
+        run_id: the id that the run gets; empty: one is made.
 
     Raises:
         SessionMissing: no session has this key.
@@ -78,6 +83,26 @@ def _next_place(session_pk: int) -> float:
     active = Run.objects.filter(session=session_pk, status__in=ACTIVE)
     newest = active.order_by("-created_at").values_list("created_at", flat=True).first()
     return time.time() if newest is None else max(time.time(), newest + ORDER_S)
+
+
+def sent_before(session_pk: int, send_id: str, request: Mapping[str, Any] | None = None) -> Run | None:
+    """Return the run that a form has queued on a session, unless it ended badly: then it may be sent again.
+
+    Args:
+        session_pk: the session's key.
+        send_id: the id that the form gives its run.
+        request: what the run has to ask; None: anything.
+    """
+    sent = Run.objects.filter(pk=send_id, session=session_pk).exclude(status__in=ENDED_BADLY).first()
+    if sent is None or request is None:
+        return sent
+    text = json.dumps(request, default=str)
+    return sent if sent.request in (text, _lean(text)) else None
+
+
+def is_free(run_id: str) -> bool:
+    """Tell whether no run has an id yet."""
+    return not Run.objects.filter(pk=run_id).exists()
 
 
 def assign(run_id: str, runtime_id: str) -> bool:

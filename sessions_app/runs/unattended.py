@@ -37,12 +37,12 @@ async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
     return await asyncio.shield(in_background(work))
 
 
-async def new_row(create: Callable[[str], Row]) -> Row:
-    """Write the row of a run, whose id `create` is given.
+async def new_row(create: Callable[[str], R], run_id: str = "") -> R:
+    """Write the row of a run, whose id `create` is given: `run_id`, or one that is made.
 
     When the store fails the run is called off: it may have been written all the same, and nobody would begin it.
     """
-    run_id = uuid.uuid4().hex
+    run_id = run_id or uuid.uuid4().hex
     try:
         return await db.write(create, run_id)
     except StoreFault:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TypedDict
 
 from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from sessions_app import remotes
 from sessions_app.models import AgentCard, AgentSession, Run
@@ -24,6 +27,12 @@ class Limits(TypedDict):
 def file_limits() -> Limits:
     """`{% file_limits as limits %}`: what a message may carry."""
     return {"files": compose.MOST_FILES, "bytes": compose.MOST_BYTES}
+
+
+@register.simple_tag
+def send_id() -> SafeString:
+    """`{% send_id %}`: the field by which a form that is sent twice queues one run: the id of that run."""
+    return format_html('<input type="hidden" name="send_id" value="{}" autocomplete="off">', uuid.uuid4().hex)
 
 
 @register.filter

@@ -42,6 +42,7 @@ class Question:
     Attributes:
         schema: what the answer should be, when that is known.
         credential: what is asked for, when it is a credential.
+        is_answered: an active run brings the answer; no event has it yet.
     """
 
     call_id: str
@@ -54,6 +55,7 @@ class Question:
     payload: Any = None
     schema: dict[str, Any] = field(default_factory=dict)
     credential: credentials.WantedCredential | None = None
+    is_answered: bool = False
 
     @property
     def fields(self) -> list[schemaform.Field]:
@@ -96,12 +98,13 @@ class Question:
 def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, list[Question]]:
     """Return the open calls among the events, by the `seq` of the event that made them.
 
-    No query when no event waits; else one for the answers and one for the bodies of the waiting events.
+    No query when no event waits; else one for the answers, one for those on their way and one for the bodies of the
+    waiting events.
     """
     waiting = [event.seq for event in events if '"waiting":true' in event.summary]
     if not waiting:
         return {}
-    answered = _answered_after(session, min(waiting))
+    answered, coming = _answered_after(session, min(waiting)), _on_their_way(session)
     bodies = Event.objects.filter(session=session, seq__in=waiting).order_by("seq")
     found: dict[int, list[Question]] = defaultdict(list)
     for seq, invocation_id, data in bodies.values_list("seq", "invocation_id", "data"):
@@ -109,7 +112,8 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
         asked = set(body.get("longRunningToolIds") or [])
         for call in wire.function_calls(body):
             if call.get("id") in asked - answered:
-                found[seq].append(_question(call, seq, invocation_id))
+                question = _question(call, seq, invocation_id)
+                found[seq].append(replace(question, is_answered=question.call_id in coming))
     return _with_schemas(session, found)
 
 
@@ -118,7 +122,7 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
 
     A call is answered from when a run has its answer: until that run begins no event says so.
     """
-    if _is_on_its_way(session, call_id):
+    if call_id in _on_their_way(session):
         return None
     carriers = Event.objects.filter(session=session, kind=Kind.TOOL_CALL, summary__contains='"waiting":true')
     rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_LOOKED_AT]
@@ -130,14 +134,19 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
     return next(question for question in found[event.seq] if question.call_id == call_id)
 
 
-def _is_on_its_way(session: AgentSession, call_id: str) -> bool:
-    """Tell whether an active run brings the answer of a call."""
+def _on_their_way(session: AgentSession) -> set[str]:
+    """Return the ids of the calls whose answers active runs bring."""
     bringing = Run.objects.filter(
         session=session, status__in=Run.ACTIVE, request__contains='"functionResponse"'
     )
-    messages = (json.loads(text).get("new_message") for text in bringing.values_list("request", flat=True))
-    answers = (answer for message in messages for answer in wire.function_responses({"content": message}))
-    return any(answer.get("id") == call_id for answer in answers)
+    requests = bringing.values_list("request", flat=True)
+    return {call_id for request in requests for call_id in answered_calls(json.loads(request))}
+
+
+def answered_calls(request: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the calls that the message of a run's request answers."""
+    answers = wire.function_responses({"content": request.get("new_message")})
+    return {str(answer["id"]) for answer in answers if answer.get("id")}
 
 
 def _answered_after(session: AgentSession, seq: int) -> set[str]:

@@ -16,7 +16,7 @@ from sessions_app.found import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import answers, availability, calls, cards, compose, handover, repeating
+from sessions_app.runs import answers, availability, calls, cards, compose, handover, repeating, rows
 from sessions_app.runs.compose import Draft
 from sessions_app.timeline.questions import find_question
 
@@ -67,7 +67,10 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = await db.read(find_session, pk)
     refuse_kept(session)
+    send_id = request.POST.get("send_id", "")
     if request.POST.get("call_id"):
+        if await db.read(rows.sent_before, session.pk, send_id):
+            return _done(request, session)
         try:
             answer = await _answer(session, request)
         except answers.Unanswerable as error:
@@ -75,7 +78,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
                 raise
             return _unanswered(request, error.faults)
         try:
-            await handover.start(session, answer)
+            await handover.start(session, answer, send_id)
         except SessionMissing:
             raise
         except CANNOT_RUN as error:
@@ -89,7 +92,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     if not draft.is_valid:
         return _refused(request, session, draft)
     try:
-        await handover.start(session, await db.read(draft.request))
+        await handover.start(session, await db.read(draft.request), send_id)
     except SessionMissing:
         raise
     except CANNOT_RUN as error:
@@ -128,7 +131,7 @@ async def again(request: HttpRequest, run_id: str) -> HttpResponse:
     run = await db.read(_run, run_id)
     refuse_kept(run.session)
     asked = await db.read(repeating.request_of, run)
-    await handover.start(run.session, asked)
+    await handover.start(run.session, asked, request.POST.get("send_id", ""))
     return _done(request, run.session)
 
 
@@ -162,10 +165,7 @@ async def _answer(session: AgentSession, request: HttpRequest) -> dict[str, Any]
     call_id = request.POST["call_id"]
     question = await db.read(find_question, session, call_id)
     if question is None:
-        raise NotFound(
-            f"No call {call_id!r} waits for an answer in this session.",
-            hint="It was answered already: reload the page.",
-        )
+        raise handover.not_waiting(call_id)
     response = answers.read(question, request.POST)
     return {"new_message": answers.content(question, response), "streaming": True}
 

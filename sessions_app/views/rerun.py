@@ -69,7 +69,7 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     refuse_kept(run.session)
     if request.method == "POST" and not context["later"]:
         asked = {"invocation_id": run.invocation_id, "streaming": True}
-        await handover.start(run.session, asked)
+        await handover.start(run.session, asked, request.POST.get("send_id", ""))
         return go_to(request, session_url(run.session))
     status = 422 if request.method == "POST" else 200
     return await sync_to_async(render_partial)(

@@ -1,4 +1,4 @@
-// Answers to what an agent asks: what is wrong with one stands at its fields, until it is sent again.
+// Answers to what an agent asks: an answer is given once; what is wrong with it stands at its fields.
 
 import { goToMarked, markProblems, unmark } from "./problems.js";
 
@@ -36,10 +36,48 @@ function forget(form) {
 
 document.addEventListener("htmx:beforeRequest", (event) => {
   const form = questionOf(event.detail.elt);
-  if (form) forget(form);
+  if (!form) return;
+  forget(form);
+  close(form, "Sending…");
 });
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  const form = questionOf(event.detail.elt);
+  if (!form) return;
+  const { status } = event.detail.xhr; // htmx calls a refused form a success, because it is shown
+  if (status >= 200 && status < 400) close(form, "Answered. The agent goes on.");
+  else open(form);
+});
+
+/* --- What was answered is not answered again, unless its run ends and nothing came of it --- */
+
+function close(form, told) {
+  const said = form.querySelector(".question-state");
+  const hadFocus = form.contains(document.activeElement);
+  form.querySelector(".question-fields").disabled = true;
+  said.textContent = told;
+  if (hadFocus) said.focus();
+}
+
+function open(form, told = "") {
+  form.querySelector(".question-fields").disabled = false;
+  form.querySelector(".question-state").textContent = told;
+}
+
+const runs = document.getElementById("runs");
+
+if (runs) {
+  new MutationObserver(() => {
+    if (Number(runs.querySelector(".runs")?.dataset.active)) return;
+    for (const form of document.querySelectorAll("form.question:not(.htmx-request):has(.question-fields:disabled)")) {
+      open(form, "The run has ended, and the question is still open.");
+    }
+  }).observe(runs, { childList: true });
+}
 
 document.addEventListener("htmx:afterSwap", (event) => {
   const form = questionOf(event.detail.target);
-  if (form && event.detail.target.matches(".question-problems")) placeProblems(form, event.detail.target);
+  if (!form || !event.detail.target.matches(".question-problems")) return;
+  open(form);
+  placeProblems(form, event.detail.target);
 });

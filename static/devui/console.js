@@ -8,6 +8,7 @@ import { goToMarked, markProblems } from "./problems.js";
 import { toEnd } from "./timeline.js";
 
 const MOST_KEPT = 50;
+const SENT = "Sent";
 
 const form = document.querySelector("[data-console]");
 const message = form?.elements.namedItem("message");
@@ -48,11 +49,37 @@ function keep(text) {
   if (text.trim()) rememberList(NAMES.messages(form.dataset.app), [...earlier().filter((each) => each !== text), text].slice(-MOST_KEPT));
 }
 
-/* --- Sending --- */
+/* --- Sending: a form gives its run an id, so that what is sent twice runs once --- */
+
+const runs = document.getElementById("runs");
+const state = document.getElementById("console-state");
+let runsTold = false;
+
+if (runs) {
+  new MutationObserver(() => {
+    runsTold = true;
+    if (state?.textContent === SENT) state.textContent = "";
+  }).observe(runs, { childList: true });
+}
+
+function renewId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  form.elements.namedItem("send_id").value = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.detail.elt !== form) return;
+  runsTold = false;
+  state.textContent = "Sending…";
+});
 
 document.addEventListener("htmx:afterRequest", (event) => {
   const { elt, xhr } = event.detail; // htmx calls a refused form a success, because it is shown
-  if (elt !== form || xhr.status < 200 || xhr.status >= 400) return;
+  if (elt !== form) return;
+  state.textContent = "";
+  if (xhr.status < 200 || xhr.status >= 400) return;
+  renewId();
+  if (!runsTold) state.textContent = SENT;
   keep(message.value);
   place = 0;
   message.value = unsent = "";

@@ -42,6 +42,7 @@ def test_it_says_that_the_copy_is_behind_and_how(client: Client, session: AgentS
     assert "1 of its &lt;events&gt; cannot be stored here." in page
 
 
+@pytest.mark.usefixtures("weather_can_run")
 def test_it_offers_nothing_that_would_change_the_copy_alone(client: Client, session: AgentSession):
     url = f"{session_url(session)}?seq=1"
     copied = client.get(url).content.decode()

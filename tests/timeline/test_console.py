@@ -17,7 +17,7 @@ from sessions_app.models import Run
 from sessions_app.runs import client, rows
 from sessions_app.runs.client import Frame
 from sessions_app.timeline.questions import CONFIRMATION
-from tests.pages.page import parse
+from tests.pages.page import Element, parse
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.anywhere
@@ -307,3 +307,88 @@ async def test_a_run_that_has_ended_stays_as_it_ended(story, runtime):
 
 async def test_cancelling_a_run_that_does_not_exist_says_so(story):
     assert (await cancel("nobody")).status_code == 404
+
+
+TWICE = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize("htmx", [False, True])
+async def test_a_message_sent_twice_by_a_form_is_queued_once(story, runtime, htmx):
+    answers = [await send(story, message="hi", send_id=TWICE, htmx=htmx) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [204 if htmx else 303] * 2
+    [run] = await runs()
+    assert run.pk == TWICE
+    await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
+    assert runtime.told == [("start", TWICE)]
+
+
+async def test_a_message_sent_twice_at_once_is_queued_once(story, runtime):
+    await asyncio.gather(*(send(story, message="hi", send_id=TWICE) for _ in range(4)))
+    assert len(await runs()) == 1
+
+
+async def test_another_message_of_the_same_form_is_queued(story, runtime):
+    for text in ("hi", "there"):
+        await send(story, message=text, send_id=TWICE)
+    assert [message(run)["parts"] for run in await runs()] == [[{"text": "hi"}], [{"text": "there"}]]
+
+
+async def test_a_message_whose_run_ended_badly_can_be_sent_again(story, runtime):
+    await send(story, message="hi", send_id=TWICE)
+    await db.write(rows.finish, TWICE, Run.Status.FAILED)
+    await send(story, message="hi", send_id=TWICE)
+    assert [run.status for run in await runs()] == ["failed", "queued"]
+
+
+@pytest.mark.parametrize("send_id", ["", "x", "A" * 32, "1" * 33, "../../x"])
+async def test_what_is_no_id_of_a_form_names_no_run(story, runtime, send_id):
+    for _ in range(2):
+        assert (await send(story, message="hi", send_id=send_id)).status_code == 303
+    assert len({run.pk for run in await runs()}) == 2
+
+
+async def test_a_form_does_not_take_the_run_of_another_session(story, runtime):
+    other = await db.write(lambda: Story("s2"))
+    await send(other, message="hi", send_id=TWICE)
+    await send(story, message="hi", send_id=TWICE)
+    assert [run.session_id for run in await runs()] == [other.pk, story.pk]
+
+
+async def test_an_answer_sent_twice_is_given_once(story, runtime):
+    await db.write(lambda: story.calls("ask", "c1", waiting=True))
+    for _ in range(2):
+        response = await send(story, call_id="c1", response="yes", send_id=TWICE)
+        assert response.status_code == 303
+    assert [run.pk for run in await runs()] == [TWICE]
+
+
+async def test_two_windows_that_answer_at_once_give_one_answer(story, runtime):
+    await db.write(lambda: story.calls("ask", "c1", waiting=True))
+    answers = await asyncio.gather(
+        *(send(story, call_id="c1", response=text, send_id=text * 32) for text in ("a", "b", "c"))
+    )
+    assert sorted(answer.status_code for answer in answers) == [303, 404, 404]
+    assert len(await runs()) == 1
+
+
+async def test_an_answer_on_its_way_is_shown_as_answered(story, runtime, async_client):
+    await db.write(lambda: story.calls("ask", "c1", waiting=True))
+
+    async def form() -> Element:
+        return parse((await async_client.get(f"/sessions/id/{story.pk}/")).content).one("form", "question")
+
+    assert "disabled" not in (await form()).one("fieldset", "question-fields").attrs
+    await send(story, call_id="c1", response="yes", send_id=TWICE)
+    answered = await form()
+    assert "disabled" in answered.one("fieldset", "question-fields").attrs
+    assert answered.one("p", "question-state").text == "Answered. The agent goes on."
+    await db.write(rows.finish, TWICE, Run.Status.FAILED)
+    assert "disabled" not in (await form()).one("fieldset", "question-fields").attrs
+
+
+def test_every_form_that_starts_a_run_names_it(story, get):
+    client.register(Runtime())
+    story.calls("ask", "c1", waiting=True)
+    ids = [field.attrs["value"] for field in get(f"/sessions/id/{story.pk}/").all("input", name="send_id")]
+    assert len(ids) == len(set(ids)) == 2
+    assert all(len(send_id) == 32 for send_id in ids)
