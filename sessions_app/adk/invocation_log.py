@@ -22,10 +22,12 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from sessions_app.adk import spans
+from sessions_app.adk.lost_toolsets import report_lost_toolsets
 from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.model_calls import OpenCall
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.ids import SessionKey
+from sessions_app.models import Trace
 from sessions_app.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.rows import Stage, save_stages
@@ -62,6 +64,7 @@ class InvocationLog:
         self._watch = Stopwatch()
         self._stages: list[Stage] = []
         self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
+        self._lost_toolsets: set[str] = set()
 
     def reached(self, name: str, of: str = "", at: float | None = None) -> None:
         """Note that a stage is reached, for an agent or a tool."""
@@ -120,6 +123,12 @@ class InvocationLog:
             call.error, call.finished_at = error, self._watch.now()
             self.reached("model failed", call.agent, call.finished_at)
             outbox().put(call.snapshot())
+
+    def lost_toolset(self, toolset: str) -> None:
+        """Note once that a toolset failed to load; agents try again before every request."""
+        if toolset not in self._lost_toolsets:
+            self._lost_toolsets.add(toolset)
+            self.reached(Trace.LOST_TOOLSET, toolset)
 
     def became(self, event: Event) -> None:
         """Note the event that a model call became."""
@@ -189,6 +198,14 @@ class InvocationLog:
     def _call(self, actions: EventActions) -> OpenCall | None:
         found = self._calls.get(id(actions))
         return found[1] if found else None
+
+
+def _note_lost_toolset(toolset: str) -> None:
+    if log := _outer.get():
+        log.lost_toolset(toolset)
+
+
+report_lost_toolsets(_note_lost_toolset)
 
 
 class InvocationLogs:

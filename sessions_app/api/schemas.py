@@ -5,6 +5,7 @@ Times are seconds since the epoch; `key` is a session's surrogate key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 from ninja import Schema
@@ -128,9 +129,12 @@ class RunOut(Schema):
     last_seq: int | None = Field(description="seq of the session when the run ended.")
     error_type: str
     error: str
+    lost_toolsets: list[str] = Field(
+        description="Toolsets that failed to load: the model ran without their tools."
+    )
 
     @classmethod
-    def of(cls, row: Run) -> Self:
+    def of(cls, row: Run, lost_toolsets: Sequence[str] = ()) -> Self:
         """Return what is told of a row; its session is read with it."""
         return cls(
             id=row.id,
@@ -148,6 +152,7 @@ class RunOut(Schema):
             last_seq=row.last_seq,
             error_type=row.error_type,
             error=row.error,
+            lost_toolsets=list(lost_toolsets),
         )
 
 

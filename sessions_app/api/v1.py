@@ -6,6 +6,7 @@ page costs the same wherever it is and nothing is skipped while rows are added.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,7 @@ from sessions_app.query import Query, parse
 from sessions_app.realms import refuse_kept
 from sessions_app.runs import rows, unattended
 from sessions_app.runs.client import RuntimeClient, provider
+from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
 ERRORS = {404: Problem, 422: Problem}
 router = Router()
@@ -185,14 +187,19 @@ def _run(run_id: str) -> RunOut:
     row = Run.objects.select_related("session").defer("request", "traceback").filter(pk=run_id).first()
     if row is None:
         raise NotFound(f"Run not found: {run_id}", hint="GET /api/v1/runs lists the runs.")
-    return RunOut.of(row)
+    return _runs_out([row])[0]
 
 
 def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
     rows_wanted = Run.objects.filter(session__realm="", **filters)
     shown = rows_wanted.select_related("session").defer("request", "traceback")
     page = keyset.page(shown, "created_at", before, key=str, size=limit)
-    return Runs(runs=[RunOut.of(row) for row in page.rows], next=page.older or None)
+    return Runs(runs=_runs_out(page.rows), next=page.older or None)
+
+
+def _runs_out(rows: Sequence[Run]) -> list[RunOut]:
+    lost = lost_toolsets_of_sessions([(row.session_id, row.invocation_id) for row in rows])
+    return [RunOut.of(row, lost.get((row.session_id, row.invocation_id), ())) for row in rows]
 
 
 def _app_to_run(body: NewRun) -> str:

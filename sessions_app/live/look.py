@@ -21,6 +21,7 @@ from sessions_app.timeline.board import state_mark
 from sessions_app.timeline.reading import BROKEN, read
 from sessions_app.timeline.runs import RunMark, Runs, runs_of
 from sessions_app.timeline.siblings import list_mark
+from sessions_app.traces.lost_toolsets import lost_toolsets
 
 TIMELINE = "devui/sessions/timeline.html"
 CONSOLE = "devui/sessions/console.html"
@@ -90,7 +91,15 @@ def news_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[s
     session = AgentSession.objects.filter(pk=session_pk).first()
     errors = _errors_of(session, marks, cursor) if session else []
     shown = {event.invocation_id for event in errors}
-    told = [replace(mark, with_traceback=mark.run.invocation_id not in shown) for mark in marks]
+    lost = lost_toolsets(session, {mark.run.invocation_id for mark in marks} - {""}) if session else {}
+    told = [
+        replace(
+            mark,
+            with_traceback=mark.run.invocation_id not in shown,
+            lost_toolsets=lost.get(mark.run.invocation_id, ()),
+        )
+        for mark in marks
+    ]
     html = render_to_string(f"{TIMELINE}#run-marks", {"marks": told})
     return html, "".join(_event_html(session, event) for event in errors if session)
 

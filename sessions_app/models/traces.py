@@ -13,6 +13,9 @@ from sessions_app.models.sessions import AgentSession
 class Trace(models.Model):
     """An invocation as the recorder saw it from inside: which stages it reached when."""
 
+    LOST_TOOLSET = "toolset failed"
+    """Stage at which a toolset failed to load; it is of the toolset, with its agent and the error."""
+
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traces", db_index=False)
     invocation_id = models.TextField()
     trace_id = models.CharField(max_length=32, default="", help_text="OpenTelemetry's, in hex, if any.")

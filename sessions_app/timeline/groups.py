@@ -40,6 +40,7 @@ class Group:
         runs: its runs, unless they simply succeeded.
         ran: its first run of each version of the code that ran.
         behind: runs that ended after these events and left none of their own.
+        lost_toolsets: toolsets that failed to load in it; `warned_run` is the key of the run that is warned of.
     """
 
     invocation_id: str
@@ -50,6 +51,8 @@ class Group:
     runs: list[RunMark] = field(default_factory=list)
     ran: list[Run] = field(default_factory=list)
     behind: list[RunMark] = field(default_factory=list)
+    lost_toolsets: list[str] = field(default_factory=list)
+    warned_run: str = ""
 
     @property
     def items(self) -> list[Item]:

@@ -17,6 +17,7 @@ from sessions_app.timeline.marks import CompactedSpan, covered, marks_from
 from sessions_app.timeline.questions import open_questions
 from sessions_app.timeline.runs import RunMark, is_told, place_of, runs_in
 from sessions_app.timeline.window import Window
+from sessions_app.traces.lost_toolsets import LostToolsets, lost_toolsets
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
 
@@ -34,7 +35,8 @@ def read(session: AgentSession, window: Window) -> Timeline:
     """Return what to show of a window.
 
     Queries: runs; then changes, ghosts, marks (and a seek a rewind), totals, forks; where needed answers and bodies of
-    waiting calls, the event before the window, calls before and answers after it, and two for a compaction in it.
+    waiting calls, the event before the window, calls before and answers after it, and two for a compaction in it;
+    lost toolsets.
     """
     events = window.events
     runs = runs_in(session, events)
@@ -54,9 +56,11 @@ def read(session: AgentSession, window: Window) -> Timeline:
         answered=_answers_after(session, window),
         covers=_covers(session, events),
     )
+    lost = lost_toolsets(session, totals.keys())
     found = groups(items(events, notes, _event_before(session, events[0])), totals)
     ahead = [_alone(run) for run in alone if place_of(run) < events[0].seq]
-    return Timeline(window, _with_alone([_with_runs(group, runs) for group in found], alone), ahead)
+    whole = [_with_lost_toolsets(_with_runs(group, runs), runs, lost) for group in found]
+    return Timeline(window, _with_alone(whole, alone), ahead)
 
 
 def _with_runs(group: Group, runs: list[Run]) -> Group:
@@ -69,6 +73,14 @@ def _with_runs(group: Group, runs: list[Run]) -> Group:
     told = [run for run in own if is_told(run, is_asking=is_asking and run is own[-1])]
     ran = {run.code_version: run for run in reversed(own) if run.code_version}
     return replace(group, runs=[RunMark(run, run.pk not in shown) for run in told], ran=[*ran.values()][::-1])
+
+
+def _with_lost_toolsets(group: Group, runs: list[Run], lost: LostToolsets) -> Group:
+    toolsets = lost.get(group.invocation_id)
+    if not toolsets:
+        return group
+    own = [run.pk for run in runs if run.invocation_id == group.invocation_id]
+    return replace(group, lost_toolsets=toolsets, warned_run=own[-1] if own else "")
 
 
 def _with_alone(found: list[Group], alone: list[Run]) -> list[Group]:

@@ -51,11 +51,13 @@ class RunMark:
     Attributes:
         with_traceback: no event beside it shows that.
         asked: what its user said, when no event says it.
+        lost_toolsets: toolsets that failed to load in it.
     """
 
     run: Run
     with_traceback: bool = True
     asked: str = ""
+    lost_toolsets: Sequence[str] = ()
 
     @classmethod
     def alone(cls, run: Run, request: str) -> RunMark:

@@ -133,7 +133,7 @@ def save_stages(
     session_pk = _session_pk(key)
     if session_pk is None or not stages:
         return True
-    told = [[stage.name, stage.at, state.clean_text(stage.of)] for stage in stages]
+    told = [[stage.name, stage.at, state.clean_error(stage.of)] for stage in stages]
     finished_at = stages[-1].at if ended else None
     known = _rows(
         "SELECT id, trace_id, stages FROM sessions_app_trace WHERE session_id = %s AND invocation_id = %s",

@@ -18,6 +18,7 @@ from sessions_app.forms import SessionTtl
 from sessions_app.models import AgentSession
 from sessions_app.paths import seg_reverse
 from sessions_app.runs import cards
+from sessions_app.traces.lost_toolsets import latest_trace, toolsets_of
 
 PAGE = "devui/sessions/agent.html"
 CARD = "devui/components/agent_status.html"
@@ -63,11 +64,19 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
         "tree": tree,
         "drawing": draw(tree, taken.heard, taken.called) if tree and taken else draw(tree) if tree else None,
         "path": taken,
+        "lost_toolsets": _lost_toolsets(sessions),
         "asked_for": request.GET.get("invocation", ""),
         "card_url": request.get_full_path(),
         "is_near": split_domain_port(request.get_host())[0] in NEAR,
     }
     return render_partial(request, PAGE, context, partial="agent-card")
+
+
+def _lost_toolsets(newest: list[AgentSession]) -> tuple[AgentSession, list[str]] | None:
+    """Return the toolsets that failed to load in the agent's last invocation, and its session; None: all loaded."""
+    trace = latest_trace(newest)
+    toolsets = toolsets_of(trace) if trace else []
+    return (trace.session, toolsets) if trace and toolsets else None
 
 
 def _path(request: HttpRequest, app_name: str, newest: list[AgentSession]) -> path.Path | None:

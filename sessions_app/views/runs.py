@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from sessions_app.forms import RunQuery, RunWatch
 from sessions_app.models import Event, Run
 from sessions_app.query.times import moment
 from sessions_app.runs import repeating, rows
+from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
 LIST = "devui/sessions/runs.html"
 
@@ -45,6 +46,7 @@ class RunRow:
 
     Attributes:
         asked: the beginning of its message, once that is an event of its session.
+        lost_toolsets: toolsets that failed to load in it.
     """
 
     run: Run
@@ -53,6 +55,7 @@ class RunRow:
     can_repeat: bool
     seconds: float | None
     events: int | None
+    lost_toolsets: Sequence[str]
 
 
 @require_safe
@@ -67,7 +70,7 @@ def index(request: HttpRequest) -> HttpResponse:
     asked = watching.next_question(watching.seen(page.rows, _mark), newest if page.is_first else None)
     context = {
         "page": page,
-        "rows": [_row(run) for run in page.rows],
+        "rows": _rows(page.rows),
         "watch": _address("run-changes", query, asked),
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
         **_filters(query),
@@ -111,7 +114,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         return HttpResponse(status=204)
     asked = watching.next_question(seen.after(changed, gone, _mark), query["since"], arrived)
     context = {
-        "changed": [_row(run) for run in changed],
+        "changed": _rows(changed),
         "gone": gone,
         "arrived": arrived,
         "many": watching.MOST_ARRIVED,
@@ -158,10 +161,15 @@ def _address(route: str, query: Mapping[str, Any], more: Mapping[str, str] | Non
     return f"{reverse(route)}?{urlencode({**filters, **(more or {})})}".removesuffix("?")
 
 
-def _row(run: Run) -> RunRow:
+def _rows(runs: Sequence[Run]) -> list[RunRow]:
+    lost = lost_toolsets_of_sessions([(run.session_id, run.invocation_id) for run in runs])
+    return [_row(run, lost.get((run.session_id, run.invocation_id), ())) for run in runs]
+
+
+def _row(run: Run, lost_toolsets: Sequence[str]) -> RunRow:
     seconds = run.finished_at - run.started_at if run.finished_at and run.started_at else None
     events = run.last_seq - run.first_seq if run.last_seq is not None and run.first_seq is not None else None
     is_active = run.status in rows.ACTIVE
     can_repeat = not is_active and bool(run.is_repeatable)  # type: ignore[attr-defined]  # annotated by `_runs`
     said = json.loads(run.said or "{}")  # type: ignore[attr-defined]  # annotated by `_runs`
-    return RunRow(run, said.get("text", ""), is_active, can_repeat, seconds, events)
+    return RunRow(run, said.get("text", ""), is_active, can_repeat, seconds, events, lost_toolsets)

@@ -1,0 +1,98 @@
+"""Toolsets that fail to load, in runs of ADK's own Runner: warned of on the run, the session and the agent page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.apps import App
+from google.adk.runners import Runner
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.genai import types
+
+from sessions_app import db
+from sessions_app.adk import DjangoSessionService, Recorder
+from sessions_app.models import AgentSession
+from sessions_app.runs import rows as runs
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.reading import read
+from sessions_app.traces.lost_toolsets import latest_trace, lost_toolsets, toolsets_of
+from tests.fakes import ScriptedModel, call
+from tests.pages.page import parse
+from tests.sessions.build import APP, USER, create
+
+pytestmark = pytest.mark.anywhere
+
+LOST = "DeadToolset of agent agent: Connection closed"
+
+
+class DeadToolset(BaseToolset):
+    """A toolset whose server is not there."""
+
+    async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
+        raise ConnectionError("Connection closed")
+
+
+def look() -> str:
+    """Look somewhere."""
+    return "nothing"
+
+
+async def converse(*turns: Any, toolsets: tuple[BaseToolset, ...] = (DeadToolset(),)) -> AgentSession:
+    """Run one turn of an agent with toolsets, and return its session's row."""
+    service = DjangoSessionService()
+    await create(service)
+    agent = LlmAgent(name="agent", model=ScriptedModel.saying(*turns), tools=[look, *toolsets])
+    message = types.Content(role="user", parts=[types.Part(text="go")])
+    app = App(name=APP, root_agent=agent, plugins=[Recorder()])
+    async with Runner(app=app, session_service=service) as runner:
+        async for _ in runner.run_async(user_id=USER, session_id="s1", new_message=message):
+            pass
+    return await db.read(AgentSession.objects.get)
+
+
+def invocation_of(session: AgentSession) -> str:
+    return session.events.order_by("seq")[0].invocation_id
+
+
+async def test_toolset_that_fails_to_load_is_recorded_once(store):
+    session = await converse([call("look")], "Nothing found.")
+
+    def lost() -> dict[str, list[str]]:
+        return lost_toolsets(session, {invocation_of(session)})
+
+    assert list((await db.read(lost)).values()) == [[LOST]]
+
+
+async def test_toolset_that_loads_is_no_warning(store):
+    session = await converse("Nothing to do.", toolsets=())
+    trace = await db.read(latest_trace, [session])
+    assert trace is not None
+    assert toolsets_of(trace) == []
+
+
+async def test_session_page_warns_of_lost_toolsets(store):
+    session = await converse("Nothing to do.")
+    timeline = await db.read(lambda: read(session, windows.newest(session)))
+    assert [group.lost_toolsets for group in timeline.groups] == [[LOST]]
+
+
+async def test_pages_and_api_warn_of_lost_toolsets(store, async_client):
+    session = await converse("Nothing to do.")
+
+    def finished_run() -> str:
+        run = runs.create_run(session.pk, {})
+        runs.note_invocation(run.pk, invocation_of(session))
+        runs.finish(run.pk, "done")
+        return run.pk
+
+    run_id = await db.write(finished_run)
+    for page in ("/runs/", f"/sessions/id/{session.pk}/", f"/agents/{APP}/"):
+        response = await async_client.get(page)
+        assert response.status_code == 200, page
+        assert LOST in parse(response.content).text, page
+    answer = (await async_client.get(f"/api/v1/runs/{run_id}")).json()
+    assert (answer["status"], answer["lost_toolsets"]) == ("done", [LOST])
