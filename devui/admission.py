@@ -29,11 +29,11 @@ from devui.origins import AsgiScope
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Judge = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
-LINGER_S = 3.0
-"""Seconds in which what a refused client still sends is dropped, so that it can read the answer before the end."""
+LINGER_S = 15.0
+"""Seconds in which what a refused client still sends is dropped: browsers read an answer when they have sent all."""
 
 MOST_VISITORS = 64
-"""Requests with a body that are read at once of those who need no login: the form that asks for the password."""
+"""Requests with a body that are attended to at once without a login: forms that bring a password, and refused ones."""
 
 LONGEST_LOGIN = 128 * 1024
 """Bytes of that form."""
@@ -59,6 +59,7 @@ class GuardedBodies:
         largest = max(self.most, self.most_text * PARSED_FACTOR)
         self.room = Room(max(together or settings.DEVUI_MAX_BODIES, largest))
         self._visitors = Room(MOST_VISITORS)
+        self._refused = Room(MOST_VISITORS)
         self._judge = _chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -119,11 +120,20 @@ class GuardedBodies:
         if isinstance(answer, HttpResponse):
             answer.headers["Content-Length"] = str(len(answer.content))
         await self.django.send_response(answer, keep_open)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LINGER_S):
-                while not is_read:
-                    is_read = not (await receive()).get("more_body", False)
+        try:
+            if not is_read and self._refused.hold(answer, 1):
+                await _drop_rest(receive)
+        finally:
+            self._refused.release(answer)
         await send({"type": "http.response.body"})
+
+
+async def _drop_rest(receive: Receive) -> None:
+    """Drop what comes of a body until it ends, the client goes away or `LINGER_S` are over."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            while (await receive()).get("more_body", False):
+                pass
 
 
 def _chain(middleware: Sequence[str]) -> Judge:

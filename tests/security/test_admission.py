@@ -94,6 +94,20 @@ async def test_refused_client_is_not_heard_for_long(login, address, monkeypatch)
         assert await client.ended() == b""
 
 
+async def test_few_refused_clients_are_heard_to_the_end(login, monkeypatch):
+    monkeypatch.setattr(admission, "LINGER_S", 600)
+    monkeypatch.setattr(admission, "MOST_VISITORS", 2)
+    async with serve(GuardedBodies(get_asgi_application())) as address, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
+        for client in clients:
+            await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
+            assert (await client.answer()).status == 401
+        assert await clients[2].ended() == b""
+        for client in clients[:2]:
+            await client.send(b"x" * 20_000_000)
+            assert await client.ended() == b""
+
+
 async def test_refused_client_that_asks_first_is_not_told_to_continue(login, address):
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000", Expect="100-continue")

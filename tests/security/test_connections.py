@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ import websockets
 
 from devui import connections
 from devui.connections import PromptConnection
-from tests.security.raw import connected
+from tests.login.servers import serving
+from tests.security.raw import PATIENCE_S, connected
 from tests.web import serve
 
 WAIT_S = 0.3
@@ -72,8 +74,8 @@ async def test_slow_answer_and_open_socket_are_left_alone(address):
     async with connected(address) as client:
         await client.ask("GET", "/slow")
         assert (await client.answer()).body == b"ok"
-    async with websockets.connect(f"ws://{address}/", proxy=None) as socket:
-        assert await socket.recv() == "late"
+    async with websockets.connect(f"ws://{address}/", proxy=None) as opened:
+        assert await opened.recv() == "late"
 
 
 async def test_oldest_idle_connection_makes_room(address, monkeypatch):
@@ -102,3 +104,15 @@ async def test_connection_that_is_answered_is_not_idle(address, monkeypatch):
             await clients[-1].ask("GET", "/")
             assert (await clients[-1].answer()).body == b"ok"
         assert (await clients[0].answer()).body == b"ok"
+
+
+def test_web_process_closes_the_oldest_of_too_many(tmp_path):
+    with serving(tmp_path) as address, ExitStack() as stack:
+        host, _, port = address.partition(":")
+        opened = [
+            stack.enter_context(socket.create_connection((host, int(port)), PATIENCE_S))
+            for _ in range(connections.MOST_IDLE + 1)
+        ]
+        assert opened[0].recv(1) == b""
+        opened[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert opened[-1].recv(12) == b"HTTP/1.1 200"
