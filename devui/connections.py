@@ -11,7 +11,10 @@ REQUEST_S = 15.0
 """Seconds in which the headers of a request have to be there, from the connection or the last answer on."""
 
 MOST_IDLE = 256
-"""Connections that may wait for a request at once. Beyond, the one that has waited longest is closed."""
+"""Connections that may wait for a request at once. Beyond, those that have waited longest are closed."""
+
+LEAST_WAIT_S = 1.0
+"""Seconds that each may wait nevertheless: of many that come at once, the requests are read first."""
 
 
 class PromptConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn picks the class at import
@@ -38,7 +41,11 @@ class PromptConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # u
         self._stop_waiting()
         self._idle[self] = None
         self._deadline: asyncio.TimerHandle = self.loop.call_later(REQUEST_S, self._end_wait)
-        while len(self._idle) > MOST_IDLE:
+        if len(self._idle) > MOST_IDLE:
+            self.loop.call_later(LEAST_WAIT_S, self._make_room)
+
+    def _make_room(self) -> None:
+        if len(self._idle) > MOST_IDLE:
             next(iter(self._idle))._end_wait()
 
     def _stop_waiting(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 PATIENCE_S = 60
@@ -38,9 +38,10 @@ class Connection:
         await self.send("\r\n".join([*lines, "", ""]).encode() + body)
 
     async def send(self, data: bytes) -> None:
-        """Send bytes."""
-        self.writer.write(data)
-        await self.writer.drain()
+        """Send bytes. They are lost when the server has ended the connection."""
+        with suppress(ConnectionError):
+            self.writer.write(data)
+            await self.writer.drain()
 
     async def answer(self) -> Answer:
         """Return the next answer."""

@@ -41,7 +41,8 @@ async def slow(scope: dict[str, Any], receive: Any, send: Any) -> None:
 async def address(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     """The address of a server of the application."""
     monkeypatch.setattr(connections, "REQUEST_S", WAIT_S)
-    async with serve(slow, http=PromptConnection) as address:
+    monkeypatch.setattr(connections, "LEAST_WAIT_S", WAIT_S / 3)
+    async with serve(slow, http=PromptConnection, timeout_keep_alive=600) as address:
         yield address
 
 
