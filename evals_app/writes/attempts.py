@@ -12,6 +12,7 @@ from evals_app.writes.counting import count, next_revision_of
 from evals_app.writes.measuring import spent_by
 from evals_app.writes.outcomes import Failure, Outcome, Score
 from sessions_app import bell, state
+from sessions_app.traces import rows as traces
 
 OPEN = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
 """Where attempts stand that have not ended."""
@@ -76,6 +77,8 @@ def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) 
         attempt.error_type = failure.type
         attempt.error = state.clean_error(failure.message)
         attempt.traceback = state.clean_error(failure.traceback)
+        if outcome.failure is not None:
+            close_traces(attempt)
         attempt.save(force_update=True)
         count(attempt.run_id, outcome.status)
         MetricResult.objects.bulk_create(result_row(attempt_pk, score) for score in outcome.scores)
@@ -119,6 +122,7 @@ def _cancel(attempt: EvalAttempt, why: str, now: float | None = None) -> None:
     attempt.status = EvalAttempt.Status.CANCELLED
     attempt.stopped_because = why
     keep_spending(attempt, spent_by(attempt))
+    close_traces(attempt)
     attempt.save(force_update=True)
     count(attempt.run_id, attempt.status)
 
@@ -138,6 +142,11 @@ def keep_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
     for name in MEASURED:
         setattr(attempt, name, getattr(outcome, name))
     attempt.by_model = state.dumps(dict(outcome.by_model))
+
+
+def close_traces(attempt: EvalAttempt) -> None:
+    """End what is still open of the traces of an attempt that goes on no more."""
+    traces.close_open(attempt.finished_at or time.time(), session__realm=attempt.realm)
 
 
 def _locked(attempt_pk: int) -> EvalAttempt:

@@ -14,7 +14,7 @@ from django.db.models import F, Max, Value
 from django.db.models.functions import Coalesce
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
-from evals_app.writes.attempts import keep_spending
+from evals_app.writes.attempts import close_traces, keep_spending
 from evals_app.writes.counting import COUNTED, next_revision
 from evals_app.writes.measuring import spent_by
 from evals_app.writes.outcomes import Facts, Failure
@@ -258,6 +258,7 @@ def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str
     else:
         attempt.stopped_because = why
     keep_spending(attempt, spent_by(attempt))
+    close_traces(attempt)
     attempt.save(force_update=True)
 
 

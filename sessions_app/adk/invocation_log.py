@@ -10,7 +10,9 @@ import asyncio
 import contextvars
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.invocation_context import InvocationContext
@@ -62,6 +64,8 @@ class InvocationLog:
         self._live: dict[str, OpenCall] = {}
         self.trace_id = ""
         self._watch = Stopwatch()
+        self.task: asyncio.Task[Any] | None = None
+        self.on_task_end: Callable[[asyncio.Task[Any]], None] | None = None
         self._stages: list[Stage] = []
         self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
         self._lost_toolsets: set[str] = set()
@@ -166,13 +170,25 @@ class InvocationLog:
     async def ended(self, error: Exception | None = None) -> None:
         """Send what is left and wait a moment until it is written."""
         self.reached("failed" if error else "end", type(error).__name__ if error else self.root_agent)
-        for _, call in self._calls.values():
-            if not call.event_ids and call.error is None:
+        self._send_rest()
+        await outbox().settled(END_S)
+
+    def cut_off(self) -> None:
+        """Send what is left of an invocation whose task has ended without a word: it was cancelled."""
+        self.reached(Trace.CUT_OFF, self.root_agent)
+        self._send_rest()
+
+    def _send_rest(self) -> None:
+        calls = [call for _, call in self._calls.values()]
+        for call in dict.fromkeys([*calls, *self._live.values()]):
+            is_open = call.finished_at is None
+            if is_open:
+                call.finished_at = self._watch.now()
+            if is_open or (not call.event_ids and call.error is None):
                 outbox().put(call.snapshot())
         self._calls.clear()
         self._live.clear()
         self._send_stages(ended=True)
-        await outbox().settled(END_S)
 
     def _keep_open(self, call: OpenCall) -> None:
         """Keep a request whose answer is not there yet: it may never come."""
@@ -230,6 +246,9 @@ class InvocationLogs:
         root, is_live = context.agent.name if context.agent else "", context.live_request_queue is not None
         log = InvocationLog(key, context.invocation_id, root, is_live=is_live)
         _outer.set(log)
+        if task := asyncio.current_task():
+            log.task, log.on_task_end = task, partial(self._cut_off, log)
+            task.add_done_callback(log.on_task_end)
         return self._keep(context.invocation_id, log)
 
     def get(self, invocation_id: str) -> InvocationLog | None:
@@ -241,7 +260,14 @@ class InvocationLogs:
         log = self._by_id.pop(invocation_id, None)
         if log is not None and log.invocation_id == invocation_id:
             _outer.set(None)
+            if log.task and log.on_task_end:
+                log.task.remove_done_callback(log.on_task_end)
             await log.ended(error)
+
+    def _cut_off(self, log: InvocationLog, task: asyncio.Task[Any]) -> None:
+        """End the log of an invocation whose task has ended: ADK tells plug-ins nothing of one that is cancelled."""
+        if self._by_id.pop(log.invocation_id, None) is log:
+            log.cut_off()
 
     def _inner(self, invocation_id: str) -> InvocationLog | None:
         outer = _outer.get()

@@ -192,6 +192,8 @@ class Recorder(BasePlugin):
     def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
         """Hand a streamed chunk on; note who wrote the keys of an event that is about to be appended.
 
+        The event that closes a cancelled invocation is given what had been streamed.
+
         An agent that is used as a tool runs in a session in memory (`AgentTool`): nothing of it is stored.
         """
         if log := self._logs.get(invocation_context.invocation_id):
@@ -200,6 +202,7 @@ class Recorder(BasePlugin):
             log.said_live(event)
         if isinstance(invocation_context.session_service, InMemorySessionService):
             return
+        self._invocations[invocation_context.invocation_id].streams.take(event)
         if event.partial:
             if self._on_chunk is not None:
                 self._on_chunk(invocation_context.session, event)

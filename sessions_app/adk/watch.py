@@ -17,6 +17,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.events.event_actions import EventActions
 from google.adk.plugins.base_plugin import BasePlugin
 
+from sessions_app.adk.streamed import StreamedAnswers
 from sessions_app.attribution import Writer, one_of
 
 EXPLICIT = Writer("delta", inferred=False)
@@ -63,6 +64,7 @@ class WatchedInvocation:
     other_plugins: Sequence[BasePlugin] = ()
     agents: dict[str, BaseAgent] = field(default_factory=dict)
     calls: dict[str, WatchedDelta] = field(default_factory=dict)
+    streams: StreamedAnswers = field(default_factory=StreamedAnswers)
     _deltas: dict[int, WatchedDelta] = field(default_factory=dict)
 
     def delta(self, actions: EventActions) -> WatchedDelta:

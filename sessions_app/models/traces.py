@@ -16,6 +16,9 @@ class Trace(models.Model):
     LOST_TOOLSET = "toolset failed"
     """Stage at which a toolset failed to load; it is of the toolset, with its agent and the error."""
 
+    CUT_OFF = "cut off"
+    """The last stage of one that came to no end of its own: it was cancelled, or its process has gone."""
+
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traces", db_index=False)
     invocation_id = models.TextField()
     trace_id = models.CharField(max_length=32, default="", help_text="OpenTelemetry's, in hex, if any.")

@@ -25,6 +25,7 @@ from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redact import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import processes
 from sessions_app.state import clean_error, clean_text
+from sessions_app.traces import rows as traces
 
 Status = Run.Status
 ACTIVE = Run.ACTIVE
@@ -184,6 +185,9 @@ def finish(
         )
         if ended:
             _settle(run_id)
+        if ended and status in ENDED_BADLY:
+            run = Run.objects.get(pk=run_id)
+            traces.close_open(run.finished_at or 0.0, session=run.session_id, invocation_id=run.invocation_id)
     return ended
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,7 +156,7 @@ def inspect(session: AgentSession, event: Event, *, more: bool = False) -> Inspe
     return Inspection(
         item=item,
         body=body,
-        parts=parts.parts_of(body.get("content")),
+        parts=[*parts.parts_of(body.get("content")), *_broken_off(body)],
         partners=_partners(session, item),
         changes=[ShownChange(change, _lines(change)) for change in written[:most]],
         offers_more=not more and len(written) > most,
@@ -165,6 +165,12 @@ def inspect(session: AgentSession, event: Event, *, more: bool = False) -> Inspe
         compaction=actions.compaction_of(said),
         rewinds_to=_first_of(session, event, actions.rewound_invocation(said)),
     )
+
+
+def _broken_off(body: dict[str, Any]) -> Iterator[parts.Part]:
+    """Yield what was streamed of answers that a cancel broke off."""
+    for number, answer in enumerate(wire.partial_answers(body)):
+        yield from parts.parts_of(answer, f"/customMetadata/{wire.PARTIAL_ANSWER}/{number}")
 
 
 def _lines(change: KeyChange) -> list[Line]:

@@ -160,7 +160,13 @@ class Item:
     @property
     def is_final(self) -> bool:
         """Tell whether it is an agent's final response. (ADK counts the user's own messages too.)"""
-        return self.event.is_final and self.event.kind in {Kind.AGENT, Kind.ERROR} and not self.is_user
+        ends = self.event.is_final and not self.is_cancelled
+        return ends and self.event.kind in {Kind.AGENT, Kind.ERROR} and not self.is_user
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Tell whether it closes an invocation that was cancelled."""
+        return wire.CANCELLED in self.summary.get("flags", ())
 
     @property
     def css(self) -> str:
@@ -264,7 +270,8 @@ class Item:
     @property
     def flags(self) -> list[str]:
         """Return what else it says of itself; `turnComplete` says nothing of a turn that is."""
-        return [flag for flag in self.summary.get("flags", ()) if flag != "turnComplete"]
+        shown_otherwise = {"turnComplete", wire.CANCELLED}
+        return [flag for flag in self.summary.get("flags", ()) if flag not in shown_otherwise]
 
     @property
     def signals(self) -> list[Signal]:
@@ -312,7 +319,7 @@ class Item:
     @property
     def is_empty(self) -> bool:
         """Tell whether the event has nothing to read: no content, no change, no signal."""
-        return not (self.changes or self._says_something)
+        return not (self.changes or self._says_something or self.is_cancelled)
 
     @property
     def is_delta_alone(self) -> bool:

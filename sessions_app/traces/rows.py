@@ -9,6 +9,8 @@ from itertools import islice
 from typing import Any
 
 from django.db import connection
+from django.db.models import Value
+from django.db.models.functions import Greatest
 
 from sessions_app import bell, state
 from sessions_app.ids import SessionKey
@@ -158,6 +160,22 @@ def save_stages(
         )
     bell.ring_after_commit()
     return True
+
+
+def close_open(at: float, **of: Any) -> None:
+    """End what is still open of invocations that go on no more.
+
+    Args:
+        at: when they ended, in seconds since the epoch.
+        of: which traces and model calls are meant, as conditions on their columns.
+    """
+    for trace in Trace.objects.filter(finished_at=None, **of):
+        end = max(at, trace.started_at)
+        stages = [*trace.stages_told, [Trace.CUT_OFF, end, ""]]
+        Trace.objects.filter(pk=trace.pk, finished_at=None).update(
+            stages=state.dumps(stages[-STAGES_MOST:]), finished_at=end
+        )
+    ModelCall.objects.filter(finished_at=None, **of).update(finished_at=Greatest(Value(at), "started_at"))
 
 
 def save_spans(records: Sequence[SpanRecord]) -> bool:

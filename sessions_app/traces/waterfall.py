@@ -40,6 +40,7 @@ STAGES = {
     "agent ended": "agent ended",
     "end": "end",
     "failed": "failed",
+    Trace.CUT_OFF: "cut off: cancelled, or its process ended",
 }
 
 

@@ -5,6 +5,8 @@ shows, so that pages never parse whole events.
 """
 
 from sessions_app.wire.content import (
+    ABORTED,
+    PARTIAL_ANSWER,
     failed_results,
     function_calls,
     function_responses,
@@ -12,15 +14,19 @@ from sessions_app.wire.content import (
     is_failed_result,
     is_final_response,
     kind_of,
+    partial_answers,
     parts_of,
     seconds,
     without_internals,
 )
 from sessions_app.wire.records import EventRecord, KeyWrite, TempKey, record, removing
-from sessions_app.wire.summary import LIST_LIMIT, PART_ORDER, TEXT_LIMIT, short, summarise
+from sessions_app.wire.summary import CANCELLED, LIST_LIMIT, PART_ORDER, TEXT_LIMIT, short, summarise
 
 __all__ = [
+    "ABORTED",
+    "CANCELLED",
     "LIST_LIMIT",
+    "PARTIAL_ANSWER",
     "PART_ORDER",
     "TEXT_LIMIT",
     "EventRecord",
@@ -33,6 +39,7 @@ __all__ = [
     "is_failed_result",
     "is_final_response",
     "kind_of",
+    "partial_answers",
     "parts_of",
     "record",
     "removing",

@@ -16,6 +16,15 @@ TRANSCRIPTIONS = ("inputTranscription", "outputTranscription")
 RETRIED_ERROR = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 """`response_type` of the results in which ADK's `ReflectAndRetryToolPlugin` wraps the errors of tools."""
 
+ABORTED = "INVOCATION_ABORTED"
+"""`errorCode` of the events by which ADK closes a cancelled invocation (`google/adk/events/_abort_events.py`)."""
+
+PARTIAL_ANSWER = "devui_partial_answer"
+"""What an agent had streamed when its invocation was cancelled, under this name of the closing event's metadata.
+
+A list of {author, branch, parts}. It is no content: models are given content, and this is no answer of theirs.
+"""
+
 _SIGNALS = (
     "transferToAgent",
     "escalate",
@@ -51,6 +60,25 @@ def parts_of(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [part for part in parts or [] if isinstance(part, dict)]
 
 
+def is_aborted(wire: Mapping[str, Any]) -> bool:
+    """Tell whether ADK wrote the event to close an invocation that was cancelled: that is no error."""
+    return wire.get("errorCode") == ABORTED
+
+
+def partial_answers(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the answers that a cancelled invocation broke off: {author, branch, parts} of each."""
+    metadata = wire.get("customMetadata")
+    broken_off = metadata.get(PARTIAL_ANSWER) if is_aborted(wire) and isinstance(metadata, dict) else None
+    return (
+        [answer for answer in broken_off if isinstance(answer, dict)] if isinstance(broken_off, list) else []
+    )
+
+
+def partial_parts(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of the answers that a cancelled invocation broke off."""
+    return [part for answer in partial_answers(wire) for part in parts_of({"content": answer})]
+
+
 def function_calls(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the function calls among the event's parts."""
     return [part["functionCall"] for part in parts_of(wire) if part.get("functionCall")]
@@ -65,7 +93,7 @@ def spoken(wire: Mapping[str, Any], *, thoughts: bool = False) -> str:
     """Return the event's text without its thoughts, or the thoughts alone."""
     return "".join(
         part["text"]
-        for part in parts_of(wire)
+        for part in (*parts_of(wire), *partial_parts(wire))
         if isinstance(part.get("text"), str) and bool(part.get("thought")) is thoughts
     )
 
@@ -86,13 +114,17 @@ def is_final_response(wire: Mapping[str, Any]) -> bool:
 def kind_of(wire: Mapping[str, Any]) -> Kind:
     """Tell which of the seven kinds the event is; the most telling one when several fit."""
     actions = wire.get("actions") or {}
-    if wire.get("errorCode") or wire.get("errorMessage"):
+    if (wire.get("errorCode") or wire.get("errorMessage")) and not is_aborted(wire):
         return Kind.ERROR
     if function_calls(wire):
         return Kind.TOOL_CALL
     if function_responses(wire):
         return Kind.TOOL_RESULT
-    if parts_of(wire) or any(isinstance(wire.get(name), dict) for name in TRANSCRIPTIONS):
+    if (
+        parts_of(wire)
+        or partial_parts(wire)
+        or any(isinstance(wire.get(name), dict) for name in TRANSCRIPTIONS)
+    ):
         return Kind.USER if wire.get("author") == "user" else Kind.AGENT
     if any(True for _ in signals(actions)):
         return Kind.CONTROL
@@ -127,7 +159,12 @@ def is_failed_result(body: object) -> bool:
 
 
 def failed_results(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the function responses of failed tools. ADK words a wanted confirmation as an error: it is none."""
+    """Return the function responses of failed tools.
+
+    ADK words as errors what is none: a wanted confirmation, and the calls of a cancelled invocation.
+    """
+    if is_aborted(wire):
+        return []
     unconfirmed = (wire.get("actions") or {}).get("requestedToolConfirmations") or {}
     return [
         response

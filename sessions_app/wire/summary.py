@@ -11,6 +11,8 @@ from sessions_app.wire.content import (
     failed_results,
     function_calls,
     function_responses,
+    is_aborted,
+    partial_parts,
     parts_of,
     seconds,
     signals,
@@ -28,6 +30,9 @@ BESIDE = frozenset({"thought", "thoughtSignature", "partMetadata", "videoMetadat
 
 PART_ORDER = ("thought", "text", "calls", "results", "code", "others", "media")
 """Keys of the parts in a summary, in the order in which most events have them."""
+
+CANCELLED = "cancelled"
+"""Flag of an event that closes a cancelled invocation."""
 
 USUAL_ENDS = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
 
@@ -49,7 +54,7 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
     thoughts}, model, node, flags [names].
     """
     actions = wire.get("actions") or {}
-    parts = parts_of(wire)
+    parts = [*parts_of(wire), *partial_parts(wire)]
     text = spoken(wire)
     waiting = set(wire.get("longRunningToolIds") or [])
     failed = {id(response) for response in failed_results(wire)}
@@ -183,6 +188,8 @@ def _other(part: Mapping[str, Any]) -> dict[str, str] | None:
 def _flags(wire: Mapping[str, Any]) -> list[str]:
     """Return what is set, and why the model ended when that is unusual and not the event's error."""
     flags = [name for name in ("partial", "interrupted", "turnComplete") if wire.get(name)]
+    flags += [CANCELLED] if is_aborted(wire) else []
+    flags += ["partial answer"] if partial_parts(wire) else []
     reason = wire.get("finishReason")
     is_usual = not reason or reason in USUAL_ENDS or reason == wire.get("errorCode")
     return flags if is_usual else [*flags, short(reason)]
@@ -235,7 +242,7 @@ def _compaction(span: object) -> dict[str, Any] | None:
 
 def _error(wire: Mapping[str, Any]) -> dict[str, str] | None:
     code, message = wire.get("errorCode"), wire.get("errorMessage")
-    if not (code or message):
+    if not (code or message) or is_aborted(wire):
         return None
     return {"code": short(code or ""), "message": short(message or "")}
 

@@ -52,4 +52,4 @@ async def test_limits_are_reached_though_the_clock_is_set_back(play, clock, limi
 
     [attempt] = await db.read(lambda: list(run.attempts.all()))
     assert attempt.status in {"error", "cancelled"}
-    assert 0.5 <= attempt.finished_at - attempt.started_at < 60
+    assert 0 <= attempt.finished_at - attempt.started_at < 60

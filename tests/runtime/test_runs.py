@@ -8,7 +8,7 @@ import json
 import pytest
 
 from devui.runtime import endpoints
-from sessions_app import db
+from sessions_app import db, wire
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import AgentCard, Run
 from sessions_app.runs import rows
@@ -287,7 +287,8 @@ async def test_cancelling_a_run_that_listens_ends_it_and_nothing_else(stage: Sta
 
     assert (await read_run(run)).status == Status.CANCELLED
     assert (await stage.end_of(beside)).status == Status.DONE
-    assert json.loads((await read_events(session))[-1].data)["errorCode"] == "INVOCATION_ABORTED"
+    closing = json.loads((await read_events(session))[-1].data)
+    assert closing["errorCode"] == wire.ABORTED
     assert (await stage.frames(run, "talker"))[-1]["status"] == Status.CANCELLED
     assert (await stage.run(session, "say again")).status == Status.DONE
 

@@ -6,6 +6,7 @@ from google.adk.agents import LlmAgent
 
 def nap(seconds: float) -> str:
     """Sleep as tools do that know nothing of event loops."""
+    print("naps")
     time.sleep(seconds)
     return "awake"
 

@@ -1,0 +1,204 @@
+"""What a cancelled run leaves: what it had streamed, no error, and nothing that is still open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from google.adk.events._abort_events import _build_abort_events, _is_abort_event
+from google.adk.events.event import Event
+
+from sessions_app import db, event_text, wire
+from sessions_app.models import AgentSession, Kind, ModelCall, Run, Trace
+from sessions_app.timeline import inspector
+from sessions_app.traces import calls
+from tests.runtime.conftest import Stage, adk_body, read_events, read_run, until
+
+Status = Run.Status
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+WORDS = "say " + " ".join(["word"] * 600)
+
+
+async def cancelled(stage: Stage, session: AgentSession) -> Run:
+    """Cancel a run in the middle of its answer."""
+    run = await stage.start(session, WORDS, streaming=True)
+    await stage.first_text(run, "talker")
+    await (await stage.supervisor.client("talker")).cancel_run(run.pk)
+    return await stage.end_of(run)
+
+
+async def nothing_open(session: AgentSession) -> Trace:
+    """Wait until nothing of a session's traces is open, and return the last trace."""
+
+    def look() -> tuple[bool, bool]:
+        traces, asked = Trace.objects.filter(session=session), ModelCall.objects.filter(session=session)
+        is_open = traces.filter(finished_at=None).exists() or asked.filter(finished_at=None).exists()
+        return traces.exists(), is_open
+
+    await until(lambda: db.read(look), lambda found: found == (True, False))
+    return await db.read(Trace.objects.filter(session=session).latest, "pk")
+
+
+async def test_cancel_keeps_what_was_streamed_and_is_no_error(stage: Stage):
+    session = await stage.session("talker")
+    run = await cancelled(stage, session)
+
+    closing = (await read_events(session))[-1]
+    summary, body = json.loads(closing.summary), json.loads(closing.data)
+    assert (run.status, run.error_type, closing.kind) == (Status.CANCELLED, "", Kind.AGENT)
+    assert body["errorCode"] == wire.ABORTED
+    assert summary["text"].startswith("word ")
+    assert summary["flags"] == ["cancelled", "partial answer"]
+    assert "error" not in summary
+    assert "content" not in body, "models are given content"
+    [answer] = body["customMetadata"][wire.PARTIAL_ANSWER]
+    assert (answer["author"], answer["parts"]) == ("talker", [{"text": summary["text"]}])
+    kept = await db.read(AgentSession.objects.get, pk=session.pk)
+    assert (kept.error_count, kept.last_text) == (0, summary["text"].strip())
+
+    shown = await db.read(inspector.inspect, kept, closing)
+    assert [part.type for part in shown.parts] == ["text"]
+    assert not shown.item.is_error
+    assert not shown.item.is_final
+    assert shown.item.text == summary["text"]
+
+
+async def test_a_model_is_not_given_what_a_cancel_broke_off(stage: Stage):
+    session = await stage.session("talker")
+    await cancelled(stage, session)
+    assert (await stage.run(session, "say again")).status == Status.DONE
+
+    await nothing_open(session)
+    asked = await db.read(ModelCall.objects.filter(session=session).latest, "pk")
+    contents = (await db.read(calls.whole_request, asked))["contents"]
+    assert [content["role"] for content in contents] == ["user", "user"]
+    assert contents[-1]["parts"][0]["text"] == "say again"
+
+
+async def test_a_cancelled_run_has_nothing_open(stage: Stage):
+    session = await stage.session("talker")
+    run = await cancelled(stage, session)
+    trace = await nothing_open(session)
+    assert trace.started_at <= trace.finished_at <= run.finished_at + 60
+
+
+async def test_a_run_whose_caller_went_away_has_nothing_open(stage: Stage):
+    session = await stage.session("talker")
+    client = await stage.supervisor.client("talker")
+    body = adk_body(session, WORDS, streaming=True)
+    async with client.open(
+        "POST", "/run_sse", headers={"Content-Type": "application/json"}, content=body
+    ) as told:
+        await anext(told.aiter_text())
+    run = await until(
+        lambda: db.read(Run.objects.filter(session=session).first), lambda run: run.status not in Run.ACTIVE
+    )
+    assert run.status == Status.CANCELLED
+    await nothing_open(session)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "crashed"])
+async def test_a_run_whose_process_was_ended_has_nothing_open(stage: Stage, how: str):
+    session = await stage.session("napper")
+    told = len(stage.lines)
+    run = await stage.start(session, 'call nap {"seconds": 120}')
+    await stage.told("naps", since=told)
+    await until(lambda: db.read(Trace.objects.filter(session=session).exists), bool)
+    client = await stage.supervisor.client("napper")
+    if how == "cancelled":
+        await client.cancel_run(run.pk)
+    else:
+        await stage.supervisor.end_process((await read_run(run)).runtime_id, "It was killed.")
+    ended = await stage.end_of(run)
+
+    trace = await nothing_open(session)
+    assert ended.status == how
+    assert trace.stages_told[-1][0] == "cut off"
+    assert trace.finished_at == ended.finished_at
+
+
+async def test_an_event_that_closes_a_cancelled_invocation_is_told_from_an_error():
+    call = Event.model_validate(
+        {
+            "author": "talker",
+            "invocationId": "i",
+            "content": {"role": "model", "parts": [{"functionCall": {"id": "c", "name": "nap", "args": {}}}]},
+        }
+    )
+    for events, kind in (([], Kind.CONTROL), ([call], Kind.TOOL_RESULT)):
+        [closing] = _build_abort_events(events, invocation_id="i", root_agent_name="talker", branch=None)
+        assert _is_abort_event(closing)
+        record = wire.record(closing.model_dump(mode="json", by_alias=True, exclude_none=True))
+        assert (record.kind, record.is_error) == (kind, False)
+        assert event_text.errors_of(json.loads(record.summary)) == []
+
+
+async def test_what_several_agents_streamed_is_kept_by_author():
+    from sessions_app.adk.streamed import StreamedAnswers
+
+    def said(author, text, *, partial=True, thought=False, code=None):
+        content = {"role": "model", "parts": [{"text": text, "thought": thought}]} if text else None
+        return Event(
+            author=author, partial=partial, content=content, error_code=code, branch=f"root.{author}"
+        )
+
+    streams = StreamedAnswers()
+    streams.take(said("done", "whole "))
+    streams.take(said("done", "whole answer", partial=False))
+    for text, thought in (("hm", True), ("m", True), ("It ", False), ("is", False)):
+        streams.take(said("left", text, thought=thought))
+    streams.take(said("right", "Sunny"))
+    closing = said("root", "", partial=False, code=wire.ABORTED)
+    streams.take(closing)
+    assert closing.custom_metadata == {
+        wire.PARTIAL_ANSWER: [
+            {
+                "author": "left",
+                "branch": "root.left",
+                "parts": [{"text": "hmm", "thought": True}, {"text": "It is"}],
+            },
+            {"author": "right", "branch": "root.right", "parts": [{"text": "Sunny"}]},
+        ]
+    }
+    again = said("root", "", partial=False, code=wire.ABORTED)
+    streams.take(again)
+    assert again.custom_metadata is None
+
+
+async def test_a_cancelled_attempt_has_nothing_open(stage: Stage):
+    """As `run_evals` does: a task is cancelled, and ADK tells plug-ins nothing."""
+    from google.adk.apps import App
+    from google.adk.runners import Runner
+
+    from sessions_app.adk import DjangoSessionService, Recorder
+    from tests.evals import agents
+
+    begun = asyncio.Event()
+
+    async def answer(ctx, said):
+        begun.set()
+        await asyncio.sleep(3600)
+
+    agent = agents.Scripted(name="hangs", answer=answer)
+    runner = Runner(
+        app=App(name="hanging", root_agent=agent, plugins=[Recorder()]),
+        session_service=DjangoSessionService(),
+        auto_create_session=True,
+    )
+
+    async def drive() -> None:
+        from google.genai import types
+
+        message = types.Content(role="user", parts=[types.Part(text="go")])
+        async for _ in runner.run_async(user_id="ann", session_id="s", new_message=message):
+            pass
+
+    task = asyncio.create_task(drive())
+    await begun.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    session = await db.read(AgentSession.objects.get, app_name="hanging")
+    assert (await nothing_open(session)).stages_told[-1][0] == "cut off"
