@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
@@ -48,6 +50,12 @@ _SQLITE = {
     "SQLITE_NOTADB": StoreCorrupt,
 }
 """Start of SQLite's error name -> what it means for who asked."""
+
+_FAILS_WHEN_FULL = ("SQLITE_IOERR", "SQLITE_CANTOPEN")
+"""What SQLite also says when there is no room for the files that it needs beside the store to open it."""
+
+LEAST_ROOM = 64 * 1024
+"""Bytes that SQLite needs for these files; a disk with less room is full."""
 
 _HINTS = {
     StoreBusy: "Nothing was written. Do it again when the other process, an import for example, is done with it.",
@@ -128,11 +136,21 @@ def _fault(kind: type[StoreFault], error: BaseException) -> StoreFault:
     )
 
 
+def _disk_is_full() -> bool:
+    """Tell whether the disk of an SQLite store has no room left."""
+    try:
+        return shutil.disk_usage(Path(str(connection.settings_dict["NAME"])).parent).free < LEAST_ROOM
+    except OSError:
+        return False
+
+
 def _kind_of(error: BaseException) -> type[StoreFault] | None:
     cause = error.__cause__
     if state := getattr(cause, "sqlstate", None):
         return _STATES.get(state, StoreUnavailable if state.startswith("08") else None)
     if code := getattr(cause, "sqlite_errorname", None):
+        if code.startswith(_FAILS_WHEN_FULL) and _disk_is_full():
+            return StoreFull
         return next((kind for start, kind in _SQLITE.items() if code.startswith(start)), None)
     lost = isinstance(error, InterfaceError) or (
         isinstance(error, OperationalError) and connection.vendor == "postgresql"

@@ -22,7 +22,7 @@ from devui.remote.paths import Paths
 from devui.remote.runs import RemoteRuns
 from devui.supervisor import process_ends
 from sessions_app import agent_cards, db, remotes, store_retry
-from sessions_app.errors import BadInput, DevUIError, NotFound
+from sessions_app.errors import BadInput, DevUIError, NotFound, StoreFault
 from sessions_app.models import AgentSession, Run
 from sessions_app.remotes import Remote
 from sessions_app.runs import processes, rows
@@ -223,8 +223,10 @@ class RemoteServer:
                 await db.write(processes.beat, self.runtime_id)
                 for run_id in await db.read(rows.cancel_requests, self.runtime_id):
                     await self.runs.cancel(run_id)
+            except StoreFault as fault:
+                log.warning("The store did not take a sign of life of %s: %s", self.told.name, fault.message)
             except Exception:
-                log.exception("The store did not take a sign of life of remote server %s.", self.told.name)
+                log.exception("The sign of life of remote server %s failed.", self.told.name)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

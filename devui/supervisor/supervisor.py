@@ -339,8 +339,10 @@ class Supervisor:
             await asyncio.sleep(processes.HEARTBEAT_S)
             try:
                 await db.write(processes.beat, self.id)
+            except StoreFault as fault:
+                log.warning("The store did not take a sign of life of this server: %s", fault.message)
             except Exception:
-                log.exception("The store did not take a sign of life of this server.")
+                log.exception("The sign of life of this server failed.")
 
     async def _sweep(self) -> None:
         """Now and then end idle processes, and runs that nobody else will end."""
@@ -353,6 +355,8 @@ class Supervisor:
                 for place, child in enumerate(newest_first):
                     kept = place < self.limits.kept
                     await self._end_if_idle(child, self.limits.idle if kept else self.limits.sweep)
+            except StoreFault as fault:
+                log.warning("The look for idle processes is done later: %s", fault.message)
             except Exception:
                 log.exception("The look for idle processes failed; trying again.")
 

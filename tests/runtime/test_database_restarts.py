@@ -38,20 +38,27 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@contextmanager
-def served(cluster: Cluster, folder: Path) -> Iterator[str]:
-    """Serve the stage's agents over a store in the cluster; yield the address."""
-    agents = copy_of_stage(folder)
-    cases = [case(f"c{number}", turn(f"say {WORDS}", WORDS)) for number in range(CASES)]
-    write(agents / "talker", "talk.evalset.json", evalset(*cases))
+def started(store: str, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a server for the stage's agents over a store; return its process and its log."""
+    agents = folder / "agents"
+    if not agents.exists():
+        copy_of_stage(folder)
+        cases = [case(f"c{number}", turn(f"say {WORDS}", WORDS)) for number in range(CASES)]
+        write(agents / "talker", "talk.evalset.json", evalset(*cases))
     log = folder / "server.log"
-    environment = {**os.environ, "DATABASE_URL": cluster.url, "DEVUI_DATA_DIR": str(folder / "data")}
+    environment = {**os.environ, "DATABASE_URL": store, "DEVUI_DATA_DIR": str(folder / "data")}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     command = [sys.executable, "-m", "devui", "web", str(agents), "--port", "0"]
     with log.open("w") as told:
-        process = warm.Popen(command, cwd=ROOT, env=environment, stdout=told, stderr=subprocess.STDOUT)
+        return warm.Popen(command, cwd=ROOT, env=environment, stdout=told, stderr=subprocess.STDOUT), log
+
+
+@contextmanager
+def served(store: str, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Serve the stage's agents over a store; yield the process and the address. It ends in order."""
+    process, log = started(store, folder)
     try:
-        yield _address(process, log)
+        yield process, _address(process, log)
         process.terminate()
         assert process.wait(timeout=PATIENCE_S) == 0, log.read_text()
     finally:
@@ -183,7 +190,7 @@ def ways(cluster: Cluster) -> list[Callable[[], None]]:
 
 async def check(cluster: Cluster, folder: Path, times: int) -> None:
     """Restart the database so often under load; then look at every run, event and attempt."""
-    with served(cluster, folder) as url:
+    with served(cluster.url, folder) as (_, url):
         load = Load(url)
         await load.begin()
         order = {"app": "talker", "evalset": "talk", "criteria": {"response_match_score": 0.9}}

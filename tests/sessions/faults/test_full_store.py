@@ -32,6 +32,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
 from tests import warm
 from tests.sessions.build import append, create, get
+from tests.sessions.faults.small_disk import mounted
 from tests.sessions.faults.whole import assert_whole
 
 sqlite_only = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="a limit of SQLite's")
@@ -271,13 +272,8 @@ asyncio.run(main())
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 4 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("no small disk can be mounted here: that needs root")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with mounted(tmp_path / "disk", 4) as folder:
+        yield folder
 
 
 @sqlite_only

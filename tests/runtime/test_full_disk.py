@@ -1,0 +1,108 @@
+"""A disk that fills up under a server: it is said, nothing ends for it, and all goes on when there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.db import connection  # noqa: F401 - read by skipif
+
+from sessions_app.runs import processes
+from tests.runtime.conftest import until
+from tests.runtime.test_database_restarts import PATIENCE_S, served, started
+from tests.sessions.faults.small_disk import mounted
+
+pytestmark = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the store is a file")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 24 MB."""
+    with mounted(tmp_path / "disk", 24) as folder:
+        yield folder
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """Leave not one byte of the disk inside the block."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+    assert shutil.disk_usage(disk).free == 0
+    yield
+    ballast.unlink()
+
+
+class Client:
+    """A client of a server with one session."""
+
+    def __init__(self, url: str) -> None:
+        self.web = httpx.AsyncClient(base_url=url, timeout=PATIENCE_S, trust_env=False)
+
+    async def begin(self) -> None:
+        await self.web.post("/apps/talker/users/ann/sessions", json={"sessionId": "s1"})
+        listed = (await self.web.get("/api/v1/sessions?app=talker")).json()
+        [self.session] = [session["key"] for session in listed["sessions"]]
+
+    async def send(self, text: str) -> httpx.Response:
+        body = {"session": self.session, "message": text, "streaming": True}
+        return await self.web.post("/api/v1/runs", json=body)
+
+    async def run(self, run_id: str) -> dict[str, Any]:
+        return dict((await self.web.get(f"/api/v1/runs/{run_id}")).json())
+
+    async def ended(self, run_id: str) -> dict[str, Any]:
+        ended = await until(lambda: self.run(run_id), lambda run: run["status"] not in {"queued", "running"})
+        return dict(ended)
+
+
+def children(pid: int) -> list[int]:
+    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True)
+    return [int(child) for child in listed.stdout.split()]
+
+
+async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: Path, tmp_path: Path):
+    with served(f"sqlite:///{disk}/store.sqlite3", tmp_path) as (process, url):
+        client = Client(url)
+        await client.begin()
+        assert (await client.ended((await client.send("say hello")).json()["id"]))["status"] == "done"
+        [runtime] = await asyncio.to_thread(children, process.pid)
+        begun = (await client.send("say " + " ".join(f"w{number}" for number in range(40)))).json()["id"]
+        await until(lambda: client.run(begun), lambda run: run["status"] == "running")
+        with full(disk):
+            refused = await client.send("say " + "x" * 500_000)
+            assert (refused.status_code, refused.json()["code"]) == (507, "store_full")
+            assert "Make room" in refused.json()["hint"]
+            assert (await client.web.get("/", headers={"Accept": "text/html"})).status_code == 200
+            await until(partial(read_log, tmp_path), lambda text: "again until the store takes it" in text)
+            assert processes.started_at(runtime) is not None
+        run = await client.ended(begun)
+        assert run["status"] == "done" or (run["status"], run["error_type"]) == ("failed", "StoreFull")
+        assert (await client.ended((await client.send("say bye")).json()["id"]))["status"] == "done"
+        assert await asyncio.to_thread(children, process.pid) == [runtime]
+        await client.web.aclose()
+
+
+def test_a_server_that_starts_on_a_full_disk_says_so(disk: Path, tmp_path: Path):
+    store = f"sqlite:///{disk}/store.sqlite3"
+    with served(store, tmp_path) as (_, url):
+        assert httpx.get(f"{url}/health", timeout=PATIENCE_S, trust_env=False).status_code == 200
+    with full(disk):
+        process, log = started(store, tmp_path)
+        assert process.wait(timeout=PATIENCE_S) == 2
+        [said] = [line for line in log.read_text().splitlines() if line.startswith("CommandError")]
+    assert "has no room left" in said
+    assert "Make room on its disk" in said
+
+
+async def read_log(folder: Path) -> str:
+    return await asyncio.to_thread((folder / "server.log").read_text)
