@@ -217,10 +217,15 @@ def owner(app_name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Leave the terminal to the results: what a person must know of the agent's log stands in them."""
+    """Leave the terminal to the results: what a person must know of the agent's log stands in them.
+
+    ADK's logger has a handler meanwhile: without any Python writes its warnings and tracebacks to the error stream.
+    """
+    silence = logging.NullHandler()
     adk, root = logging.getLogger("google_adk"), logging.getLogger()
     before = adk.propagate, [handler.level for handler in root.handlers]
     adk.propagate = False
+    adk.addHandler(silence)
     for handler in root.handlers:
         handler.setLevel(logging.ERROR)
     try:
@@ -229,5 +234,6 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         adk.propagate = before[0]
+        adk.removeHandler(silence)
         for handler, level in zip(root.handlers, before[1], strict=False):
             handler.setLevel(level)

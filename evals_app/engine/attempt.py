@@ -37,13 +37,15 @@ from evals_app.metrics import METRICS
 from evals_app.models import EvalAttempt
 from evals_app.replay.policy import RECORDED, Policy
 from evals_app.standing import LOST_STORE, UNAVAILABLE
+from evals_app.states import OF_THE_EVALUATION
 from evals_app.writes import Failure, Outcome, Score, measuring
 from sessions_app import db, store_retry
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
-from sessions_app.errors import DevUIError, StoreFault
+from sessions_app.errors import BadInput, DevUIError, StoreFault
 from sessions_app.models import AgentSession
 from sessions_app.traces.outbox import outbox
+from sessions_app.writes import Untracked
 
 SESSION_PREFIX = "adk-eval-session-"
 """ADK names the sessions of evals so, and its front end leaves them out of its list."""
@@ -110,7 +112,10 @@ class Trial:
 
 
 class AttemptSessions(DjangoSessionService):
-    """The sessions of an attempt. It notes that the store failed, whatever the agent makes of that."""
+    """The sessions of an attempt, stored without what ADK's evaluation notes in them for itself.
+
+    It notes that the store failed, whatever the agent makes of that.
+    """
 
     def __init__(self, realm: str, trial: Trial) -> None:
         super().__init__(realm)
@@ -123,11 +128,24 @@ class AttemptSessions(DjangoSessionService):
         Raises:
             StoreFault: the store failed.
         """
+        event.actions.state_delta.pop(OF_THE_EVALUATION, None)
+        noted = event.custom_metadata
+        if noted and OF_THE_EVALUATION in noted:  # ADK looks for it in the event, after the run
+            left = {name: value for name, value in noted.items() if name != OF_THE_EVALUATION}
+            event.custom_metadata = left or None
         try:
             return await super().append_event(session, event)
         except StoreFault as fault:
             self._trial.lost_store = self._trial.lost_store or fault
             raise
+        finally:
+            event.custom_metadata = noted
+
+    @override
+    async def note_untracked(self, session: Session, invocation_id: str, keys: list[Untracked]) -> None:
+        """Keep which keys an invocation changed without an event."""
+        if agents := [one for one in keys if one.name != OF_THE_EVALUATION]:
+            await super().note_untracked(session, invocation_id, agents)
 
 
 async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
@@ -264,6 +282,11 @@ def failure_of(error: BaseException) -> Failure:
 
 async def _infer(plan: Plan, case: EvalCase, realm: str, trial: Trial) -> list[Invocation]:
     start = case.session_input
+    if start is not None and not start.app_name and plan.app is None:
+        raise BadInput(
+            "session_input.app_name of the case is empty: app_name is required when the agent is no App.",
+            hint="Name the agent there, or leave session_input out.",
+        )
     live = plan.config.live_model_config
     return await _adk.infer(
         plan.agent,

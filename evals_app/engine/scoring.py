@@ -41,6 +41,8 @@ COUNTS_UNJUDGED = frozenset({"per_turn_user_simulator_quality_v1"})
 
 REASON_LENGTH = 2000
 NO_VERDICT = "No verdict: the judge gave no answer that can be read."
+NO_TURNS = "The case has no turns: there is nothing to judge."
+NO_SCORE = "The metric says that it passed, and gives no score."
 
 
 @dataclass
@@ -215,7 +217,8 @@ def _scores(
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
-    status, reason = _overall(metric, result, case, actual, _why(warnings, heard))
+    why = _why(warnings, heard) if actual else NO_TURNS
+    status, reason = _overall(metric, result, case, actual, why)
     if turns and not aligned and not reason:
         reason = (
             f"The metric gave {len(turns)} results for {len(actual)} turns; only the overall one is shown."
@@ -253,6 +256,8 @@ def _overall(
     if status == MetricResult.Status.NOT_EVALUATED:
         return status, why
     passes = status == MetricResult.Status.PASSED
+    if passes and result.overall_score is None:
+        return MetricResult.Status.NOT_EVALUATED, NO_SCORE
     if (passes or metric.metric_name in COUNTS_UNJUDGED) and (missing := _unjudged(metric, result, actual)):
         turns = ", ".join(str(turn + 1) for turn in missing)
         return MetricResult.Status.NOT_EVALUATED, f"Turn {turns} could not be judged. {why}"

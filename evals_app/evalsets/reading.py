@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -146,7 +147,7 @@ def only_case(text: str, *, strict: bool = False) -> schema.EvalCase:
         BadFile: with line, column and field of everything that is wrong; its file is called `case`.
     """
     loaded = load_document(text, "case.json", "case")
-    if strict and (found := list(_no_numbers(loaded.document))):
+    if strict and (found := list(no_numbers(loaded.document))):
         raise BadFile(from_pydantic("case", text, loaded.document, found))
     try:
         return schema.EvalCase.model_validate_json(loaded.as_json)
@@ -154,16 +155,20 @@ def only_case(text: str, *, strict: bool = False) -> schema.EvalCase:
         raise BadFile(loaded.problems(error)) from error
 
 
-def _no_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
+def no_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
     """Yield a fault for every number of a document that JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
         yield ErrorDetails(type="finite", loc=path, msg="must be a number that JSON has", input=value)
     for key, one in _entries(value):
-        yield from _no_numbers(one, *path, key)
+        yield from no_numbers(one, *path, key)
 
 
 def _entries(value: Any) -> Iterable[tuple[str | int, Any]]:
     return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+
+
+_NO_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b|\.(?i:nan|inf)\b")
+"""What a text has in which a number may stand that JSON does not have."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,26 @@ class Loaded:
     @property
     def warnings(self) -> list[str]:
         """Return what no reader of such a text refuses and nobody can have meant."""
-        return repeats.told(self.text, self.kind) if self.repeats else []
+        said = repeats.told(self.text, self.kind) if self.repeats else []
+        if _NO_NUMBER.search(self.text):
+            said += self._no_numbers()
+        return said
+
+    def _no_numbers(self) -> list[str]:
+        """Return where numbers stand that JSON does not have: Python reads them, other programs refuse the file."""
+        found = from_pydantic(self.shown_as, self.text, self.document, no_numbers(self.document), self.kind)
+        said = [
+            f"Line {one.line}, column {one.column}: {_subject(one)} {one.what}."
+            for one in found[: repeats.TOLD]
+        ]
+        left = len(found) - repeats.TOLD
+        return [*said, f"{left} more numbers are none that JSON has."] if left > 0 else said
+
+
+def _subject(problem: Problem) -> str:
+    """Return the case and the field that a problem is about."""
+    case = f"case {problem.case!r}" if problem.case else ""
+    return ", ".join(filter(None, (case, problem.field)))
 
 
 @collector_paused()
@@ -252,5 +276,12 @@ def _warnings(content: EvalSetContent) -> Iterator[str]:
     times = Counter(case.eval_id for case in content.cases)
     yield from (f"The case id {name!r} is given {count} times." for name, count in times.items() if count > 1)
     for case in content.cases:
+        if case.conversation is not None and not case.conversation:
+            yield f"Case {case.eval_id!r} has no turns: no metric can judge it."
+        if case.session_input is not None and not case.session_input.app_name:
+            yield (
+                f"Case {case.eval_id!r}: session_input.app_name is empty. ADK refuses to run it, unless the agent is an"
+                " App."
+            )
         for name in set(case.model_extra or {}) - {TURN_STATES}:
             yield f"Case {case.eval_id!r}: ADK does not use the field {name!r}."

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from evals_app.engine.alone import quiet
 from evals_app.management.commands.run_evals import EvalsetArgument
 from evals_app.models import EvalRun
 from sessions_app.models import RuntimeProcess
@@ -241,3 +243,15 @@ def test_a_path_with_a_colon_is_a_path(tmp_path):
     path = write(tmp_path / "a:b", "c.evalset.json", {})
     assert EvalsetArgument.parse(str(path)) == EvalsetArgument(str(path))
     assert EvalsetArgument.parse(f"{path}:one") == EvalsetArgument(str(path), ("one",))
+
+
+def test_tracebacks_that_adk_logs_stay_out_of_the_results(monkeypatch, capfd):
+    adk = logging.getLogger("google_adk")
+    monkeypatch.setattr(adk, "handlers", [])
+    with quiet():
+        try:
+            raise RuntimeError("on fire")
+        except RuntimeError:
+            logging.getLogger("google_adk.nodes").exception("Node execution failed with exception")
+    assert capfd.readouterr().err == ""
+    assert adk.handlers == []

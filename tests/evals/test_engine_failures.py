@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from google.adk.apps.app import App
 
-from evals_app import writes
+from evals_app import again, writes
 from evals_app.engine import executor
 from evals_app.engine.execute import execute_run
 from evals_app.models import EvalAttempt, EvalRun
@@ -193,3 +194,30 @@ async def test_credentials_an_agent_says_are_not_kept_in_results(play):
     attempt = (await db.read(by_case, run))["a"]
     assert "log_in" in attempt.actual
     assert "hunter2" not in attempt.actual
+
+
+@pytest.mark.parametrize("metric", ["tool_trajectory_avg_score", "response_match_score"])
+async def test_a_case_without_turns_is_said_to_have_none(play, metric):
+    run = await play(evalset(case("a")), lambda ctx, said: "fine", {metric: 0.5})
+    attempt = (await db.read(by_case, run))["a"]
+    assert attempt.status == Status.INCOMPLETE
+    result = await db.read(attempt.results.get, metric=metric, invocation=None)
+    assert result.reason == "The case has no turns: there is nothing to judge."
+
+
+async def test_a_case_that_names_no_app_is_refused_as_by_adk_but_for_an_app(play, folder):
+    start = {"app_name": "", "user_id": "u", "state": {}}
+    document = evalset(case("a", turn("go", "fine"), session_input=start))
+    run = await play(document, lambda ctx, said: "fine")
+    attempt = (await db.read(by_case, run))["a"]
+    assert attempt.status == Status.ERROR
+    assert attempt.error.startswith("session_input.app_name of the case is empty: app_name is required")
+
+    class AppSource(agents.Source):
+        def load(self):
+            return self.agent, App(name="counter", root_agent=self.agent)
+
+    ordered = await db.write(again.repeat, run)
+    agent = agents.Scripted(name="counter", answer=lambda ctx, said: "fine")
+    await execute_run(ordered.pk, AppSource(agent, folder=folder), asyncio.Event())
+    assert (await db.read(EvalRun.objects.get, pk=ordered.pk)).passed == 1

@@ -6,8 +6,11 @@ import asyncio
 import json
 
 import pytest
+from django.apps import apps
+from django.db import models
 
 from evals_app.models import EvalAttempt
+from evals_app.states import OF_THE_EVALUATION
 from sessions_app import db
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession, AppState, UserState
@@ -93,3 +96,24 @@ async def test_so_many_attempts_run_at_once_and_no_more(play, parallelism):
     document = evalset(*[case(f"c{number}", turn("go", "fine")) for number in range(8)])
     run = await play(document, busy, parallelism=parallelism)
     assert (run.passed, most) == (8, parallelism)
+
+
+async def test_what_adks_evaluation_notes_for_itself_is_stored_nowhere(play):
+    run = await play(
+        evalset(case("a", turn("go", "fine"), turn("go on", "fine"))),
+        agents.talker("fine"),
+        {"hallucinations_v1": 0.5},
+    )
+
+    def stored():
+        return [
+            (model.__name__, field.name)
+            for model in apps.get_models()
+            for field in model._meta.concrete_fields
+            if isinstance(field, models.TextField | models.CharField)
+            and model.objects.filter(**{f"{field.name}__contains": OF_THE_EVALUATION}).exists()
+        ]
+
+    assert run.total == 1
+    # A model's answer is kept as its callbacks leave it.
+    assert set(await db.read(stored)) <= {("ModelCall", "response")}

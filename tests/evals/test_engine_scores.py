@@ -235,6 +235,7 @@ async def test_a_metric_of_ones_own_decides(play):
         ("exits", "tests.evals.own_metrics.exits raised SystemExit: 3"),
         ("divides_by_nothing", "The metric gave nan, which is no score."),
         ("returns_a_number", "returned float, not an EvaluationResult"),
+        ("passes_without_a_score", "The metric says that it passed, and gives no score."),
     ],
 )
 async def test_a_metric_of_ones_own_that_is_broken_says_how(play, function, reason):

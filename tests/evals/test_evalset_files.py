@@ -104,7 +104,7 @@ def test_a_case_id_given_twice_is_warned_about():
 def test_a_key_that_is_given_again_is_warned_about_with_its_place(name, text, place):
     content = parse(text, name)
     assert content.cases[0].eval_id == "c"
-    assert content.warnings == [f"{place} The last one counts."]
+    assert content.warnings[-1] == f"{place} The last one counts."
 
 
 def test_of_very_many_keys_that_are_given_again_the_rest_is_counted():
@@ -239,3 +239,40 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path):
 
 def test_deeply_nested_json_is_refused_not_a_crash():
     assert "cannot be read" in str(refusal("[" * 100_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            '{"eval_set_id": "s", "eval_cases": [\n {"eval_id": "a",'
+            ' "conversation": [{"user_content": {"parts": []}}],\n'
+            '  "session_input": {"app_name": "w", "user_id": "u", "state": {"x": [1, NaN]}}}]}',
+            "a.evalset.json",
+        ),
+        (
+            "eval_set_id: s\neval_cases:\n- eval_id: a\n  conversation: [{user_content: {parts: []}}]\n"
+            "  session_input:\n    app_name: w\n    user_id: u\n    state: {x: [1, .nan]}\n",
+            "a.evalset.yaml",
+        ),
+    ],
+    ids=["json", "yaml"],
+)
+def test_numbers_that_json_does_not_have_are_warned_about_with_their_place(text, name):
+    line = 3 if name.endswith("json") else 8
+    [warning] = parse(text, name).warnings
+    assert warning.startswith(f"Line {line}, column ")
+    assert warning.endswith("case 'a', session_input.state.x[1] must be a number that JSON has, not nan.")
+
+
+def test_words_such_as_nan_are_no_numbers():
+    assert parse(evalset(case("NaN", turn("Infinity and NaN", ".inf")))).warnings == []
+
+
+def test_cases_that_adk_does_not_run_or_nobody_can_judge_are_warned_about():
+    start = {"app_name": "", "user_id": "u", "state": {}}
+    content = parse(evalset(case("empty"), case("nameless", turn("hi", "yo"), session_input=start)))
+    assert content.warnings == [
+        "Case 'empty' has no turns: no metric can judge it.",
+        "Case 'nameless': session_input.app_name is empty. ADK refuses to run it, unless the agent is an App.",
+    ]

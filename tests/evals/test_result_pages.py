@@ -355,3 +355,10 @@ def test_rest_compares_marks_notes_and_tells_trend_and_prices(web, two):
     assert [(point["rate"], point["note"]) for point in trend] == [(1.0, ""), (pytest.approx(1 / 6), "n")]
     assert web.get(f"{API}/prices").json() == {"problems": []}
     assert library.find("counter", "kept").runs.get(baseline=True) == before
+
+
+def test_the_time_of_a_junit_suite_is_that_of_all_goes_of_a_run(web):
+    run = kept.run(kept.version(cases("a")), {"a": [passed()]})
+    EvalRun.objects.filter(pk=run.pk).update(started_at=1000.0, finished_at=1000.25, spent_seconds=31.25)
+    suite = ElementTree.fromstring(export(web, run, "junit"))[0]
+    assert suite.get("time") == "31.500"
