@@ -83,6 +83,7 @@ def server() -> Iterator[str]:
     config = uvicorn.Config(devui.asgi.application, port=0, log_level="warning", lifespan="off")
     running = uvicorn.Server(config)
     with closing(config.bind_socket()) as listening:
+        listening.listen()  # before the thread gets that far a browser would be refused
         thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"

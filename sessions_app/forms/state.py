@@ -53,7 +53,10 @@ class KeyQuery(QueryForm):
 
 
 class KeyEdit(forms.Form):
-    """A key and the value it is to have. `seen` is the position of the key's last write when the form was made."""
+    """A key and the value it is to have. `seen` is the position of the key's last write when the form was made.
+
+    `is_new`: the key is typed, and a prefix before it chooses the scope.
+    """
 
     scope = forms.ChoiceField(choices=[(str(scope), str(scope)) for scope in Scope])
     key = forms.CharField(label="Key", required=False, strip=False)
@@ -62,12 +65,23 @@ class KeyEdit(forms.Form):
     seen = forms.IntegerField(min_value=0)
     step = forms.ChoiceField(choices=[("preview", "preview"), ("save", "save")])
 
+    def __init__(self, *args: Any, is_new: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.is_new = is_new
+
     def clean(self) -> dict[str, Any]:
         """Read the value, and hold the key to the scope it is to go to."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         cleaned["value"] = self._value(cleaned.get("kind"), cleaned.get("value", ""))
-        if cleaned.get("scope") == str(Scope.SESSION):
-            self._refuse_prefix(cleaned.get("key", ""))
+        key = cleaned.get("key", "")
+        if self.is_new and key.startswith(state.TEMP_PREFIX):
+            self.add_error("key", "temp: keys live in one invocation and are never stored.")
+        elif self.is_new and key:
+            scope, bare = state.scope_of(key)
+            if scope != Scope.SESSION:
+                cleaned |= {"scope": str(scope), "key": bare}
+        elif self.is_new and cleaned.get("step") == "save":
+            self.add_error("key", "The key needs a name.")
         return cleaned
 
     @property
@@ -88,15 +102,6 @@ class KeyEdit(forms.Form):
         except (ValueError, RecursionError) as error:
             self.add_error("value", f"This is not JSON: {error}.")
         return None
-
-    def _refuse_prefix(self, key: str) -> None:
-        for scope, prefix in state.PREFIX.items():
-            if prefix and key.startswith(prefix):
-                self.add_error(
-                    "key", f"{prefix} names the {scope} scope: choose it and leave the prefix out."
-                )
-        if key.startswith(state.TEMP_PREFIX):
-            self.add_error("key", "temp: keys live in one invocation and are never stored.")
 
 
 class KeyRemoval(forms.Form):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
-from django import forms
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from devui.http import render_partial, wants_partial
+from devui.http import go_to, render_partial, wants_partial
 from sessions_app import edits, history, keeping, realms, state
 from sessions_app.edits import Condition
 from sessions_app.errors import DevUIError, NotFound
@@ -66,7 +67,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
         form = KeyRemoval(request.POST)
         seen = form.cleaned_data["seen"] if form.is_valid() else 0
         try:
-            return _done(session, edits.remove_key(session.pk, name, Condition(position=seen)))
+            return _done(request, session, edits.remove_key(session.pk, name, Condition(position=seen)))
         except DevUIError as error:
             status, problem = error.status, error
     current = history.last_change(session, scope, key)
@@ -78,22 +79,22 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
         "problem": problem,
         "next_seq": session.last_seq + 1,
     }
-    return render_partial(
-        request, REMOVE, context, partial="question", target="dialog-content", status=status
-    )
+    return _dialog(request, REMOVE, "question", context, status)
 
 
 def _edit(request: HttpRequest, session: AgentSession) -> HttpResponse:
-    form = KeyEdit(request.POST)
+    is_new = "key" not in request.GET
+    form = KeyEdit(request.POST, is_new=is_new)
     if not form.is_valid():
         scope = Scope(form.cleaned_data.get("scope", Scope.SESSION))
-        return _form(request, session, form, scope, None, is_new="key" not in request.GET, status=422)
+        return _form(request, session, form, scope, None, is_new=is_new, status=422)
     scope, key = Scope(form.cleaned_data["scope"]), form.cleaned_data["key"]
     problem: DevUIError | None = None
     if form.cleaned_data["step"] == "save":
         condition = Condition(position=form.cleaned_data["seen"])
         try:
-            return _done(session, edits.put_key(session.pk, form.name, form.cleaned_data["value"], condition))
+            edited = edits.put_key(session.pk, form.name, form.cleaned_data["value"], condition)
+            return _done(request, session, edited)
         except DevUIError as error:
             problem = error
     current = history.last_change(session, scope, key)
@@ -103,7 +104,7 @@ def _edit(request: HttpRequest, session: AgentSession) -> HttpResponse:
         form,
         scope,
         current,
-        is_new="key" not in request.GET,
+        is_new=is_new,
         problem=problem,
         status=problem.status if problem else 200,
     )
@@ -112,7 +113,7 @@ def _edit(request: HttpRequest, session: AgentSession) -> HttpResponse:
 def _form(
     request: HttpRequest,
     session: AgentSession,
-    form: forms.Form,
+    form: KeyEdit,
     scope: Scope,
     current: StateChange | None,
     *,
@@ -136,8 +137,15 @@ def _form(
         "next_seq": session.last_seq + 1,
     }
     if wants_partial(request, "preview"):
-        return render(request, f"{EDIT}#preview", context, status=status)
-    return render_partial(request, EDIT, context, partial="form", target="dialog-content", status=status)
+        return render(request, f"{EDIT}#preview-answer", {**context, "is_answer": True}, status=status)
+    return _dialog(request, EDIT, "form", context, status)
+
+
+def _dialog(request: HttpRequest, template: str, partial: str, context: Context, status: int) -> HttpResponse:
+    """Show a dialog's content, or its page. Of refusals htmx shows those of 422 alone."""
+    if wants_partial(request, "dialog-content") and status != 200:
+        status = 422
+    return render_partial(request, template, context, partial=partial, target="dialog-content", status=status)
 
 
 def _about(session: AgentSession, scope: Scope, current: StateChange | None) -> Context:
@@ -163,19 +171,20 @@ def _initial(scope: Scope, key: str, current: StateChange | None) -> Context:
     return {**shown, "kind": "json", "value": visible.json_text(text)}
 
 
-def _seen(form: forms.Form, current: StateChange | None) -> int:
+def _seen(form: KeyEdit, current: StateChange | None) -> int:
     """Return the position of the write that the page shows; a form with faults shows what it showed before."""
     if form.errors:
         return int(form.cleaned_data.get("seen", 0))
     return current.position if current else 0
 
 
-def _preview(form: forms.Form, current: StateChange | None) -> Context:
+def _preview(form: KeyEdit, current: StateChange | None) -> Context:
     """Return old and new as the page shows them; credentials in the new value are left out as everywhere."""
     old = None if current is None or current.removed else current.value
     new = state.canonical(form.cleaned_data["value"], form.cleaned_data["key"]).public
     brief = valuediff.is_brief(old, new)
     return {
+        "name": form.name,
         "old": old,
         "new": new,
         "is_same": old == new,
@@ -184,8 +193,16 @@ def _preview(form: forms.Form, current: StateChange | None) -> Context:
     }
 
 
-def _done(session: AgentSession, edited: edits.Edited) -> HttpResponse:
-    return HttpResponseRedirect(f"{session_url(session)}?seq={edited.appended.seq}", status=303)
+def _done(request: HttpRequest, session: AgentSession, edited: edits.Edited) -> HttpResponse:
+    """Go to the event that made the change. On the session's page the dialog closes: the event comes by itself."""
+    address = f"{session_url(session)}?seq={edited.appended.seq}"
+    if not wants_partial(request, "dialog-content"):
+        return HttpResponseRedirect(address, status=303)
+    pages = {session_url(session), reverse("session-by-pk", kwargs={"pk": session.pk})}
+    shown = urlsplit(request.headers.get("HX-Current-URL", "")).path
+    if unquote(shown) in map(unquote, pages):
+        return HttpResponse(status=204, headers={"HX-Trigger": "done"})
+    return go_to(request, address)
 
 
 def _session(pk: int) -> AgentSession:

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from sessions_app import state, writes
 from sessions_app.models import Run
 from sessions_app.runs import rows
+from tests.live.windows import event
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
@@ -38,9 +39,10 @@ def test_a_key_is_edited_in_one_window_and_another_one_sees_it(open_page, story,
     if name != "city":
         expect(page.locator("#preview .notice-warn")).to_contain_text("1 other besides this one")
     page.get_by_role("button", name="Save").click()
-    page.wait_for_url(re.compile(r"\?seq=2$"))
-    expect(page.locator("#board-title")).to_have_text("State at event 2")
+    expect(page.locator("#dialog")).to_be_hidden()
+    expect(page.locator("#board-title")).to_have_text("State now")
     expect(entry(page, name)).to_contain_text('"Paris"')
+    expect(event(page, 2)).to_be_visible()
     expect(entry(watcher, name)).to_contain_text('"Paris"')
 
 
@@ -48,11 +50,10 @@ def test_a_key_is_added_and_removed(open_page, story):
     story.says("hi")
     page = open_page(story)
     page.get_by_role("link", name="Add a key").click()
-    page.locator("#edit-scope").select_option("user")
-    page.locator("#edit-key").fill("tags")
+    page.locator("#edit-key").fill("user:tags")
     page.get_by_label("JSON", exact=True).check()
     page.locator("#edit-value").fill('["a", ')
-    expect(page.locator("#preview .errorlist")).to_contain_text("Line 1")
+    expect(page.locator("#edit-value")).to_have_accessible_description(re.compile("^Line 1"))
     page.locator("#edit-value").fill('["a", 1]')
     expect(page.locator("#preview .value-change")).to_have_text('no value → ["a",1]')
     page.get_by_role("button", name="Save").click()
@@ -61,9 +62,31 @@ def test_a_key_is_added_and_removed(open_page, story):
     page.get_by_role("link", name="Remove the key").click()
     expect(page.locator("#dialog-title")).to_have_text("Remove user:tags?")
     page.get_by_role("button", name="Remove the key").click()
-    page.wait_for_url(re.compile(r"\?seq=3$"))
+    expect(page.locator("#dialog")).to_be_hidden()
     expect(entry(page, "user:tags")).to_have_count(0)
-    expect(page.locator("#inspector-title")).to_contain_text("event 3")
+    expect(event(page, 3)).to_be_visible()
+
+
+def test_a_key_is_saved_in_place_from_the_middle_of_a_session(open_page, story):
+    for number in range(60):
+        story.says(f"line {number}", delta={"n": number})
+    page = open_page(story, "?seq=20")
+    top = event(page, 20).evaluate("row => row.getBoundingClientRect().top")
+    page.evaluate("window.isSamePage = true")
+    open_form(page, "n")
+    page.get_by_label("JSON", exact=True).check()
+    page.locator("#edit-value").fill("{")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#edit-value")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#edit-value")).to_have_accessible_description(re.compile("^Line 1, column 2"))
+    page.locator("#edit-value").fill("99")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#dialog")).to_be_hidden()
+    expect(entry(page, "n").locator(".since")).to_contain_text("99")
+    expect(page.locator("#board-title")).to_have_text("State at event 20")
+    assert page.evaluate("window.isSamePage")
+    assert page.url.endswith("?seq=20")
+    assert abs(event(page, 20).evaluate("row => row.getBoundingClientRect().top") - top) < 2
 
 
 def test_a_form_that_another_window_overtook_shows_what_is_stored_now(open_page, story):
@@ -73,8 +96,7 @@ def test_a_form_that_another_window_overtook_shows_what_is_stored_now(open_page,
     page.locator("#edit-value").fill("mine")
     expect(page.locator("#preview .value-change")).to_contain_text("mine")
     Story("s2").says("x", delta={"app:n": "theirs"})
-    with page.expect_response(lambda response: response.status == 409):
-        page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.locator(".notice-danger")).to_contain_text("was written since")
     expect(page.locator(".value-change")).to_have_text('"theirs" → "mine"')
 
@@ -86,7 +108,8 @@ def test_while_a_run_is_active_the_form_says_so_and_offers_to_cancel(open_page, 
     open_form(page, "n")
     page.locator("#edit-value").fill("new")
     expect(page.locator("#edit-busy")).to_contain_text(run.pk)
-    expect(page.get_by_role("button", name="Save")).to_be_disabled()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#dialog .notice-danger")).to_be_visible()
     rows.finish(run.pk, Run.Status.DONE)
     page.locator("#edit-value").fill("newer")
     expect(page.locator("#edit-busy")).to_have_count(0)

@@ -103,13 +103,24 @@ def test_a_key_is_added_to_a_scope(client: Client, get: Get, story: Story, scope
     assert merged(story) == {**VALUES, name: "new"}
 
 
+@pytest.mark.parametrize("scope", ["session", "user", "app"])
+@pytest.mark.parametrize("typed", ["user:theme", "app:theme", "user:user:x"])
+def test_a_prefix_that_is_typed_chooses_the_scope(client: Client, get: Get, story: Story, scope, typed):
+    sent = {**fields(get(edit_url(story))), "scope": scope, "key": typed, "value": "dark"}
+    page = parse(client.post(edit_url(story), {**sent, "step": "preview"}).content)
+    [preview] = [part for part in page.all("section") if part.attrs.get("aria-label") == "What changes"]
+    assert typed in preview.text
+    assert "Every session of" in page.one("div", "notice-warn").text
+    assert save(client, edit_url(story), get, scope=scope, key=typed, value="dark").status_code == 303
+    assert merged(story) == {**VALUES, typed: "dark"}
+
+
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("user:k", "user: names the user scope"),
-        ("app:k", "app: names the app scope"),
         ("temp:k", "temp: keys live in one invocation"),
         ("a\x00b", "Null characters"),
+        ("", "The key needs a name"),
     ],
 )
 def test_a_key_that_belongs_elsewhere_is_refused_and_what_was_typed_stays(
@@ -118,7 +129,10 @@ def test_a_key_that_belongs_elsewhere_is_refused_and_what_was_typed_stays(
     response = save(client, edit_url(story), get, key=key, value="typed")
     assert response.status_code == 422
     page = parse(response.content)
-    assert said in page.one("ul", "errorlist").text
+    assert said in page.one("span", id="edit-key-error").text
+    field = page.one("input", id="edit-key")
+    assert field.attrs["aria-invalid"] == "true"
+    assert "edit-key-error" in field.attrs["aria-describedby"].split()
     assert fields(page)["value"] == "typed"
     assert not Event.objects.exists()
 
@@ -127,7 +141,9 @@ def test_a_key_that_belongs_elsewhere_is_refused_and_what_was_typed_stays(
 def test_what_is_no_json_is_refused_with_its_place(client: Client, get: Get, story: Story, typed):
     response = save(client, edit_url(story, "city"), get, kind="json", value=typed)
     assert response.status_code == 422
-    assert parse(response.content).all("ul", "errorlist")
+    page = parse(response.content)
+    assert page.one("span", id="edit-value-error").text
+    assert page.one("textarea", id="edit-value").attrs["aria-invalid"] == "true"
     assert not Event.objects.exists()
 
 
@@ -317,3 +333,63 @@ def test_a_key_of_another_realm_is_found_under_the_sessions_key(client: Client, 
     assert response["Location"] == f"/sessions/id/{story.pk}/?seq=1"
     assert merged(story) == {"n": 1, "user:n": 2}
     assert writes.AgentSession.objects.count() == 2
+
+
+def send_from_dialog(client: Client, url: str, page: str, **sent: str) -> Any:
+    """Send a form as htmx does from the dialog of a page."""
+    headers = {
+        "HX-Request": "true",
+        "HX-Target": "dialog-content",
+        "HX-Current-URL": f"http://testserver{page}",
+    }
+    return client.post(url, sent, headers=headers)
+
+
+@pytest.mark.parametrize("page", ["/sessions/weather/ann/s1/?seq=1", "/sessions/id/{pk}/"])
+def test_saving_from_the_sessions_page_leaves_it_where_it_is(client: Client, get: Get, story: Story, page):
+    url = edit_url(story, "city")
+    sent = {**fields(get(url)), "value": "Paris", "step": "save"}
+    response = send_from_dialog(client, url, page.format(pk=story.pk), **sent)
+    assert (response.status_code, response.headers["HX-Trigger"]) == (204, "done")
+    assert "HX-Redirect" not in response.headers
+    assert merged(story)["city"] == "Paris"
+    removal = f"/sessions/id/{story.pk}/state/remove/?key=city"
+    seen = get(removal).one("input", name="seen").attrs["value"]
+    response = send_from_dialog(client, removal, page.format(pk=story.pk), seen=seen)
+    assert (response.status_code, response.headers["HX-Trigger"]) == (204, "done")
+    assert "city" not in merged(story)
+
+
+def test_saving_from_another_page_goes_to_the_event(client: Client, get: Get, story: Story):
+    url = edit_url(story, "app:motd")
+    sent = {**fields(get(url)), "value": "hello", "step": "save"}
+    response = send_from_dialog(client, url, "/state/?app=weather", **sent)
+    assert response.headers["HX-Redirect"] == "/sessions/weather/ann/s1/?seq=1"
+
+
+def test_what_a_dialog_is_refused_is_shown_in_it(client: Client, get: Get, story: Story):
+    url = edit_url(story, "city")
+    held = fields(get(url))
+    story.says("x", delta={"city": "Oslo"})
+    page = f"/sessions/id/{story.pk}/"
+    stale = send_from_dialog(client, url, page, **{**held, "value": "Paris", "step": "save"})
+    assert stale.status_code == 422
+    assert b"<html" not in stale.content
+    shown = parse(stale.content)
+    assert "was written since" in shown.one("div", "notice-danger").text
+    assert fields(shown)["value"] == "Paris"
+    broken = send_from_dialog(client, url, page, **{**held, "kind": "json", "value": "{", "step": "save"})
+    assert broken.status_code == 422
+    assert "Line 1, column 2" in parse(broken.content).one("span", id="edit-value-error").text
+
+
+def test_a_preview_says_what_is_wrong_at_the_field(client: Client, get: Get, story: Story):
+    sent = {**fields(get(edit_url(story))), "key": "temp:x", "kind": "json", "value": "{", "step": "preview"}
+    headers = {"HX-Request": "true", "HX-Target": "preview"}
+    piece = parse(client.post(edit_url(story), sent, headers=headers).content)
+    for name, said in (("key", "temp: keys live"), ("value", "Line 1, column 2")):
+        error = piece.one("span", id=f"edit-{name}-error")
+        assert said in error.text
+        assert error.attrs["hx-swap-oob"] == "true"
+    mended = client.post(edit_url(story), {**sent, "key": "x", "value": "{}"}, headers=headers)
+    assert parse(mended.content).one("span", id="edit-key-error").text == ""
