@@ -32,6 +32,7 @@ ALL = (
     "open_session",
     "time_travel",
     "live_page",
+    "many_sockets",
     "runs",
     "evals",
     "start",

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -19,7 +20,7 @@ from evals_app.models import EvalRun, EvalSet
 from sessions_app import db, overview
 from sessions_app.errors import StoreFault
 from sessions_app.live import page
-from sessions_app.live.bell import listen
+from sessions_app.live.broadcast import Broadcast
 
 PAUSE_S = 0.15
 """Least time between two messages: a quick run changes many rows at once."""
@@ -83,20 +84,37 @@ class RunSocket(_Telling):
         run_id, after = named["run_id"], query.get("after", "")
         cursor = int(after) if after.isdecimal() else 0
         said_at = time.monotonic()
-        async with listen() as ring:
+        async with RunBroadcast.joined(run_id, partial(RunBroadcast, run_id)) as broadcast:
+            await broadcast.fresh()
             while True:
-                message = await db.read(changes, run_id, cursor)
+                number = broadcast.number
+                message = await broadcast.once(cursor, changes, run_id, cursor)
                 if message is not None:
+                    await page.send(self, broadcast.text(cursor, partial(page.text_of, message)))
                     cursor = message["cursor"]
-                    await page.send(self, message)
                     said_at = time.monotonic()
                     if message["type"] == "end":
                         return
                     await asyncio.sleep(PAUSE_S)
-                elif time.monotonic() - said_at > BEAT_S:
-                    await page.send(self, {"type": "beat"})
+                if not await broadcast.next(number, BEAT_S - (time.monotonic() - said_at)):
+                    await page.send(self, page.text_of({"type": "beat"}))
                     said_at = time.monotonic()
-                await ring.wait()
+
+
+class RunBroadcast(Broadcast[tuple[int, str] | None]):
+    """Tells of changes of a run: its revision and its status; None when there is none."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self.run_id = run_id
+
+    async def look(self) -> tuple[int, str] | None:
+        """Read the revision and the status."""
+        return await db.read(_standing_of, self.run_id)
+
+
+def _standing_of(run_id: str) -> tuple[int, str] | None:
+    return EvalRun.objects.filter(pk=run_id).values_list("revision", "status").first()
 
 
 class EvalsetSocket(_Telling):
@@ -114,10 +132,10 @@ class EvalsetSocket(_Telling):
                 found = await db.write(_look_again, named["pk"])
                 if found["digest"] != known or found["gone"] != was_gone:
                     known, was_gone = found["digest"], found["gone"]
-                    await page.send(self, {"type": "file", **found})
+                    await page.send(self, page.text_of({"type": "file", **found}))
                     said_at = time.monotonic()
             if time.monotonic() - said_at > BEAT_S:
-                await page.send(self, {"type": "beat"})
+                await page.send(self, page.text_of({"type": "beat"}))
                 said_at = time.monotonic()
             await asyncio.sleep(LOOK_S)
 

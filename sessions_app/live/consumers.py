@@ -8,11 +8,9 @@ from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from sessions_app import db
 from sessions_app.errors import StoreFault
 from sessions_app.live import page
-from sessions_app.live.look import look_at
-from sessions_app.live.tail import Message, Tail
+from sessions_app.live.tail import Tail
 
 BAD_CURSOR = 4400
 NO_SESSION = 4404
@@ -43,14 +41,6 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
             await self.close(code=BAD_CURSOR, reason="after= must be the seq of an event, or 0")
             return
         session_pk = self.scope["url_route"]["kwargs"]["pk"]
-        try:
-            is_there = await db.read(look_at, session_pk) is not None
-        except StoreFault:
-            await self.close(code=TRY_AGAIN)
-            return
-        if not is_there:
-            await self.close(code=NO_SESSION, reason="no such session")
-            return
         tail = Tail(session_pk, cursor, self.send_message, rows=query.get("rows") != ["0"])
         self.task = asyncio.create_task(self._follow(tail), name=f"devui-tail-{session_pk}")
 
@@ -63,9 +53,9 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Ignore what a page says: it acts by ordinary requests."""
 
-    async def send_message(self, message: Message) -> None:
+    async def send_message(self, text: str) -> None:
         """Send one message."""
-        await page.send(self, message)
+        await page.send(self, text)
 
     async def _follow(self, tail: Tail) -> None:
         try:
@@ -81,7 +71,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
             log.exception("Session %s: its socket failed after event %s", tail.session_pk, tail.cursor)
             await self.close(code=TRY_AGAIN)
         else:
-            await self.close(code=NO_SESSION)
+            await self.close(code=NO_SESSION, reason="no such session")
 
 
 def cursor_of(text: str) -> int | None:

@@ -1,4 +1,4 @@
-"""What a socket reads after a ring: where a session stands, and its new events as the page shows them.
+"""What is read after a ring: where a session stands, and its new events as the page shows them.
 
 Each function is one unit of work for `sessions_app.db.read`.
 """
@@ -41,6 +41,12 @@ class Look:
     list_mark: str
     runs: Runs
 
+    @property
+    def mark(self) -> tuple[object, ...]:
+        """What changes when something else is to be shown."""
+        runs = [(run.pk, run.status, run.invocation_id) for run in self.runs.newest]
+        return (self.last_seq, self.name, self.state_mark, self.list_mark, self.runs.mark, *runs)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -68,14 +74,20 @@ def look_at(session_pk: int) -> Look | None:
     )
 
 
-def events_after(session_pk: int, cursor: int) -> Batch:
-    """Return the next events after a cursor, at most a window of them, rendered by the page's own template."""
+def events_after(session_pk: int, cursor: int, limit: int = windows.WINDOW) -> Batch:
+    """Return so many events after a cursor, rendered by the page's own template."""
     session = AgentSession.objects.filter(pk=session_pk).first()
     if session is None:
         return Batch([], "")
-    timeline = read(session, windows.after(session, cursor))
+    timeline = read(session, windows.after(session, cursor, limit))
     html = render_to_string(f"{TIMELINE}#groups", {"groups": timeline.groups, "session": session})
     return Batch(timeline.window.events, html)
+
+
+def speakers_after(session_pk: int, cursor: int, last: int) -> list[Event]:
+    """Return who speaks in the events after a cursor, up to the last one: seq, author and branch."""
+    events = Event.objects.filter(session=session_pk, seq__gt=cursor, seq__lte=last)
+    return list(events.only("seq", "author", "branch").order_by("seq"))
 
 
 def runs_html(session_pk: int, runs: Runs) -> str:

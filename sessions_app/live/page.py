@@ -12,13 +12,18 @@ class PageGone(Exception):
     """The browser closed the page: nobody is left to tell, and nothing is wrong."""
 
 
-async def send(socket: AsyncWebsocketConsumer, message: dict[str, Any]) -> None:
-    """Send a message as JSON.
+def text_of(message: dict[str, Any]) -> str:
+    """Return a message as JSON."""
+    return json.dumps(message, ensure_ascii=False)
+
+
+async def send(socket: AsyncWebsocketConsumer, text: str) -> None:
+    """Send the text of a message.
 
     Raises:
         PageGone: the line is closed, which ASGI servers say by an `OSError` before the disconnect is read.
     """
     try:
-        await socket.send(text_data=json.dumps(message, ensure_ascii=False))
+        await socket.send(text_data=text)
     except OSError as error:
         raise PageGone from error

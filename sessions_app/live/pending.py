@@ -25,12 +25,12 @@ class Stream:
 
 
 class Pending:
-    """The streams of one run."""
+    """The streams of one run. `last_shown` is the seq of the last event that was on the page when it began."""
 
-    def __init__(self) -> None:
+    def __init__(self, last_shown: int = 0) -> None:
         self.streams: list[Stream] = []
         self._last_stored = 0
-        self._last_shown = 0
+        self._last_shown = last_shown
 
     def take(self, frame: Frame) -> bool:
         """Take a frame of the run's stream; tell whether what is pending changed."""

@@ -1,4 +1,4 @@
-"""What active runs are saying, gathered for one socket."""
+"""What the active runs of a session are saying."""
 
 from __future__ import annotations
 
@@ -24,11 +24,20 @@ class Streams:
         self._pending: dict[str, Pending] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def follow(self, run: Run | None) -> None:
-        """Follow a run until it ends; one that is followed already, or None, changes nothing."""
+    @property
+    def are_open(self) -> bool:
+        """Tell whether a run is followed that may say something."""
+        return bool(self._pending)
+
+    def follow(self, run: Run | None, last_shown: int) -> None:
+        """Follow a run until it ends; one that is followed already, or None, changes nothing.
+
+        Args:
+            last_shown: seq of the last event that pages show.
+        """
         if run is None or run.pk in self._tasks:
             return
-        self._pending[run.pk] = Pending()
+        self._pending[run.pk] = Pending(last_shown)
         self._tasks[run.pk] = asyncio.create_task(self._read(run.pk), name=f"devui-stream-{run.pk}")
 
     def shown(self, events: Iterable[Event]) -> None:

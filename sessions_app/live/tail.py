@@ -15,126 +15,118 @@ Messages are JSON objects; `type` is one of
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
-from sessions_app import db
-from sessions_app.live import look as reading
-from sessions_app.live.bell import Ring, listen
-from sessions_app.live.look import Look
-from sessions_app.live.streams import Streams
+from sessions_app.live import page
+from sessions_app.live.look import Batch, Look
+from sessions_app.live.session_broadcast import SessionBroadcast, SessionView
 from sessions_app.timeline.runs import news_of
 
 Message = dict[str, Any]
-Send = Callable[[Message], Awaitable[None]]
-
-UPDATES_PER_SECOND = 15
-"""How often streamed text is sent, however fast it comes."""
+Send = Callable[[str], Awaitable[None]]
 
 BEAT_S = 15.0
 """A page that hears nothing for three times as long takes the line for dead."""
 
 
 class Tail:
-    """Follows a session from a cursor on. With `rows` False events are counted and not rendered."""
+    """Follows a session from a cursor on. With `rows` False events are counted and not rendered.
+
+    What is the same for all sockets is read and rendered by their `SessionBroadcast`; this one knows what its own
+    socket was told.
+    """
 
     def __init__(self, session_pk: int, cursor: int, send: Send, *, rows: bool = True) -> None:
+        """Send the text of each message by `send`."""
         self.session_pk = session_pk
         self.cursor = cursor
         self.rows = rows
         self._transmit = send
-        self._told: Message = {}
+        self._told: dict[str, str] = {"pending": ""}
         self._known_runs: dict[str, str] = {}
         self._last_sent = time.monotonic()
 
     async def run(self) -> None:
-        """Send what is new until the session is gone."""
-        async with listen() as ring:
-            look = await self._look()
+        """Send what is new until the session is gone. Nothing is sent when there is none to begin with."""
+        make = partial(SessionBroadcast, self.session_pk)
+        async with SessionBroadcast.joined(self.session_pk, make) as broadcast:
+            await broadcast.fresh()
+            look = broadcast.view.look
             if look is None:
                 return
-            streams = Streams(look.app_name)
-            talk = asyncio.create_task(self._send_pending(streams))
-            try:
-                await self._follow(look, ring, streams)
-            finally:
-                talk.cancel()
-                await asyncio.wait([talk])
-                await streams.close()
+            while look is not None:
+                number = broadcast.number
+                await self._send_view(broadcast, broadcast.view, look)
+                await self._wait(broadcast, number)
+                look = broadcast.view.look
+            await self._send(page.text_of({"type": "gone"}))
 
-    async def _follow(self, look: Look | None, ring: Ring, streams: Streams) -> None:
-        while look is not None:
-            if self.cursor > look.last_seq:
-                self.cursor = look.last_seq
-                await self._send({"type": "reset"})
-            await self._send_events(look, streams)
-            await self._send_marks(look)
-            streams.follow(look.runs.running)
-            await ring.wait()
-            look = await self._look()
-            if time.monotonic() - self._last_sent > BEAT_S:
-                await self._send({"type": "beat"})
-        await self._send({"type": "gone"})
+    async def _send_view(self, broadcast: SessionBroadcast, view: SessionView, look: Look) -> None:
+        if self.cursor > look.last_seq:
+            self.cursor = look.last_seq
+            await self._send(page.text_of({"type": "reset"}))
+        await self._send_events(broadcast, view, look)
+        await self._send_marks(broadcast, look)
+        await self._tell(broadcast, "pending", view.pending, {"html": view.pending})
 
-    async def _send(self, message: Message) -> None:
+    async def _wait(self, broadcast: SessionBroadcast, number: int) -> None:
+        """Return when there is something new, and when the page is to hear that the line is well."""
+        silence = time.monotonic() - self._last_sent
+        if not await broadcast.next(number, BEAT_S - silence):
+            await self._send(page.text_of({"type": "beat"}))
+
+    async def _send(self, text: str) -> None:
         self._last_sent = time.monotonic()
-        await self._transmit(message)
+        await self._transmit(text)
 
-    async def _look(self) -> Look | None:
-        return await db.read(reading.look_at, self.session_pk)
-
-    async def _send_events(self, look: Look, streams: Streams) -> None:
+    async def _send_events(self, broadcast: SessionBroadcast, view: SessionView, look: Look) -> None:
         """Send the events up to the look's last one, a batch at a time."""
         if not self.rows and self.cursor < look.last_seq:
             count, self.cursor = look.last_seq - self.cursor, look.last_seq
-            await self._send({"type": "events", "cursor": self.cursor, "last": self.cursor, "count": count})
+            message = {"type": "events", "cursor": self.cursor, "last": self.cursor, "count": count}
+            await self._send(page.text_of(message))
         while self.cursor < look.last_seq:
-            batch = await db.read(reading.events_after, self.session_pk, self.cursor)
+            batch = await broadcast.batch(self.cursor, look.last_seq)
             if not batch.events:
                 return
+            key = ("events", self.cursor, look.last_seq, view.pending)
+            text = broadcast.text(key, partial(_events_text, batch, look.last_seq, view.pending))
             self.cursor = batch.events[-1].seq
-            streams.shown(batch.events)
-            await self._send(
-                {
-                    "type": "events",
-                    "cursor": self.cursor,
-                    "last": max(look.last_seq, self.cursor),
-                    "count": len(batch.events),
-                    "html": batch.html,
-                    "pending": await self._pending_html(streams),
-                }
-            )
+            self._told["pending"] = view.pending
+            await self._send(text)
 
-    async def _send_marks(self, look: Look) -> None:
-        await self._tell({"type": "board", "mark": look.state_mark})
-        await self._tell({"type": "sessions", "mark": look.list_mark})
-        await self._tell({"type": "title", "name": look.name})
-        mark = look.runs.mark
-        if self._told.get("runs") != mark:
-            self._told["runs"] = mark
-            html = await db.read(reading.runs_html, self.session_pk, look.runs)
-            await self._send({"type": "run", "html": html, "active": bool(look.runs.active)})
+    async def _send_marks(self, broadcast: SessionBroadcast, look: Look) -> None:
+        await self._tell(broadcast, "board", look.state_mark, {"mark": look.state_mark})
+        await self._tell(broadcast, "sessions", look.list_mark, {"mark": look.list_mark})
+        await self._tell(broadcast, "title", look.name, {"name": look.name})
+        if self._told.get("run") != look.runs.mark:
+            message = {"html": await broadcast.runs(look), "active": bool(look.runs.active)}
+            await self._tell(broadcast, "run", look.runs.mark, message)
 
         marks, self._known_runs = news_of(look.runs.newest, self._known_runs)
         if marks:
             cursor = self.cursor if self.rows else 0
-            html, errors = await db.read(reading.news_html, self.session_pk, marks, cursor)
-            await self._send({"type": "marks", "html": html, "errors": errors})
+            html, errors = await broadcast.marks(marks, cursor)
+            await self._send(page.text_of({"type": "marks", "html": html, "errors": errors}))
 
-    async def _tell(self, message: Message) -> None:
-        """Send a message unless it is the one that was sent last of its type."""
-        if self._told.get(message["type"]) != message:
-            self._told[message["type"]] = message
-            await self._send(message)
+    async def _tell(self, broadcast: SessionBroadcast, kind: str, mark: str, message: Message) -> None:
+        """Send a message unless the page was told one of its type with this mark last."""
+        if self._told.get(kind) == mark:
+            return
+        self._told[kind] = mark
+        await self._send(broadcast.text((kind, mark), partial(page.text_of, {"type": kind, **message})))
 
-    async def _send_pending(self, streams: Streams) -> None:
-        while True:
-            await streams.changed.wait()
-            streams.changed.clear()
-            await self._send({"type": "pending", "html": await self._pending_html(streams)})
-            await asyncio.sleep(1 / UPDATES_PER_SECOND)
 
-    async def _pending_html(self, streams: Streams) -> str:
-        return await asyncio.to_thread(reading.pending_html, streams.now()) if streams.now() else ""
+def _events_text(batch: Batch, last: int, pending: str) -> str:
+    message = {
+        "type": "events",
+        "cursor": batch.events[-1].seq,
+        "last": last,
+        "count": len(batch.events),
+        "html": batch.html,
+        "pending": pending,
+    }
+    return page.text_of(message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
@@ -63,6 +63,25 @@ async def message(socket):
 
 def attempts(run):
     return list(run.attempts.order_by("case_index"))
+
+
+async def test_change_of_a_run_is_rendered_once_whatever_the_number_of_sockets(run, monkeypatch):
+    rendered: list[int] = []
+
+    def counting(run_id, cursor):
+        rendered.append(cursor)
+        return changes(run_id, cursor)
+
+    changes = live.changes
+    monkeypatch.setattr(live, "changes", counting)
+    first, *_ = await db.read(attempts, run)
+    async with AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(watching(run.id, after=run.revision)) for _ in range(20)]
+        await db.write(writes.start_attempt, first.pk)
+        told = [await message(socket) for socket in sockets]
+        assert all(one == told[0] for one in told)
+        assert told[0]["attempts"] == [first.pk]
+    assert rendered == [run.revision] * 2, "when the first came, and after the change"
 
 
 async def test_a_page_hears_of_the_rows_that_change_and_of_no_others(run):

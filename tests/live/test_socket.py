@@ -114,10 +114,10 @@ async def test_what_a_page_says_is_ignored(story):
 
 
 async def test_a_failing_read_says_try_again_and_names_the_cursor_in_the_log(story, monkeypatch, caplog):
-    def fail(session_pk, cursor):
+    def fail(session_pk, cursor, limit):
         raise RuntimeError("the disk is on fire")
 
-    monkeypatch.setattr(tail.reading, "events_after", fail)
+    monkeypatch.setattr(look, "events_after", fail)
     await db.write(story.says, "one")
     async with watching(story.pk) as page:
         assert await page.closed() == consumers.TRY_AGAIN

@@ -1,0 +1,186 @@
+"""Broadcasts: what many sockets show alike is looked at once after a ring, rendered once, and told to all of them.
+
+A listener holds no queue. It asks for the newest view when it is ready for it, so one that lags holds back nobody,
+and gets what it has not seen from the tables, as one that has just come does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Hashable
+from typing import Any, Generic, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from sessions_app import db
+from sessions_app.live.bell import Ring, listen
+
+AT_ONCE = 10
+"""Listeners that are woken in one turn of the event loop: between two turns, others are answered."""
+
+REST = 0.5
+"""How long a broadcast rests after it has woken its listeners, in parts of the time that this took: what happens
+meanwhile is told at once."""
+
+View = TypeVar("View")
+P = ParamSpec("P")
+R = TypeVar("R")
+B = TypeVar("B", bound="Broadcast[Any]")
+
+
+class Broadcast(Generic[View]):
+    """A view of the store that listeners of one event loop follow, each at its own pace.
+
+    Attributes:
+        view: the newest one; there is one once `fresh` has returned.
+        number: grows with each new view.
+    """
+
+    view: View
+    number = 0
+
+    def __init__(self) -> None:
+        self._ring: Ring | None = None
+        self._begun = self._ended = 0
+        self._looked = asyncio.Event()
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._reads: dict[Hashable, asyncio.Future[Any]] = {}
+        self._texts: dict[Hashable, str] = {}
+        self._failure: Exception | None = None
+        self._listeners = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def joined(cls: type[B], key: Hashable, make: Callable[[], B]) -> AsyncIterator[B]:
+        """Listen to the broadcast with a key while the block runs: the first to come starts it, the last ends it."""
+        broadcasts = _broadcasts.setdefault(asyncio.get_running_loop(), {})
+        found = broadcasts.get((cls, key))
+        if found is None or found._failure is not None:
+            found = broadcasts[cls, key] = make()
+        found._listeners += 1
+        found._task = found._task or asyncio.create_task(found._run(), name="devui-broadcast")
+        try:
+            yield found
+        finally:
+            found._listeners -= 1
+            if not found._listeners:
+                if broadcasts.get((cls, key)) is found:
+                    del broadcasts[cls, key]
+                found._task.cancel()
+                await asyncio.wait([found._task])
+
+    async def look(self) -> View:
+        """Return what is to be told now."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Let go of what looking needs, when the last listener has left."""
+
+    async def fresh(self) -> None:
+        """Return when a view is there that was looked at after this call.
+
+        Raises:
+            Exception: what looking raised.
+        """
+        wanted = self._begun + 1
+        if self._ring is not None:
+            self._ring.strike()
+        while self._ended < wanted:
+            await self._looked.wait()
+            self._raise_failure()
+
+    async def next(self, known: int, patience: float) -> bool:
+        """Return True when there is a view with a higher number, False after so many seconds without one.
+
+        Raises:
+            Exception: what looking raised.
+        """
+        try:
+            async with asyncio.timeout(max(0.0, patience)):
+                while self.number <= known:
+                    self._raise_failure()
+                    await self._wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def once(self, key: Hashable, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what a unit of work reads, read once for all who ask by this key while the view is the newest."""
+        if key not in self._reads:
+            self._reads[key] = asyncio.ensure_future(db.read(work, *args, **kwargs))
+        result: R = await asyncio.shield(self._reads[key])
+        return result
+
+    def text(self, key: Hashable, make: Callable[[], str]) -> str:
+        """Return a text that is made once for all who ask by this key while the view is the newest."""
+        key = (self.number, key)
+        if key not in self._texts:
+            self._texts[key] = make()
+        return self._texts[key]
+
+    def forget(self) -> None:
+        """Forget what was read: the next look may see something else."""
+        self._reads.clear()
+
+    async def publish(self, view: View) -> float:
+        """Tell listeners of a new view; return the seconds that it took to wake them."""
+        began = time.monotonic()
+        self.view = view
+        self.number += 1
+        self._texts.clear()
+        await self._wake()
+        return time.monotonic() - began
+
+    async def _run(self) -> None:
+        try:
+            async with listen() as self._ring:
+                while True:
+                    await self._ring.wait() if self._begun else None
+                    await asyncio.sleep(REST * await self._look_once())
+        except Exception as error:
+            self._failure = error
+            self._looked.set()
+            await self._wake()
+        finally:
+            await self.close()
+
+    async def _look_once(self) -> float:
+        """Look, publish what is new, and return the seconds that it took to wake listeners."""
+        self._begun += 1
+        took = await self.refresh()
+        self._ended = self._begun
+        self._looked.set()
+        self._looked = asyncio.Event()
+        return took
+
+    async def refresh(self) -> float:
+        """Look, and publish what is new; return the seconds that it took to wake listeners."""
+        view = await self.look()
+        if self.number and view == self.view:
+            return 0.0
+        self.forget()
+        return await self.publish(view)
+
+    async def _wait(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[waiter] = None
+        try:
+            await waiter
+        finally:
+            self._waiting.pop(waiter, None)
+
+    async def _wake(self) -> None:
+        for place, waiter in enumerate(list(self._waiting), 1):
+            if not waiter.done():
+                waiter.set_result(None)
+            if place % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+_broadcasts: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, Any]] = WeakKeyDictionary()

@@ -1,0 +1,125 @@
+"""The broadcast of one session: where it stands, what its runs are saying, and its events as the page shows them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from sessions_app import db
+from sessions_app.live import look as reading
+from sessions_app.live.broadcast import Broadcast
+from sessions_app.live.look import Batch, Look
+from sessions_app.live.streams import Streams
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.runs import RunMark, news_of
+
+UPDATES_PER_SECOND = 15
+"""How often streamed text is sent, however fast it comes."""
+
+STREAM_REST = 3
+"""How many times as long as listeners took to be woken for it, streamed text waits: events come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """Where a session stands, and the HTML of the text that streams. None: there is no such session."""
+
+    look: Look | None = field(compare=False)
+    pending: str
+    mark: tuple[object, ...]
+    """Changes with all that is shown of the look."""
+
+
+class SessionBroadcast(Broadcast[SessionView]):
+    """What happens to a session. Nothing it tells goes beyond the events of the look it tells."""
+
+    def __init__(self, session_pk: int) -> None:
+        super().__init__()
+        self.session_pk = session_pk
+        self._streams: Streams | None = None
+        self._talking: asyncio.Task[None] | None = None
+        self._publishing = asyncio.Lock()
+        self._pending_html = ""
+        self._last_seq = 0
+        self._known_runs: dict[str, str] = {}
+
+    async def refresh(self) -> float:
+        """Look, and publish what is new, not between a text that streams and the event that holds it."""
+        look = await db.read(reading.look_at, self.session_pk)
+        async with self._publishing:
+            view = await self._view_of(look)
+            return await self.publish(view) if not self.number or view != self.view else 0.0
+
+    async def close(self) -> None:
+        """Follow no run any more."""
+        if self._talking is not None:
+            self._talking.cancel()
+            await asyncio.wait([self._talking])
+        if self._streams is not None:
+            await self._streams.close()
+
+    async def batch(self, cursor: int, last: int) -> Batch:
+        """Return the events after a cursor, up to the one that a look saw last: a window of them at most."""
+        limit = min(windows.WINDOW, last - cursor)
+        key = ("events", cursor, limit)
+        return await self.once(key, reading.events_after, self.session_pk, cursor, limit)
+
+    async def runs(self, look: Look) -> str:
+        """Return what the console tells of the runs."""
+        return await self.once(("runs", look.runs.mark), reading.runs_html, self.session_pk, look.runs)
+
+    async def marks(self, marks: list[RunMark], cursor: int) -> tuple[str, str]:
+        """Return what the timeline tells of runs, and the errors up to a cursor that show it anew."""
+        key = ("marks", cursor, *((mark.run.pk, mark.run.status, mark.run.invocation_id) for mark in marks))
+        return await self.once(key, reading.news_html, self.session_pk, marks, cursor)
+
+    async def _view_of(self, look: Look | None) -> SessionView:
+        if look is None:
+            return SessionView(None, "", ())
+        is_news = not self.number or look.mark != self.view.mark
+        if is_news:
+            self.forget()
+            await self._read_ahead(look)
+        streams = self._streams = self._streams or self._followed(look)
+        if self._last_seq < look.last_seq and streams.are_open:
+            streams.shown(
+                await db.read(reading.speakers_after, self.session_pk, self._last_seq, look.last_seq)
+            )
+        self._last_seq = look.last_seq
+        streams.follow(look.runs.running, look.last_seq)
+        return SessionView(look, await self._pending(streams), look.mark)
+
+    async def _read_ahead(self, look: Look) -> None:
+        """Read what all listeners ask for that have heard of all before."""
+        marks, self._known_runs = news_of(look.runs.newest, self._known_runs)
+        if not self.number:
+            return
+        if 0 < self._last_seq < look.last_seq:
+            await self.batch(self._last_seq, look.last_seq)
+        await self.runs(look)
+        if marks:
+            await self.marks(marks, look.last_seq)
+
+    def _followed(self, look: Look) -> Streams:
+        streams = Streams(look.app_name)
+        self._talking = asyncio.create_task(self._talk(streams), name="devui-broadcast-streams")
+        return streams
+
+    async def _talk(self, streams: Streams) -> None:
+        """Publish the text that streams, a few times a second."""
+        while True:
+            await streams.changed.wait()
+            took = 0.0
+            async with self._publishing:
+                view = SessionView(self.view.look, await self._pending(streams), self.view.mark)
+                if view != self.view:
+                    took = await self.publish(view)
+            await asyncio.sleep(max(1 / UPDATES_PER_SECOND, STREAM_REST * took))
+
+    async def _pending(self, streams: Streams) -> str:
+        """Return the text that streams, rendered when it has changed."""
+        if streams.changed.is_set():
+            streams.changed.clear()
+            now = streams.now()
+            self._pending_html = await asyncio.to_thread(reading.pending_html, now) if now else ""
+        return self._pending_html

@@ -1,0 +1,215 @@
+"""Many sockets on one session: rendered once, told to all, each at its own pace, and none misses or doubles a row."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from devui.asgi import application
+from sessions_app import db
+from sessions_app.live import look
+from sessions_app.live.tail import Tail
+from tests.live.conftest import PATIENCE, Message, Page, foreign_writer, seqs_in, watching
+from tests.live.test_streaming import is_pending, running, runtime  # noqa: F401 - a fixture
+from tests.web import serve
+
+SOCKETS = 30
+
+
+@pytest.fixture
+def renders(monkeypatch) -> Counter[str]:
+    """How often each part of a page was rendered."""
+    counted: Counter[str] = Counter()
+
+    def count(name):
+        render = getattr(look, name)
+
+        def counting(*args):
+            counted[name] += 1
+            return render(*args)
+
+        monkeypatch.setattr(look, name, counting)
+
+    for name in ("look_at", "events_after", "runs_html", "news_html", "pending_html"):
+        count(name)
+    return counted
+
+
+@asynccontextmanager
+async def many(pk: int, after: int = 0, sockets: int = SOCKETS) -> AsyncIterator[list[Page]]:
+    """Open sockets on a session."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(watching(pk, after)) for _ in range(sockets)]
+
+
+async def all_hear(pages: list[Page], seq: int) -> None:
+    await asyncio.gather(*(page.until_event(seq) for page in pages))
+
+
+async def test_event_is_rendered_once_whatever_the_number_of_sockets(story, renders):
+    await db.write(story.says, "before")
+    async with many(story.pk) as pages:
+        await all_hear(pages, 1)
+        renders.clear()
+        for seq in range(2, 12):
+            await db.write(story.says, f"event {seq}")
+            await all_hear(pages, seq)
+        assert renders["events_after"] == 10
+        assert renders["look_at"] < 10 * SOCKETS, "and looked for once after a ring"
+        assert all(page.seqs() == list(range(1, 12)) for page in pages)
+
+
+async def test_run_is_rendered_once_whatever_the_number_of_sockets(story, renders):
+    async with many(story.pk) as pages:
+        told = [page.until(lambda message: message["type"] == "run") for page in pages]
+        await asyncio.gather(*told)
+        renders.clear()
+        await running(story)
+        active = [
+            page.until(lambda message: message["type"] == "run" and message["active"]) for page in pages
+        ]
+        await asyncio.gather(*active)
+        marks = [
+            page.until(lambda message: message["type"] == "marks") for page in pages if not page.of("marks")
+        ]
+        await asyncio.gather(*marks)
+        assert renders["runs_html"] <= 2, "queued and running may be seen apart"
+        assert renders["news_html"] == 1
+
+
+async def test_streamed_text_is_rendered_once_and_gives_way_to_its_event_on_every_page(
+    story,
+    runtime,  # noqa: F811
+    renders,
+):
+    await running(story)
+    async with many(story.pk) as pages:
+        runtime.says("It is ")
+        await asyncio.gather(
+            *(page.until(lambda m: is_pending(m) and "It is" in m["html"]) for page in pages)
+        )
+        assert renders["pending_html"] == 1
+        runtime.stored(1)
+        await db.write(story.says, "It is sunny.")
+        await all_hear(pages, 1)
+        for page in pages:
+            [event] = page.of("events")
+            assert "It is sunny." in event["html"]
+            assert event["pending"] == ""
+            assert page.messages[-1] is event, "no older text comes behind it"
+
+
+async def test_sockets_that_stand_elsewhere_get_what_each_of_them_lacks(story):
+    for number in range(60):
+        await db.write(story.says, f"event {number}")
+    async with AsyncExitStack() as stack:
+        cursors = [0, 7, 7, 59, 60]
+        pages = [await stack.enter_async_context(watching(story.pk, after=cursor)) for cursor in cursors]
+        counting = await stack.enter_async_context(watching(story.pk, after=10, query="&rows=0"))
+        await db.write(story.says, "one more")
+        await all_hear([*pages, counting], 61)
+        for page, cursor in zip(pages, cursors, strict=True):
+            assert page.seqs() == list(range(cursor + 1, 62))
+        assert counting.seqs() == []
+        assert sum(message["count"] for message in counting.of("events")) == 51
+
+
+async def test_socket_that_lags_holds_back_nobody_and_misses_nothing(story):
+    gate, caught_up = asyncio.Event(), asyncio.Event()
+    sent: list[Message] = []
+
+    async def send_slowly(text: str) -> None:
+        await gate.wait()
+        sent.append(json.loads(text))
+        if sent[-1].get("cursor") == 100:
+            caught_up.set()
+
+    lagging = asyncio.create_task(Tail(story.pk, 0, send_slowly).run())
+    async with many(story.pk, sockets=3) as pages:
+        for seq in range(1, 101):
+            await db.write(story.says, f"event {seq}")
+        await all_hear(pages, 100)
+        assert sent == []
+        gate.set()
+        async with asyncio.timeout(PATIENCE):
+            await caught_up.wait()
+    lagging.cancel()
+    batches = [message for message in sent if message["type"] == "events"]
+    assert [seq for message in batches for seq in seqs_in(message["html"])] == list(range(1, 101))
+    assert len(batches) < 10, "what it has not seen comes in windows, and not one by one"
+
+
+async def test_sockets_that_come_and_go_miss_and_double_nothing_while_another_process_writes(story):
+    chance = random.Random(11)
+    events = 200
+
+    async def come_and_go() -> list[int]:
+        seen: list[int] = []
+        while len(seen) < events:
+            async with watching(story.pk, after=seen[-1] if seen else 0) as page:
+                for _ in range(chance.randrange(1, 12)):
+                    message = await page.next()
+                    assert message["type"] != "reset"
+                    seen += seqs_in(message.get("html", "")) if message["type"] == "events" else []
+                    if len(seen) >= events:
+                        break
+        return seen
+
+    async with foreign_writer("s1", events=events, pause=0.004):
+        seen = await asyncio.gather(*(come_and_go() for _ in range(8)))
+    assert all(one == list(range(1, events + 1)) for one in seen)
+
+
+async def test_failing_look_tells_all_to_try_again_and_the_next_ones_are_served(story, monkeypatch):
+    read = look.look_at
+    async with many(story.pk, sockets=3) as pages:
+        await asyncio.gather(*(page.until(lambda message: message["type"] == "run") for page in pages))
+
+        def fail(session_pk):
+            raise RuntimeError("the disk is on fire")
+
+        monkeypatch.setattr(look, "look_at", fail)
+        for page in pages:
+            frame = await page.socket.receive_output(timeout=PATIENCE)
+            while frame["type"] == "websocket.send":
+                frame = await page.socket.receive_output(timeout=PATIENCE)
+            assert frame["code"] == 1011
+        monkeypatch.setattr(look, "look_at", read)
+        async with watching(story.pk) as page:
+            await db.write(story.says, "one")
+            await page.until_event(1)
+
+
+@pytest.mark.soak
+async def test_500_real_sockets_of_which_one_does_not_read_all_get_every_event_once(story):
+    events = 200
+
+    async def seqs_of(socket: ClientConnection) -> list[int]:
+        seen: list[int] = []
+        while len(seen) < events:
+            message = json.loads(await socket.recv())
+            seen += seqs_in(message["html"]) if message["type"] == "events" else []
+        return seen
+
+    async with serve(application) as address, AsyncExitStack() as stack:
+        opened = [
+            await stack.enter_async_context(
+                connect(
+                    f"ws://{address}/ws/sessions/{story.pk}/?after=0", origin=f"http://{address}", proxy=None
+                )
+            )
+            for _ in range(500)
+        ]
+        async with asyncio.timeout(5 * PATIENCE), foreign_writer("s1", events=events, pause=0.01):
+            stuck, *reading = opened
+            heard = await asyncio.gather(*map(seqs_of, reading))
+        assert all(seen == list(range(1, events + 1)) for seen in heard)
+        async with asyncio.timeout(PATIENCE):
+            assert await seqs_of(stuck) == list(range(1, events + 1))
