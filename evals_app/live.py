@@ -164,21 +164,23 @@ def _look_again(pk: int) -> dict[str, Any]:
 def changes(run_id: str, cursor: int) -> dict[str, Any] | None:
     """Return what a page that knows the run up to a revision does not know; None when that is nothing.
 
-    Keys: type (`run`, or `end` when nothing follows), cursor, rows [{id, html}], attempts (keys of those that
-    changed), summary (HTML).
+    Keys: type (`run`, or `end` when nothing follows), cursor, rows [{id, html}], many (more cases changed than a page
+    shows: there are no rows, it asks for its own), attempts (keys of those that changed), summary (HTML).
     """
     run = EvalRun.objects.select_related("evalset").filter(pk=run_id).first()
     if run is None:
-        return {"type": "end", "cursor": cursor, "rows": [], "attempts": [], "summary": ""}
+        return {"type": "end", "cursor": cursor, "rows": [], "many": False, "attempts": [], "summary": ""}
     if run.revision <= cursor and run.active:
         return None
     changed = report.changed_since(run, cursor)
-    rows = report.rows_of(run, changed)
+    many = len(changed) > report.PAGE
+    rows = [] if many else report.rows_of(run, changed)
     return {
         "type": "run" if run.active else "end",
         "cursor": run.revision,
         "rows": [{"id": row.dom_id, "html": _row(run, row)} for row in rows],
-        "attempts": [one.pk for row in rows for one in row.attempts if one.revision > cursor],
+        "many": many,
+        "attempts": list(run.attempts.filter(revision__gt=cursor).values_list("pk", flat=True)),
         "summary": render_to_string("devui/evals/run.html#summary", report.run_context(run)),
     }
 

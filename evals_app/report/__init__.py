@@ -7,6 +7,7 @@ from typing import Any
 from evals_app.models import EvalRun
 from evals_app.progress import progress_of
 from evals_app.report.cases import (
+    PAGE,
     SEVERITY,
     CaseRow,
     Cell,
@@ -45,6 +46,7 @@ def run_context(run: EvalRun) -> dict[str, Any]:
 
 
 __all__ = [
+    "PAGE",
     "SEVERITY",
     "CaseRow",
     "Cell",

@@ -44,7 +44,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
         "table": prices.of_json(json.loads(found.prices)),
         "warnings": json.loads(found.warnings),
     }
-    partial = "filters" if wants_partial(request, "filters") else "attempt"
+    partial = next((name for name in ("filters", "matrix") if wants_partial(request, name)), "attempt")
     return render_partial(request, "devui/evals/run.html", context, partial=partial)
 
 

@@ -1,6 +1,6 @@
 // A run of an evalset: attempts beside the matrix, and what it does while it runs.
 
-import { atMostEvery, fetchPart } from "./fragment.js";
+import { atMostEvery, fetchPart, keepFocus } from "./fragment.js";
 import { declare, isPlainClick } from "./keys.js";
 import { Live } from "./live.js";
 import { showTimes } from "./times.js";
@@ -40,7 +40,8 @@ async function show(attempt, { push = true } = {}) {
   if (html === null || page.dataset.shown !== attempt) return;
   const open = new Set([...pane.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
   const first = !pane.childElementCount;
-  pane.innerHTML = html;
+  if (!push && isBeingWritten()) return;
+  keepFocus(pane, () => { pane.innerHTML = html; });
   if (push) say(`Opened: ${pane.querySelector("h2").textContent}`);
   if (first && push && narrow.matches) pane.scrollIntoView();
   for (const summary of pane.querySelectorAll("summary")) {
@@ -48,6 +49,9 @@ async function show(attempt, { push = true } = {}) {
   }
   showTimes(pane);
 }
+
+/** Tell whether somebody writes into the attempt that is shown: news of it must not take that away. */
+const isBeingWritten = () => [...pane.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value !== field.defaultValue);
 
 /** Show in the matrix which attempt is open. */
 function mark() {
@@ -94,42 +98,95 @@ if (page) {
 
 const summary = document.getElementById("summary");
 
-const countCases = atMostEvery(1000, async () => {
+const filters = document.getElementById("filters");
+const cases = () => document.getElementById("matrix");
+
+async function countCases() {
   const html = await fetchPart(location.href, "filters");
-  if (html !== null) document.getElementById("filters").innerHTML = html;
-});
+  if (html !== null) keepFocus(filters, () => { filters.innerHTML = html; });
+}
+const countCasesSoon = atMostEvery(1000, countCases);
+
+/** Show the cases of the page anew, in the order in which they stand. */
+async function renewCases() {
+  const url = new URL(location.href);
+  if (!url.searchParams.has("order")) url.searchParams.set("order", "file");
+  const html = await fetchPart(url.href, "matrix");
+  if (html === null) return;
+  keepFocus(cases(), () => { cases().innerHTML = html; });
+  mark();
+}
 
 /** Tell how far the run is, and not with every attempt. */
 const announce = atMostEvery(5000, () => say(summary.querySelector(".outcome-count").textContent));
 
-/** Renew the summary, unless one of its buttons is being pressed just now; a button that has the focus keeps it. */
+/** How long a click counts as meant for what stood there before, if the pointer does not move. */
+const MEANT_BEFORE_MS = 1000;
+
+/** The newest summary that could not be shown because a button of it is being pressed. */
+let held = null;
+/** What came to stand under a pointer that rests, until it moves. */
+let slipped = null;
+
+/** Renew the summary, but not under a button that is being pressed; what then stands under the pointer waits for it to move. */
 function summarise(html) {
-  if (summary.querySelector("button:active")) return;
-  const kept = summary.contains(document.activeElement) ? document.activeElement.dataset.keep : undefined;
-  summary.innerHTML = html;
-  if (kept) summary.querySelector(`[data-keep="${CSS.escape(kept)}"]`)?.focus({ preventScroll: true });
+  if (summary.querySelector("button:active")) {
+    held = html;
+    return;
+  }
+  held = null;
+  const under = summary.querySelector("a:hover, button:hover, summary:hover")?.dataset.command;
+  keepFocus(summary, () => { summary.innerHTML = html; });
+  showTimes(summary);
+  if (under && !summary.querySelector(`[data-command="${CSS.escape(under)}"]`)) slipped = performance.now();
 }
 
-function take(message) {
+summary?.addEventListener("pointermove", () => { slipped = null; });
+summary?.addEventListener("click", (event) => {
+  if (slipped === null || performance.now() - slipped > MEANT_BEFORE_MS) return;
+  event.preventDefault();
+  event.stopPropagation();
+}, true);
+for (const release of ["pointerup", "keyup"]) addEventListener(release, () => setTimeout(() => held !== null && summarise(held)));
+
+/** Show the rows that changed, where they stand on this page. */
+function renewRows(rows) {
+  for (const { id, html } of rows) {
+    const row = document.getElementById(id);
+    if (!row) continue;
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    const newer = template.content.querySelector("tr");
+    const focused = row.contains(document.activeElement) ? document.activeElement.dataset.attempt : undefined;
+    row.replaceWith(newer);
+    if (focused) newer.querySelector(`[data-attempt="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+  mark();
+}
+
+let taken = Promise.resolve();
+/** Take messages one after the other. */
+const take = (message) => { taken = taken.then(() => apply(message)); };
+
+/** Show what the run did. At the end tabs, cases and summary change together. */
+async function apply(message) {
   if (message.type === "beat") return;
+  const isEnd = message.type === "end";
   summary.dataset.cursor = message.cursor;
+  if (isEnd) {
+    live.close();
+    delete summary.dataset.state;
+    await countCases();
+  } else {
+    countCasesSoon();
+  }
+  if (message.many) await renewCases();
+  else renewRows(message.rows);
   if (message.summary) {
     summarise(message.summary);
     announce();
   }
-  for (const { id, html } of message.rows) {
-    const template = document.createElement("template");
-    template.innerHTML = html;
-    document.getElementById(id)?.replaceWith(template.content);
-  }
-  mark();
-  countCases();
-  showTimes(summary);
   if (message.attempts.map(String).includes(page.dataset.shown)) show(page.dataset.shown, { push: false });
-  if (message.type === "end") {
-    live.close();
-    delete summary.dataset.state;
-  }
 }
 
 const address = () => {

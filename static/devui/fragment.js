@@ -33,6 +33,31 @@ function isToBeTold(status, text) {
   return document.dispatchEvent(new CustomEvent("part:refused", { cancelable: true, detail: { status, text } }));
 }
 
+/** What tells an element from the others of its place, in the order in which it is looked for. */
+const MARKS = ["id", "data-keep", "data-command", "data-attempt", "data-close-attempt", "href", "aria-label"];
+
+/** Return a selector of an element that does the same as this one in newer content; "" when nothing tells it. */
+function likenessOf(element) {
+  const mark = MARKS.find((name) => element.hasAttribute(name));
+  return mark ? `${element.localName}[${mark}="${CSS.escape(element.getAttribute(mark))}"]` : "";
+}
+
+/**
+ * Change the content of a place by `change`. The focus stays with the element that does the same; where there is none any
+ * more, it goes to the place's heading, so that one does not begin at the top of the page again.
+ */
+export function keepFocus(place, change) {
+  const focused = document.activeElement;
+  const likeness = place.contains(focused) ? likenessOf(focused) : null;
+  change();
+  if (likeness === null || document.activeElement === focused) return;
+  (likeness ? place.querySelector(likeness) : null)?.focus({ preventScroll: true });
+  if (place.contains(document.activeElement)) return;
+  const heading = place.querySelector("h1, h2, h3");
+  if (heading) heading.tabIndex = -1;
+  heading?.focus({ preventScroll: true });
+}
+
 /**
  * Return a function that lets `work` run once at a time: of the wishes that come meanwhile the last counts. Its promise
  * is fulfilled when that one is done.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from evals_app import trends
+from evals_app import report, trends
 from evals_app.engine.execute import execute_run
 from evals_app.models import EvalRun
 from sessions_app.agents import AgentsFolder
@@ -105,6 +105,74 @@ def test_a_run_is_cancelled_from_its_page(page: Page, process: Process):
     assert EvalRun.objects.get().status == EvalRun.Status.CANCELLED
     said, resume = (page.locator(f".notice {part}").bounding_box() or {} for part in ("strong", "button"))
     assert resume["x"] >= said["x"] + said["width"], "Resume stands beside what it is about"
+
+
+def test_the_focus_stays_on_a_button_while_the_run_goes_on(page: Page, process: Process):
+    start(page)
+    expect(page.locator("#summary")).to_have_attribute("data-state", "live")
+    page.get_by_role("button", name="Cancel").focus()
+    page.evaluate("document.getElementById('summary').firstElementChild.dataset.before = '1'")
+    process.allowed.release()
+    expect(page.locator("#case-0")).to_have_attribute("data-status", "passed")
+    expect(page.locator("#summary > [data-before]")).to_have_count(0)
+    expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+    process.allowed.release(2)
+    expect(page.locator("summary", has_text="Export")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+
+
+def test_at_the_end_of_a_run_no_tab_says_that_a_case_is_running(page: Page, process: Process):
+    start(page)
+    expect(page.locator("#summary")).to_have_attribute("data-state", "live")
+    page.evaluate(
+        """() => {
+            window.torn = [];
+            const look = () => {
+                const ended = document.querySelector("#summary .menu") !== null;
+                const tabs = document.getElementById("filters").textContent;
+                if (ended && /running|pending/.test(tabs)) window.torn.push(tabs);
+            };
+            new MutationObserver(look).observe(document.body, {subtree: true, childList: true});
+        }"""
+    )
+    process.allowed.release(3)
+    expect(page.locator("summary", has_text="Export")).to_be_visible()
+    assert page.evaluate("window.torn") == []
+
+
+def test_a_click_that_was_meant_for_cancel_hits_nothing_else(page: Page, process: Process):
+    start(page)
+    expect(page.locator("#summary")).to_have_attribute("data-state", "live")
+    box = page.get_by_role("button", name="Cancel").bounding_box() or {}
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.evaluate(
+        """([x, y]) => {
+            window.clicked = 0;
+            const hit = (event) => { window.clicked += 1; event.preventDefault(); };
+            new MutationObserver(() => {
+                const under = document.elementFromPoint(x, y)?.closest("a, button, summary");
+                if (!document.querySelector("#summary .menu") || !under || window.tried) return;
+                window.tried = under.textContent.trim();
+                under.addEventListener("click", hit);
+                under.click();
+            }).observe(document.getElementById("summary"), {childList: true});
+        }""",
+        [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2],
+    )
+    process.allowed.release(3)
+    expect(page.locator("summary", has_text="Export")).to_be_visible()
+    assert page.evaluate("window.clicked") == 0
+    assert page.evaluate("window.tried"), "something else stands there now"
+
+
+def test_of_very_many_changes_a_page_shows_its_own_cases(page: Page, process: Process, monkeypatch):
+    monkeypatch.setattr(report, "PAGE", 1)
+    start(page)
+    expect(page.locator("#summary")).to_have_attribute("data-state", "live")
+    page.click("text=Cancel")
+    expect(page.locator(".outcome-count")).to_contain_text("3 cancelled")
+    expect(page.locator("#cases > [data-status=cancelled]")).to_have_count(3)
+    expect(page.locator("#filters")).to_contain_text("cancelled 3")
 
 
 def test_an_attempt_opens_beside_the_matrix_by_click_key_and_address(page: Page, process: Process):

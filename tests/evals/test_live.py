@@ -10,7 +10,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
 
-from evals_app import configs, launch, library, live, writes
+from evals_app import configs, launch, library, live, report, writes
 from evals_app.launch import Order
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.writes import Outcome
@@ -164,3 +164,13 @@ async def test_a_page_that_knows_another_text_of_the_file_is_told_at_once(web, f
 async def test_an_evalset_that_does_not_exist_is_followed_no_further(web):
     async with listening("/ws/evals/evalsets/12345/", "digest=") as socket:
         assert (await socket.receive_output(timeout=PATIENCE))["type"] == "websocket.close"
+
+
+async def test_a_page_asks_for_its_own_cases_when_more_changed_than_it_shows(run, monkeypatch):
+    monkeypatch.setattr(report, "PAGE", 2)
+    await db.write(writes.request_cancel, run.id)
+    await db.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED)
+    told = await db.read(live.changes, run.id, run.revision)
+    assert (told["type"], told["many"], told["rows"]) == ("end", True, [])
+    assert len(told["attempts"]) == 3
+    assert "3 cancelled" in told["summary"]
