@@ -25,8 +25,8 @@ def main() -> None:
 
 def _run() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
-    if sys.argv[1:2] == ["run_evals"]:
-        gc.disable()  # until all is imported, see `evals_app.engine.alone`
+    if sys.argv[1:2] in (["run_evals"], ["web"]):
+        gc.disable()  # until all is imported, see `evals_app.engine.alone` and `devui.server`
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line

@@ -1,22 +1,28 @@
-"""The two APIs: ADK's own paths at the root, DevUI's under /api/v1/. The rooms bring the operations."""
+"""The two APIs: ADK's own paths at the root, DevUI's under /api/v1/. The rooms bring the operations.
+
+Building them takes as long as all else that a page needs, so this module is imported when the API is first asked, or
+behind the first page: see `api_urls`.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.openapi.docs import Swagger
 from ninja.parser import Parser
 from ninja.types import DictStrAny
 
-from devui.errors import answer_error
-from devui.mount import V1
+from devui.api_urls import ADK, V1
+from devui.errors import Problem, answer, answer_error
 from evals_app import adk_api as adk_evals
 from evals_app import api as evals
-from sessions_app import api as sessions
 from sessions_app import bodies
+from sessions_app.api import routers as sessions
 
 
 class BodyParser(Parser):
@@ -35,9 +41,16 @@ class AdkAPI(NinjaAPI):
         return self.renderer.media_type or "application/json"
 
 
-adk = AdkAPI(
-    title="ADK's API", urls_namespace="devui-adk", openapi_url=None, docs_url=None, parser=BodyParser()
-)
+class Docs(Swagger):
+    """Swagger with the files that django-ninja brings; it takes them from a foreign host unless it is an app itself."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        """Return the page."""
+        shown = json.dumps({**self.settings, "url": self.get_openapi_url(api, kwargs)})
+        return render(request, self.template, {"swagger_settings": shown, "api": api, "add_csrf": False})
+
+
+adk = AdkAPI(title="ADK's API", urls_namespace=ADK, openapi_url=None, docs_url=None, parser=BodyParser())
 adk.add_router("", sessions.adk)
 adk.add_router("", adk_evals.router)
 
@@ -47,16 +60,25 @@ v1 = NinjaAPI(
     urls_namespace=V1,
     parser=BodyParser(),
     description="Sessions, events, state, runs and evals. Errors have the shape {detail, code, hint}.",
-    docs=Swagger({"validatorUrl": None}),  # ninja brings Swagger's files; its validator is a foreign service
+    docs=Docs({"validatorUrl": None}),  # that is a foreign service
 )
 v1.add_router("", sessions.v1)
 v1.add_router("/evals", evals.router)
 
 
 def _answer(request: HttpRequest, error: Any) -> HttpResponse:
+    if isinstance(error, ValidationError):
+        hint = "Send what `detail` asks for; `loc` says where."
+        return answer(request, Problem(422, error.errors, "invalid", hint))
+    if isinstance(error, HttpError):
+        hint = "Send a body of JSON in UTF-8."
+        return answer(request, Problem(error.status_code, error.message, "bad_input", hint))
     return answer_error(request, error)
 
 
 for api in (adk, v1):
     for kind in (Exception, Http404, HttpError, ValidationError):
         api.add_exception_handler(kind, _answer)
+
+PATTERNS = {api.urls_namespace: api.urls[0] for api in (adk, v1)}
+"""Namespace of an API -> its addresses."""

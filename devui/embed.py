@@ -14,7 +14,15 @@ may come in is the project's to say: DevUI's own login stays out.
 
 from __future__ import annotations
 
-APPS = ["django_htmx", "template_partials", "channels", "ninja", "sessions_app", "evals_app", "devui"]
+APPS = [
+    "django_htmx",
+    "template_partials",
+    "channels",
+    "devui.api_docs.ApiDocs",
+    "sessions_app",
+    "evals_app",
+    "devui",
+]
 
 GUARDS = [
     "devui.middleware.ContentSecurity",

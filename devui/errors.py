@@ -17,7 +17,6 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
-from ninja.errors import HttpError, ValidationError
 
 from devui.mount import path_below_mount
 from sessions_app import faults
@@ -79,12 +78,8 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(error.status, detail, error.code, error.hint, error.back)
     if fault := faults.explain(error):
         return problem_of(fault)
-    if isinstance(error, ValidationError):
-        return Problem(422, error.errors, "invalid", "Send what `detail` asks for; `loc` says where.")
     if isinstance(error, Http404):
         return NOT_FOUND
-    if isinstance(error, HttpError):
-        return Problem(error.status_code, error.message, "bad_input", "Send a body of JSON in UTF-8.")
     if isinstance(error, PermissionDenied):
         return Problem(403, str(error) or "Forbidden", "forbidden")
     if isinstance(error, RequestDataTooBig):

@@ -7,8 +7,8 @@ from functools import lru_cache
 from django.http import HttpRequest
 from django.urls import get_script_prefix, get_urlconf, reverse
 
-V1 = "devui-v1"
-"""Namespace of DevUI's own API, whose address tells where the rest is."""
+LOGIN = "devui-login"
+"""Name of an address that no other project has, which tells where the rest is."""
 
 
 def is_below_mount(request: HttpRequest) -> bool:
@@ -24,5 +24,5 @@ def path_below_mount(request: HttpRequest) -> str:
 @lru_cache(maxsize=16)
 def _mount(urlconf: str | None, script_prefix: str) -> str:
     """Return the path, as `path_info` has it: a proxy's prefix is no part of that."""
-    root = reverse(f"{V1}:api-root", urlconf).removesuffix("api/v1/")
+    root = reverse(LOGIN, urlconf).removesuffix("login/")
     return "/" + root.removeprefix(script_prefix)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import ipaddress
 import signal
 import socket
 from collections.abc import Callable, Coroutine
 from functools import partial
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
 import uvicorn
+from django.conf import settings
 from django.db import connection
 
+from devui.api_urls import build_behind_first_page
 from devui.connections import PromptConnection
 from devui.housekeeping import keep_house
 from devui.remote import Runtimes
@@ -98,6 +102,9 @@ def serve(
     """Serve until a signal comes. `first` is done beside serving, when the server is up."""
     from devui.asgi import application
 
+    import_module(settings.ROOT_URLCONF)  # the first page would
+    gc.freeze()  # what is imported stays
+    gc.enable()
     server = uvicorn.Server(
         uvicorn.Config(
             application,
@@ -131,6 +138,7 @@ async def _serve(
             client.register(runtimes)
             supervisor.spawn(keep_house())
             supervisor.spawn(indexer.keep_indexed())
+            supervisor.spawn(build_behind_first_page())
             if first is not None:
                 supervisor.spawn(first())
             await server.serve(sockets=[listener])

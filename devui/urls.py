@@ -2,7 +2,8 @@
 
 from django.urls import include, path
 
-from devui import api, views
+from devui import views
+from devui.api_urls import ADK, V1, ApiUrls
 from devui.login import views as login
 
 urlpatterns = [
@@ -13,8 +14,8 @@ urlpatterns = [
     path("", include("devui.front_end")),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),
-    path("api/v1/", api.v1.urls),
-    path("", api.adk.urls),
+    ApiUrls("api/v1/", V1),
+    ApiUrls("", ADK),
 ]
 
 handler400 = "devui.errors.handler400"

@@ -31,7 +31,7 @@ LOW_HALLUCINATIONS = 0.5
 
 
 class _Camel(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, defer_build=True)
 
 
 class Criterion(_Camel):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from devui.remote.address import Address
-from devui.remote.client import RemoteClient
-from devui.remote.server import RemoteServer
 from devui.supervisor import Supervisor
 from devui.supervisor.feeds import Feeds
 from devui.supervisor.supervisor import STOPPED
@@ -16,13 +14,16 @@ from sessions_app import remotes
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.runs.client import RuntimeClient
 
+if TYPE_CHECKING:
+    from devui.remote.server import RemoteServer
+
 
 class Runtimes:
     """Finds what runs an app (`sessions_app.runs.client.RuntimeProvider`). An async context manager."""
 
     def __init__(self, supervisor: Supervisor, addresses: Iterable[Address] = ()) -> None:
         self.supervisor = supervisor
-        self.servers = {address.name: RemoteServer(address) for address in addresses}
+        self.servers = {address.name: _server(address) for address in addresses}
         self._feeds = Feeds(lambda runtime_id: None)
 
     async def __aenter__(self) -> Self:
@@ -67,8 +68,16 @@ class Runtimes:
                     f"{told.url} has no app {remotes.name_there(app_name)!r}.",
                     hint="GET /list-apps names the apps.",
                 )
+        from devui.remote.client import RemoteClient
+
         return RemoteClient(server, app_name, self._feeds)
 
     async def end_process(self, runtime_id: str, why: str) -> bool:
         """End a process that does not react. False: it is none of this server's; remote ones are never ended."""
         return await self.supervisor.end_process(runtime_id, why)
+
+
+def _server(address: Address) -> RemoteServer:
+    from devui.remote.server import RemoteServer  # most servers of DevUI have none
+
+    return RemoteServer(address)

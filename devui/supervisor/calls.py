@@ -6,16 +6,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import httpx
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from devui.supervisor.child import Child
 from sessions_app.errors import BadInput, DevUIError, RuntimeUnavailable
 from sessions_app.runs.client import Frame
+
+if TYPE_CHECKING:
+    import httpx
 
 DEATH_S = 3.0
 """Seconds to wait for the news of a process's end before its silence is explained without it."""
@@ -165,6 +167,8 @@ async def frames(child: Child, run_id: str, after: int) -> AsyncIterator[Frame]:
 async def _explained(child: Child) -> AsyncIterator[None]:
     if not child.is_alive:
         raise _gone(child)
+    import httpx
+
     try:
         yield
     except httpx.TransportError as error:

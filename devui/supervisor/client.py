@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from devui.supervisor import calls
 from devui.supervisor.child import Child
 from sessions_app import db
@@ -19,6 +17,8 @@ from sessions_app.runs import rows
 from sessions_app.runs.client import Frame, RuntimeSocket
 
 if TYPE_CHECKING:
+    import httpx
+
     from devui.supervisor.supervisor import Supervisor
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,12 @@ import socket
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 from websockets.asyncio.client import connect, unix_connect
+
+if TYPE_CHECKING:
+    import httpx
 
 BACKLOG = 1024
 MAX_PATH = 100
@@ -33,6 +35,8 @@ class Listener:
         Each request has a connection of its own: the server drops one after an agent's error, and while a
         process that the agent has forked holds it too, the next request on it would never be answered.
         """
+        import httpx
+
         uds = str(self.path) if self.path else None
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         port = "" if self.path else f":{self.socket.getsockname()[1]}"

@@ -38,6 +38,7 @@ Metadata = Annotated[
 
 
 BOTH_SPELLINGS = ConfigDict(
+    defer_build=True,  # a page that reads no file needs none of these models
     alias_generator=to_camel,
     populate_by_name=True,
     extra="forbid",

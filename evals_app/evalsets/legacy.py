@@ -18,7 +18,7 @@ from evals_app.evalsets.pairing import paired
 class _Old(BaseModel):
     """ADK picks the fields it wants and ignores the rest."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 _nothing_is_a_list = BeforeValidator(lambda value: [] if value in ("", {}) else value)

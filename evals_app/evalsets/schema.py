@@ -38,7 +38,7 @@ class Strict(BaseModel):
 class Loose(BaseModel):
     """ADK's plain models: snake case only. Unknown fields, which ADK ignores, are kept."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
 
 class RubricContent(Strict):

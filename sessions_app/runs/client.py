@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
-
-import httpx
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sessions_app.errors import RuntimeUnavailable
+
+if TYPE_CHECKING:
+    import httpx
 
 Frame = dict[str, Any]
 """One message of a run's stream. `n` counts 1, 2, 3 … per run; `type` is one of
