@@ -194,7 +194,7 @@ def _gone(child: Child) -> RuntimeUnavailable:
 
 
 def _answered(response: httpx.Response) -> DevUIError:
-    """Return the error a process answered: the class whose code it names, else one of the same status."""
+    """Return the error a process answered: of the class that has the code, if a message and a hint make one."""
     try:
         body = response.json()
     except ValueError:
@@ -202,7 +202,11 @@ def _answered(response: httpx.Response) -> DevUIError:
     if not isinstance(body, dict):
         body = {}
     message = str(body.get("detail") or f"The agent's process answered {response.status_code}.")
-    known = {error.code: error for error in _all_errors(DevUIError)}
+    known = {
+        error.code: error
+        for error in _all_errors(DevUIError)
+        if "code" in vars(error) and error.__init__ is DevUIError.__init__
+    }
     named = known.get(str(body.get("code")), RuntimeUnavailable)
     return named(message, hint=str(body.get("hint") or "The server's log has its output."))
 
