@@ -143,21 +143,20 @@ def test_at_the_end_of_a_run_no_tab_says_that_a_case_is_running(page: Page, proc
 def test_a_click_that_was_meant_for_cancel_hits_nothing_else(page: Page, process: Process):
     start(page)
     expect(page.locator("#summary")).to_have_attribute("data-state", "live")
-    box = page.get_by_role("button", name="Cancel").bounding_box() or {}
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.evaluate("addEventListener('mousemove', (event) => { window.at = [event.clientX, event.clientY]; })")
+    page.get_by_role("button", name="Cancel").hover()
     page.evaluate(
-        """([x, y]) => {
+        """() => {
             window.clicked = 0;
             const hit = (event) => { window.clicked += 1; event.preventDefault(); };
             new MutationObserver(() => {
-                const under = document.elementFromPoint(x, y)?.closest("a, button, summary");
+                const under = document.elementFromPoint(...window.at)?.closest("a, button, summary");
                 if (!document.querySelector("#summary .menu") || !under || window.tried) return;
                 window.tried = under.textContent.trim();
                 under.addEventListener("click", hit);
                 under.click();
             }).observe(document.getElementById("summary"), {childList: true});
-        }""",
-        [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2],
+        }"""
     )
     process.allowed.release(3)
     expect(page.locator("summary", has_text="Export")).to_be_visible()
