@@ -75,8 +75,8 @@ def active_runs_of(runtime_id: str) -> list[str]:
 
 
 def waiting_of(run_ids: list[str]) -> list[str]:
-    """Return those runs that wait for a process."""
-    waiting = EvalRun.objects.filter(pk__in=run_ids, status=EvalRun.Status.PENDING, runtime=None)
+    """Return those runs that wait for a process, whoever is to give them out."""
+    waiting = EvalRun.objects.filter(pk__in=run_ids, status=EvalRun.Status.PENDING)
     return list(waiting.order_by("pk").values_list("pk", flat=True))
 
 

@@ -60,6 +60,23 @@ def statuses(run):
     return [attempt.status for attempt in of(run).values()]
 
 
+def test_runs_wait_for_the_next_process_whoever_gives_them_out_and_once(order, monkeypatch):
+    run, done = order(), order("t")
+    begin(run, "a")
+    begin(done, "a", "b", "c")
+    for attempt in of(done).values():
+        writes.finish_attempt(attempt.pk, Outcome(Status.PASSED))
+    server = processes.register("s" * 32, processes.SERVER, 2, "")
+    monkeypatch.setattr(processes, "_own_id", server.pk)
+    left = writes.active_runs_of(PROCESS)
+    assert sorted(left) == sorted([run.id, done.id])
+    assert writes.go_on_without(PROCESS, DIED) == [run.id]
+    assert writes.go_on_without(PROCESS, DIED) == []  # done once more, because the store's answer was lost
+    assert writes.waiting_of(left) == [run.id]
+    run.refresh_from_db()
+    assert (run.runtime_id, run.resumed) == (server.pk, 1)
+
+
 def test_what_was_in_flight_is_tried_again_alone_and_what_waited_waits(order):
     run = order()
     begin(run, "a", "b")
