@@ -496,6 +496,7 @@ def test_without_scripts_a_link_to_an_event_scrolls_to_it(open_window, server, l
     expect(page.locator("#events [data-seq='60']")).to_have_attribute("aria-current", "true")
 
 
+@pytest.mark.usefixtures("weather_can_run")
 def test_the_page_reads_without_scripts(open_window, server, long_story):
     page = open_window(server, java_script_enabled=False).new_page()
     page.goto(f"/sessions/id/{long_story.pk}/")
