@@ -120,7 +120,7 @@ class Runs(Turns):
             return
         message = message_of(error)[:MAX_MESSAGE]
         try:
-            if live.stored_error != type(error).__name__:
+            if live.stored_error not in _codes_of(error):
                 await self._tell_session(live, type(error).__name__, message)
         finally:
             await self.finish(
@@ -206,6 +206,15 @@ class TellingSessionService(DjangoSessionService):
     def event_stored(self, session: Session, event: Event, appended: Appended) -> None:
         """Tell of a stored event."""
         self._runs.told_of(event, appended)
+
+
+def _codes_of(error: BaseException) -> set[str]:
+    """Return the codes by which ADK stores an error: the status that its API names, else its class.
+
+    See `google/adk/workflow/_node_runner.py`.
+    """
+    status = getattr(error, "status", None)
+    return {type(error).__name__, *([status] if isinstance(status, str) else [])}
 
 
 async def _unless_it_gives_up(events: Events) -> Events:

@@ -101,6 +101,7 @@ class TraceOut(Schema):
     root_agent: str
     started_at: float
     finished_at: float | None
+    working_seconds: float | None = Field(description="Without waiting to be answered or resumed.")
 
     @classmethod
     def of(cls, row: Trace) -> Self:
@@ -207,7 +208,11 @@ def _whole_trace(pk: int) -> WholeTrace:
 
 def _of_trace(row: Trace) -> dict[str, Any]:
     names = ("id", "invocation_id", "trace_id", "root_agent", "started_at", "finished_at")
-    return {**{name: getattr(row, name) for name in names}, "session": row.session_id}
+    return {
+        **{name: getattr(row, name) for name in names},
+        "session": row.session_id,
+        "working_seconds": waterfall.working_seconds(row),
+    }
 
 
 def _span(span: Span) -> SpanOut:

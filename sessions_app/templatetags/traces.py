@@ -8,6 +8,7 @@ from typing import Any
 from django import template
 
 from sessions_app.models import ModelCall, Trace
+from sessions_app.traces import waterfall
 
 register = template.Library()
 
@@ -26,8 +27,8 @@ def first_seconds(call: ModelCall) -> float | None:
 
 @register.filter
 def trace_seconds(trace: Trace) -> float | None:
-    """Seconds from the first stage of an invocation to its last; None: it has not ended."""
-    return None if trace.finished_at is None else trace.finished_at - trace.started_at
+    """Seconds in which an invocation was worked on; None: it has not ended."""
+    return waterfall.working_seconds(trace)
 
 
 @register.filter

@@ -340,12 +340,21 @@ class Notes:
     marks: Marks
     questions: dict[int, list[Question]]
     totals: dict[str, Totals]
-    broken_runs: dict[str, Run]
+    broken_runs: list[Run]
     forks: dict[int, list[AgentSession]] = field(default_factory=dict)
     taken_over: int = 0
     asked: dict[str, AskedCall] = field(default_factory=dict)
     answered: dict[str, int] = field(default_factory=dict)
     covers: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def _broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
+    """Return the run that an error ended: of several attempts of an invocation the one that the event is of."""
+    if event.kind != Kind.ERROR:
+        return None
+    own = [run for run in runs if run.invocation_id == event.invocation_id]
+    during = (run for run in own if run.last_seq is None or event.seq <= run.last_seq)
+    return next(during, own[-1] if own else None)
 
 
 def items(events: Sequence[Event], notes: Notes, before: Event | None = None) -> list[Item]:
@@ -369,7 +378,7 @@ def items(events: Sequence[Event], notes: Notes, before: Event | None = None) ->
             rewound_by=rewound_by,
             compacted_by=notes.marks.compacted_by(event),
             questions=[] if rewound_by else notes.questions.get(event.seq, []),
-            run=notes.broken_runs.get(event.invocation_id) if event.kind == Kind.ERROR else None,
+            run=_broken_at(event, notes.broken_runs),
             forks=notes.forks.get(event.seq, []),
             ends_fork=event.seq == notes.taken_over,
             before=previous,

@@ -15,7 +15,7 @@ from sessions_app.timeline.groups import Group, groups
 from sessions_app.timeline.items import SHOWN_CHANGES, AskedCall, Notes, calls_of, items
 from sessions_app.timeline.marks import CompactedSpan, covered, marks_from
 from sessions_app.timeline.questions import open_questions
-from sessions_app.timeline.runs import RunMark, is_told, place_of, runs_in
+from sessions_app.timeline.runs import RunMark, broken_off, is_told, place_of, runs_in
 from sessions_app.timeline.window import Window
 from sessions_app.traces.lost_toolsets import LostToolsets, lost_toolsets
 
@@ -43,13 +43,13 @@ def read(session: AgentSession, window: Window) -> Timeline:
     alone = [run for run in runs if not run.invocation_id]
     if not events:
         return Timeline(window, [], [_alone(run) for run in alone])
-    totals = windows.totals(session, events)
+    totals = windows.totals(session, events, runs)
     notes = Notes(
         changes=changes_of(session, events, each=SHOWN_CHANGES + 1),
         marks=marks_from(session, events[0].seq),
         questions=open_questions(session, events),
         totals=totals,
-        broken_runs={run.invocation_id: run for run in runs if run.status in BROKEN and run.invocation_id},
+        broken_runs=[run for run in runs if run.status in BROKEN and run.invocation_id],
         forks=forks_at(session, events),
         taken_over=session.forked_seq or 0,
         asked=_calls_before(session, events),
@@ -64,13 +64,19 @@ def read(session: AgentSession, window: Window) -> Timeline:
 
 
 def _with_runs(group: Group, runs: list[Run]) -> Group:
-    """Note how the runs of a group went. A traceback that an event of it shows is not shown twice."""
+    """Note how the runs of a group went. An error that an event of it shows is not shown twice.
+
+    Of an invocation that was broken off and gone on with every attempt is told, the last one last.
+    """
     own = [run for run in runs if run.invocation_id and run.invocation_id == group.invocation_id]
     if not own:
         return group
     is_asking = any(item.questions for item in group.items)
     shown = {item.run.pk for item in group.items if item.run}
-    told = [run for run in own if is_told(run, is_asking=is_asking and run is own[-1])]
+    if broken_off(own):
+        told = [run for run in own if run.status != Run.Status.QUEUED]
+    else:
+        told = [run for run in own if is_told(run, is_asking=is_asking and run is own[-1])]
     ran = {run.code_version: run for run in reversed(own) if run.code_version}
     return replace(group, runs=[RunMark(run, run.pk not in shown) for run in told], ran=[*ran.values()][::-1])
 

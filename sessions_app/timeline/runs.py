@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db.models import Case, F, Q, TextField, Value, When
@@ -52,12 +52,14 @@ class RunMark:
         with_traceback: no event beside it shows that.
         asked: what its user said, when no event says it.
         lost_toolsets: toolsets that failed to load in it.
+        is_attempt: its invocation was broken off and gone on with: every attempt is told, whatever became of it.
     """
 
     run: Run
     with_traceback: bool = True
     asked: str = ""
     lost_toolsets: Sequence[str] = ()
+    is_attempt: bool = False
 
     @classmethod
     def alone(cls, run: Run, request: str) -> RunMark:
@@ -84,7 +86,7 @@ class RunMark:
     @property
     def is_told(self) -> bool:
         """Tell whether there is anything to say of it, as long as its question, if it has one, is open."""
-        return is_told(self.run, is_asking=True)
+        return self.is_attempt or is_told(self.run, is_asking=True)
 
     @property
     def is_alone(self) -> bool:
@@ -118,6 +120,11 @@ def place_of(run: Run) -> int:
     return run.first_seq if run.first_seq is not None else run.last_seq or 0
 
 
+def broken_off(runs: Sequence[Run]) -> set[str]:
+    """Return the invocations of which a run ended before its work was done: what follows are further attempts."""
+    return {run.invocation_id for run in runs if run.invocation_id and run.status in TOLD}
+
+
 def is_told(run: Run, *, is_asking: bool) -> bool:
     """Tell whether a run's state is worth a mark: it did not simply succeed. `is_asking`: its question is open."""
     if run.status == Run.Status.WAITING:
@@ -141,7 +148,9 @@ def news_of(runs: Sequence[Run], known: Mapping[str, str]) -> tuple[list[RunMark
     """
     now = {run.pk: f"{run.status} {run.invocation_id}" for run in reversed(runs)}
     changed = [run for run in reversed(runs) if known.get(run.pk) != now[run.pk]]
-    return [RunMark.alone(run, run.request) for run in changed if run.status != Run.Status.QUEUED], now
+    attempts = broken_off(runs)
+    marks = [RunMark.alone(run, run.request) for run in changed if run.status != Run.Status.QUEUED]
+    return [replace(mark, is_attempt=mark.run.invocation_id in attempts) for mark in marks], now
 
 
 def message_text(run: Run) -> str:

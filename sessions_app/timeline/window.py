@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
 from sessions_app.jsonsql import COUNTS_AS_ERROR
-from sessions_app.models import AgentSession, Event
+from sessions_app.models import AgentSession, Event, Run
+from sessions_app.pauses import Pauses, Stretch
 from sessions_app.timeline.lanes import MOST_LANES, Speaker
 
 WINDOW = 40
@@ -74,12 +75,18 @@ class Totals:
     events: int
     tokens: int
     cut: bool
+    pauses: Pauses = field(default_factory=Pauses)
     speakers: tuple[Speaker, ...] = ()
 
     @property
     def seconds(self) -> float:
-        """Time from the first event to the last."""
-        return max(0.0, self.ended_at - self.started_at)
+        """Time of work from the first event to the last: waiting for a person is none."""
+        return self.pauses.work(self.started_at, self.ended_at)
+
+    @property
+    def paused(self) -> float:
+        """Seconds between the first event and the last in which it waited to be gone on with."""
+        return self.pauses.between(self.started_at, self.ended_at)
 
     @property
     def sharing(self) -> int:
@@ -115,8 +122,11 @@ def around(session: AgentSession, seq: int, limit: int = WINDOW) -> Window:
     return _window(session, list(rows.order_by("seq")))
 
 
-def totals(session: AgentSession, events: list[Event]) -> dict[str, Totals]:
-    """Return the events' invocations, each summed over at most `TOTALS_REACH` events on either side."""
+def totals(session: AgentSession, events: list[Event], runs: Sequence[Run] = ()) -> dict[str, Totals]:
+    """Return the events' invocations, each summed over at most `TOTALS_REACH` events on either side.
+
+    `runs` are those of the invocations, oldest first: between two of them nobody worked.
+    """
     if not events:
         return {}
     low, high = events[0].seq - TOTALS_REACH, events[-1].seq + TOTALS_REACH
@@ -136,10 +146,42 @@ def totals(session: AgentSession, events: list[Event]) -> dict[str, Totals]:
     by_invocation: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in summed:
         by_invocation[row["invocation_id"]].append(dict(row))
-    return {name: _total(rows, low, high) for name, rows in by_invocation.items()}
+    answered = [name for name, rows in by_invocation.items() if _has_answers(rows)]
+    pauses = _pauses(session, answered, runs, low, high)
+    return {name: _total(rows, low, high, Pauses(pauses[name])) for name, rows in by_invocation.items()}
 
 
-def _total(rows: list[dict[str, Any]], low: int, high: int) -> Totals:
+def _has_answers(rows: list[dict[str, Any]]) -> bool:
+    """Tell whether a person said something in an invocation after its first event."""
+    first = min(row["first_seq"] for row in rows)
+    return any(row["author"] == "user" and row["last_seq"] > first for row in rows)
+
+
+def _pauses(
+    session: AgentSession, answered: list[str], runs: Sequence[Run], low: int, high: int
+) -> dict[str, list[Stretch]]:
+    """Return when invocations waited: between their runs, and before what a person said. One query, or none."""
+    found: dict[str, list[Stretch]] = defaultdict(list)
+    ended: dict[str, float] = {}
+    for run in runs:
+        if run.started_at is None or not run.invocation_id:
+            continue
+        if (before := ended.get(run.invocation_id)) is not None:
+            found[run.invocation_id].append((before, run.started_at))
+        if run.finished_at is not None:
+            ended[run.invocation_id] = run.finished_at
+    if not answered:
+        return found
+    events = Event.objects.filter(session=session, invocation_id__in=answered, seq__gte=low, seq__lte=high)
+    said_at: dict[str, float] = {}
+    for name, author, at in events.order_by("seq").values_list("invocation_id", "author", "timestamp"):
+        if author == "user" and name in said_at:
+            found[name].append((said_at[name], at))
+        said_at[name] = at
+    return found
+
+
+def _total(rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses) -> Totals:
     first, last = min(row["first_seq"] for row in rows), max(row["last_seq"] for row in rows)
     agents = sorted(
         (row["first_seq"], row["last_seq"], row["author"]) for row in rows if row["author"] != "user"
@@ -152,6 +194,7 @@ def _total(rows: list[dict[str, Any]], low: int, high: int) -> Totals:
         events=sum(row["events"] for row in rows),
         tokens=sum(row["tokens"] for row in rows),
         cut=first == low or last == high,
+        pauses=pauses,
         speakers=tuple(Speaker(author, start, end) for start, end, author in agents),
     )
 

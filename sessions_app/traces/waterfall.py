@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery, Sum
@@ -13,6 +14,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery, Sum
 from sessions_app.errors import NotFound
 from sessions_app.finding.columns import id_begins
 from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
+from sessions_app.pauses import Pauses
 
 SCALE = 1000
 """Units of the line of time."""
@@ -43,6 +45,9 @@ STAGES = {
     Trace.CUT_OFF: "cut off: cancelled, or its process ended",
 }
 
+
+ENDS = frozenset({"end", "failed", Trace.CUT_OFF})
+"""Stages that end an invocation, until somebody answers it or resumes it."""
 
 ACTS = frozenset(
     {"invoke_workflow", "invoke_agent", "invoke_node", "generate_content", "call_llm", "execute_tool"}
@@ -85,13 +90,14 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A stage: seconds since the run began, and since the stage before."""
+    """A stage: seconds of work since the run began and since the stage before, and of waiting since that."""
 
     label: str
     of: str
     at: float
     since_start: float
     took: float
+    paused: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +180,32 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
     rows = Span.objects.filter(session=session, invocation_id=invocation_id).order_by("started_ns", "pk")
     spans = list(rows[: SPANS_MOST + 1])
     hidden = rows.count() - SPANS_MOST if len(spans) > SPANS_MOST else 0
-    if spans:
-        bars, seconds = _bars(session, spans[:SPANS_MOST])
-    else:
-        bars, seconds = _bars_of_calls(session, invocation_id)
     trace = Trace.objects.filter(session=session, invocation_id=invocation_id).first()
     stages = _stages(session, invocation_id, trace)
+    pauses = pauses_of(trace) if trace else Pauses()
+    if spans:
+        bars, seconds = _bars(session, spans[:SPANS_MOST], pauses)
+    else:
+        bars, seconds = _bars_of_calls(session, invocation_id, pauses)
     seconds = seconds or (stages[-1].since_start if stages else 0.0)
     return Waterfall(invocation_id, trace, bars, stages, seconds, hidden, not spans and bool(bars))
 
 
-def _bars(session: AgentSession, spans: Sequence[Span]) -> tuple[list[Bar], float]:
-    first, last = spans[0].started_ns, max(span.ended_ns for span in spans)
-    whole = max(1, last - first)
+def pauses_of(trace: Trace) -> Pauses:
+    """Return when an invocation waited to be gone on with: from each of its ends to what came next."""
+    return Pauses((at, then) for (name, at, _), (_, then, _) in pairwise(trace.stages_told) if name in ENDS)
+
+
+def working_seconds(trace: Trace) -> float | None:
+    """Return how long an invocation was worked on; None: it has not ended."""
+    if trace.finished_at is None:
+        return None
+    return pauses_of(trace).work(trace.started_at, trace.finished_at)
+
+
+def _bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple[list[Bar], float]:
+    first, last = spans[0].started_ns / 1e9, max(span.ended_ns for span in spans) / 1e9
+    whole = max(1e-9, pauses.work(first, last))
     seqs = _seqs(session, [span.event_id for span in spans if span.event_id])
     bars = [
         Bar(
@@ -194,7 +213,11 @@ def _bars(session: AgentSession, spans: Sequence[Span]) -> tuple[list[Bar], floa
             span.name,
             span.kind,
             depth,
-            *_place(span.started_ns - first, span.ended_ns - span.started_ns, whole),
+            *_place(
+                pauses.work(first, span.started_ns / 1e9),
+                pauses.work(span.started_ns / 1e9, span.ended_ns / 1e9),
+                whole,
+            ),
             (span.ended_ns - span.started_ns) / 1e9,
             span.failed,
             span.message,
@@ -203,22 +226,22 @@ def _bars(session: AgentSession, spans: Sequence[Span]) -> tuple[list[Bar], floa
         )
         for depth, span in _in_order(spans)
     ]
-    return bars, whole / 1e9
+    return bars, whole
 
 
-def _bars_of_calls(session: AgentSession, invocation_id: str) -> tuple[list[Bar], float]:
+def _bars_of_calls(session: AgentSession, invocation_id: str, pauses: Pauses) -> tuple[list[Bar], float]:
     """Return model calls as bars, for runs whose spans nobody kept."""
     rows = ModelCall.objects.filter(session=session, invocation_id=invocation_id)
     calls = [call for call in rows.order_by("number")[:SPANS_MOST] if call.finished_at is not None]
     if not calls:
         return [], 0.0
     first = calls[0].started_at
-    whole = max(1e-6, max(call.finished_at or 0.0 for call in calls) - first)
+    whole = max(1e-6, pauses.work(first, max(call.finished_at or 0.0 for call in calls)))
     seqs = _seqs(session, [call.event_id for call in calls if call.event_id])
     bars = []
     for call in calls:
         took = (call.finished_at or call.started_at) - call.started_at
-        start, width = _place(call.started_at - first, took, whole)
+        start, width = _place(pauses.work(first, call.started_at), took, whole)
         name = f"model call of {call.agent}"
         bars.append(
             Bar(
@@ -265,6 +288,7 @@ def _seqs(session: AgentSession, event_ids: Sequence[str]) -> dict[str, int]:
 
 def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> list[Reached]:
     told = list(trace.stages_told) if trace else []
+    pauses = pauses_of(trace) if trace else Pauses()
     runs = Run.objects.filter(session=session, invocation_id=invocation_id).order_by("created_at")
     for run in runs:
         told.append(["queued", run.created_at, run.source])
@@ -274,5 +298,6 @@ def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> l
     reached = []
     for place, (name, at, of) in enumerate(told):
         before = told[place - 1][1] if place else at
-        reached.append(Reached(STAGES.get(name, name), of, at, at - told[0][1], at - before))
+        since_start, took = pauses.work(told[0][1], at), pauses.work(before, at)
+        reached.append(Reached(STAGES.get(name, name), of, at, since_start, took, pauses.between(before, at)))
     return reached

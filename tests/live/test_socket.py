@@ -176,8 +176,10 @@ async def test_runs_are_told_from_the_queue_to_the_traceback(story):
         ends = {"error_type": "ValueError", "error": "no <b>luck</b>", "traceback": "Traceback: line 7"}
         await db.write(lambda: rows.finish(run.pk, Run.Status.FAILED, **ends))
         failed = await page.until(lambda message: message["type"] == "run" and not message["active"])
-        assert "Traceback: line 7" in failed["html"]
-        assert "no &lt;b&gt;luck&lt;/b&gt;" in failed["html"]
+        assert "ValueError" in failed["html"]
+        told = await page.until(lambda message: message["type"] == "marks" and "failed" in message["html"])
+        assert "Traceback: line 7" in told["html"]
+        assert "no &lt;b&gt;luck&lt;/b&gt;" in told["html"]
 
 
 async def test_a_quiet_line_is_kept_alive(story, monkeypatch):

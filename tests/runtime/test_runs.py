@@ -10,7 +10,7 @@ import pytest
 from devui.runtime import endpoints
 from sessions_app import db, wire
 from sessions_app.errors import NotFound, RuntimeUnavailable
-from sessions_app.models import AgentCard, Run
+from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.runs import rows
 from tests.runtime.conftest import JSON, Stage, adk_body, opened_stage, read_events, read_run, until
 
@@ -105,6 +105,17 @@ async def test_a_failed_run_keeps_its_traceback_and_is_seen_in_the_session(stage
     assert json.loads(last.data)["errorCode"] == "ZeroDivisionError"
     assert [event.kind for event in await read_events(session)].count("error") == 1, "ADK told of it already"
     assert (await stage.run(session, "say again")).status == Status.DONE
+
+
+async def test_an_error_that_names_its_status_is_told_and_counted_once(stage: Stage):
+    session = await stage.session("trouble")
+
+    run = await stage.run(session, "call fail_overloaded")
+
+    assert (run.status, run.error_type) == (Status.FAILED, "Overloaded")
+    errors = [event for event in await read_events(session) if event.kind == "error"]
+    assert [json.loads(event.data)["errorCode"] for event in errors] == ["RESOURCE_EXHAUSTED"]
+    assert (await db.read(AgentSession.objects.get, pk=session.pk)).error_count == 1
 
 
 async def test_error_of_run_is_kept_and_sent_without_credentials(stage: Stage):

@@ -13,6 +13,7 @@ from sessions_app.runs import processes, rows
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.groups import Group
 from sessions_app.timeline.reading import Timeline, read
+from sessions_app.timeline.runs import news_of, runs_of
 from tests.timeline.story import Story
 from tests.timeline.test_session_page import page_of
 
@@ -80,7 +81,9 @@ def test_a_traceback_that_an_event_shows_is_not_shown_twice(story, get):
         run.pk, Status.FAILED, error_type="ValueError", error="no", traceback="line 7", invocation_id="i1"
     )
     page = get(page_of(story)).one("ol", id="events")
-    assert [pre.text for pre in page.all("pre")] == ["no", "line 7"]
+    assert [pre.text for pre in page.all("pre")] == ["line 7"]
+    assert page.text.count("ValueError") == 1
+    assert "Failed" in page.one("div", "run-state").text
 
 
 def test_a_run_that_goes_on_is_marked(story):
@@ -108,7 +111,59 @@ def test_an_invocation_that_was_resumed_tells_of_each_of_its_runs(story):
     second = begin(story)
     story.says("there")
     rows.finish(second.pk, Status.DONE, invocation_id="i1")
-    assert states(timeline(story).groups) == {"i1": ["crashed"]}
+    assert states(timeline(story).groups) == {"i1": ["crashed", "done"]}
+
+
+def test_each_attempt_of_an_invocation_shows_its_own_error(story):
+    for text in ("one", "two"):
+        run = begin(story)
+        story.add(errorCode="ValueError", errorMessage=text)
+        rows.finish(
+            run.pk, Status.FAILED, error_type="ValueError", error=text, traceback=text, invocation_id="i1"
+        )
+    rows.finish(begin(story).pk, Status.DONE, invocation_id="i1")
+    [group] = timeline(story).groups
+    assert [item.run.traceback for item in group.items] == ["one", "two"]
+    assert [mark.run.status for mark in group.runs] == ["failed", "failed", "done"]
+
+
+def test_a_resumed_run_that_is_done_is_news_of_its_invocation(story):
+    first = begin(story)
+    story.asks("go")
+    rows.finish(first.pk, Status.FAILED, error_type="ValueError", invocation_id="i1")
+    _, known = news_of(runs_of(story.pk).newest, {})
+    second = begin(story)
+    rows.note_invocation(second.pk, "i1")
+    rows.finish(second.pk, Status.DONE)
+    [mark], _ = news_of(runs_of(story.pk).newest, known)
+    assert (mark.run.pk, mark.is_told) == (second.pk, True)
+    told(story, "b", Status.DONE)
+    marks, _ = news_of(runs_of(story.pk).newest, {})
+    assert [mark.is_told for mark in marks] == [True, True, False]
+
+
+def test_waiting_for_a_person_is_no_time_of_the_invocation(story, get):
+    call = {"functionCall": {"id": "c1", "name": "pay", "args": {}}}
+    story.add(call, longRunningToolIds=["c1"], timestamp=100.0)
+    story.add(timestamp=102.5)
+    story.answers("pay", "c1", author="user", timestamp=862.5)
+    story.says("paid", timestamp=864.0)
+    total = timeline(story).groups[0].totals
+    assert (total.seconds, total.paused) == (4.0, 760.0)
+    head = get(page_of(story)).one("h2", "invocation-head").text
+    assert "4.00 s" in head
+    assert "waited 12 min 40 s" in head
+
+
+def test_the_time_until_somebody_resumes_is_no_time_of_the_invocation(story):
+    for began, ended in ((100.0, 103.0), (700.0, 701.0)):
+        run = begin(story)
+        story.says("so far", timestamp=began + 0.5)
+        story.says("and on", timestamp=ended)
+        rows.finish(run.pk, Status.FAILED, invocation_id="i1")
+        Run.objects.filter(pk=run.pk).update(started_at=began, finished_at=ended)
+    total = timeline(story).groups[0].totals
+    assert (total.seconds, total.paused) == (3.5, 597.0)
 
 
 def test_a_run_whose_process_died_before_it_named_the_invocation_finds_its_events(story):

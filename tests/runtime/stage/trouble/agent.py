@@ -71,6 +71,17 @@ def fail() -> None:
     raise ZeroDivisionError("nothing to share")
 
 
+class Overloaded(Exception):
+    """As client libraries tell it: with the status that the API names."""
+
+    status = "RESOURCE_EXHAUSTED"
+
+
+def fail_overloaded() -> None:
+    """Raise an error that names a status."""
+    raise Overloaded("429: try later")
+
+
 def fail_with_key() -> None:
     """Raise an error that quotes credentials, as client libraries do."""
     key = "AIzaSyD-" + "0123456789abcdefghijklmnopqrs"
@@ -128,7 +139,7 @@ def write_deep(tool_context: ToolContext) -> str:
     return "written"
 
 
-FAILING = [fail, fail_badly, fail_in_half, fail_with_key]
+FAILING = [fail, fail_overloaded, fail_badly, fail_in_half, fail_with_key]
 HOSTILE = [answer_half, answer_object, answer_deep, write_half, write_object, write_deep]
 
 root_agent = LlmAgent(

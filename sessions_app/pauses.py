@@ -1,0 +1,30 @@
+"""Times in which an invocation waited to be gone on with: they are no time of work. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Stretch = tuple[float, float]
+"""Its start and its end, in seconds since the epoch."""
+
+
+class Pauses:
+    """The stretches in which nobody worked, overlapping ones as one."""
+
+    def __init__(self, stretches: Iterable[Stretch] = ()) -> None:
+        self._stretches: list[Stretch] = []
+        for start, end in sorted(stretches):
+            if end <= start:
+                continue
+            if self._stretches and start <= self._stretches[-1][1]:
+                start, before = self._stretches.pop()
+                end = max(end, before)
+            self._stretches.append((start, end))
+
+    def between(self, start: float, end: float) -> float:
+        """Return the seconds of pauses between two times."""
+        return sum(max(0.0, min(end, last) - max(start, first)) for first, last in self._stretches)
+
+    def work(self, start: float, end: float) -> float:
+        """Return the seconds between two times that were no pause."""
+        return max(0.0, end - start - self.between(start, end))
