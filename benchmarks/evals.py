@@ -29,6 +29,9 @@ CASES = 40
 MANY, REPETITIONS = (1000, 3) if FULL else (100, 3)
 TURNS = 3
 BUDGET = 3.5
+OF_ADK_EVAL = 0.35
+"""Most that the evalset may take on a new store, as a part of what `adk eval` takes in the same run."""
+
 MANY_BUDGET = 90.0
 """Seconds for 3,000 attempts."""
 
@@ -52,15 +55,21 @@ def write_evalsets(*sizes: int) -> tuple[Path, list[Path]]:
     return agents / "weather", files
 
 
-def time_of(command: Sequence[str], agents: Path, passed: re.Pattern[str]) -> tuple[float, str]:
-    """Return the median wall time of a command in seconds, and how many cases passed."""
+def time_of(
+    command: Sequence[str], agents: Path, passed: re.Pattern[str], *, new_stores: bool = False
+) -> tuple[float, str]:
+    """Return the median wall time of a command in seconds, and how many cases passed.
+
+    `new_stores`: each time on a store that is not there yet, as a build has it.
+    """
     times, said = [], ""
-    for _ in range(TURNS + 1):
+    for turn in range(TURNS + 1):
+        store = {"DATABASE_URL": f"sqlite:///{FOLDER / f'new{turn}.sqlite3'}"} if new_stores else {}
         start = time.perf_counter()
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(agents)},
+            env={**os.environ, "PYTHONPATH": str(agents), **store},
             capture_output=True,
             text=True,
             check=False,
@@ -160,6 +169,8 @@ def main() -> None:
         peer, peer_passed = time_of(theirs, agent.parent, PASSED["adk eval"])
         why = f"adk eval ({peer_passed} passed)"
     print(Figure(what, "s", own, BUDGET, peer, why).as_line())
+    own, _ = time_of(ours, agent.parent, PASSED["DevUI"], new_stores=True)
+    print(Figure(f"{what}, new store", "s", own, OF_ADK_EVAL * peer if peer else None, peer, why).as_line())
     print(many_attempts(agent, large).as_line())
     for figure in memory_of_the_web(agent, large):
         print(figure.as_line())

@@ -80,7 +80,7 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
 
     def _serve(self, options: dict[str, Any]) -> None:
-        from devui import demo, server
+        from devui import server
         from devui.remote import Address, Runtimes
         from devui.supervisor import Limits, Supervisor
 
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             output_folder=settings.DATA_DIR / "output",
         )
         settings.DEVUI_LOGO = flags.logo(options)
-        sessions = demo.read(options["demo"]) if options["demo"] else []
+        sessions = _read_demo(options["demo"]) if options["demo"] else []
         has_login = kept.current() is not None
         listener = server.listen(options["host"], options["port"], has_login=has_login)
         if not server.is_loopback(options["host"]):
@@ -148,10 +148,14 @@ def _folder(options: dict[str, Any]) -> str | None:
     return options["agents_dir"] or settings.DEVUI_AGENTS_DIR
 
 
-async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
-    """Make the demo's sessions. Where another service keeps sessions, let each app's process copy what is there."""
+def _read_demo(file: str) -> list[DemoSession]:
     from devui import demo
 
+    return demo.read(file)
+
+
+async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
+    """Make the demo's sessions. Where another service keeps sessions, let each app's process copy what is there."""
     if keeping.elsewhere():
         for name in supervisor.apps():
             try:
@@ -159,4 +163,6 @@ async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> No
             except DevUIError as error:
                 log.warning("The sessions of %r are not shown yet: %s", name, error.message)
     if sessions:
+        from devui import demo
+
         await demo.play(sessions, supervisor)
