@@ -71,6 +71,7 @@ def test_a_list_does_not_move_when_its_times_are_shown_in_the_viewers_zone(page:
     assert page.evaluate("shifted") < 0.05
 
 
+@pytest.mark.usefixtures("weather_can_run")
 @pytest.mark.parametrize("size", [DESK, PHONE])
 def test_what_a_run_failed_of_has_the_whole_width_below_it(page: Page, size: dict[str, int]):
     story = Story("s1")
