@@ -22,10 +22,14 @@ from sessions_app import state
 from sessions_app.ids import SessionKey
 from sessions_app.models import Span as Row
 from sessions_app.redact import redact
+from sessions_app.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.rows import SpanRecord, save_spans
 
 T = TypeVar("T")
+
+STEP_S = 0.1
+"""Seconds by which the clock must be off to count as set: below, it was read a little late."""
 
 TIED_MOST = 20_000
 TEXT_MOST = 4_000
@@ -83,6 +87,8 @@ class SpanKeeper(SpanProcessor):
 
     def __init__(self) -> None:
         self._is_shut = False
+        self._watches: OrderedDict[int, Stopwatch] = OrderedDict()
+        self._late: OrderedDict[int, int] = OrderedDict()
 
     @override
     def shutdown(self) -> None:
@@ -92,6 +98,8 @@ class SpanKeeper(SpanProcessor):
     @override
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Let a span belong to what the one above it belongs to."""
+        if error := self._clock_error(span):
+            _keep(self._late, span.context.span_id, error)
         above = span.parent.span_id if span.parent is not None else None
         if above is not None and (owner := _tied.get(above)) is not None:
             _keep(_tied, span.context.span_id, owner)
@@ -102,16 +110,26 @@ class SpanKeeper(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         """Send a span that has ended to the outbox."""
         _untied.pop(span.context.span_id, None)
+        errors = self._late.pop(span.context.span_id, 0), self._clock_error(span)
         owner = None if self._is_shut else _tied.pop(span.context.span_id, None)
         if owner is not None:
-            outbox().put(partial(_unit, owner, span))
+            outbox().put(partial(_unit, owner, span, errors))
+
+    def _clock_error(self, span: ReadableSpan) -> int:
+        """Return by how many nanoseconds the clock was set since the first span of a trace, which tells its times."""
+        watch = self._watches.get(span.context.trace_id)
+        if watch is None:
+            _keep(self._watches, span.context.trace_id, Stopwatch())
+            return 0
+        error = watch.clock_error()
+        return round(error * 1e9) if abs(error) > STEP_S else 0
 
 
-def _unit(owner: tuple[SessionKey, str], span: ReadableSpan) -> Any:
-    return partial(save_spans, [_record(owner, span)])
+def _unit(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tuple[int, int]) -> Any:
+    return partial(save_spans, [_record(owner, span, clock_errors)])
 
 
-def _record(owner: tuple[SessionKey, str], span: ReadableSpan) -> SpanRecord:
+def _record(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tuple[int, int]) -> SpanRecord:
     key, invocation_id = owner
     attributes = dict(span.attributes or {})
     return SpanRecord(
@@ -122,8 +140,8 @@ def _record(owner: tuple[SessionKey, str], span: ReadableSpan) -> SpanRecord:
         parent_id=format(span.parent.span_id, "016x") if span.parent else "",
         name=span.name,
         kind=_KINDS.get(span.name.split(" ")[0].split("[")[0], Row.Kind.OTHER),
-        started_ns=span.start_time or 0,
-        ended_ns=span.end_time or span.start_time or 0,
+        started_ns=(span.start_time or 0) - clock_errors[0],
+        ended_ns=(span.end_time or span.start_time or 0) - clock_errors[1],
         failed=span.status.status_code is StatusCode.ERROR,
         message=span.status.description or "",
         event_id=str(attributes.get(EVENT_ID) or ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -19,6 +20,7 @@ from sessions_app.adk.spans import SpanKeeper
 from sessions_app.models import AgentSession, Event, Span, Trace
 from sessions_app.traces import adk_shape, waterfall
 from sessions_app.traces.outbox import outbox
+from tests.clock import STEPS_S, Clock
 from tests.fakes import ScriptedModel, call
 from tests.pages.page import parse
 
@@ -207,3 +209,26 @@ async def test_traces_and_spans_are_found_by_indexes(ran):
 def test_what_a_span_does_is_told_apart_from_what_it_is_of(name: str, act: str, of: str):
     bar = waterfall.Bar("1", name, "tool", 0, 0, 1, 0.1, False, "", None, {})
     assert (bar.act, bar.of) == (act, of)
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+async def test_spans_are_as_long_as_they_were_when_the_clock_is_set(ask, keeper, monkeypatch, tmp_path, step):
+    clock, read_ns = Clock(monkeypatch, tmp_path / "shift"), time.time_ns
+    monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: read_ns() + round(clock.shift * 1e9))
+
+    def set_clock(city: str) -> str:
+        """Set the clock while a tool runs."""
+        clock.step(step)
+        return city
+
+    model, began = ScriptedModel.saying(call("set_clock", city="Rome"), "three"), time.monotonic()
+    await ask(LlmAgent(name="ann", model=model, tools=[set_clock]), "how many?")
+    took = time.monotonic() - began
+    await outbox().settled()
+
+    spans = {span.span_id: span for span in await db.read(lambda: list(Span.objects.all()))}
+    assert len(spans) == 5
+    for span in spans.values():
+        assert 0 <= span.ended_ns - span.started_ns < 1e9 * (took + 0.5)
+        if above := spans.get(span.parent_id):
+            assert above.started_ns - 1e8 <= span.started_ns <= span.ended_ns <= above.ended_ns + 1e8
