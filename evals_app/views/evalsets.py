@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -12,12 +12,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from devui.http import render_partial, wants_partial
 from evals_app import attempts, choices, configs, dispatch, launch, library, progress, report
+from evals_app.case_list import CaseList
 from evals_app.configs import Config
 from evals_app.evalsets import BadFile, Problem
 from evals_app.models import EvalRun, EvalSet
 from evals_app.replay.recordings import recorded_runs
 from sessions_app import db, overview
-from sessions_app.errors import DevUIError
+from sessions_app.errors import BadInput, DevUIError
 
 RUNS_SHOWN = 20
 FILE = "evalset-file"
@@ -74,7 +75,23 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
 
 def _order(request: HttpRequest, app_name: str, evalset_id: str) -> EvalRun:
     found = library.find(app_name, evalset_id)
-    return launch.order_run(found, choices.order_of(request.POST, _config(found)))
+    order = choices.order_of(request.POST, _config(found))
+    if (text := request.POST.get("cases_with", "")) and not order.case_ids:
+        order = replace(order, case_ids=_ids_of_cases_with(found, text))
+    return launch.order_run(found, order)
+
+
+def _ids_of_cases_with(found: EvalSet, text: str) -> list[str]:
+    """Return the ids of the cases that have a text.
+
+    Raises:
+        BadInput: none has it.
+    """
+    listed = library.cases_of(found)
+    rows = CaseList.of(listed, _contents(found), text, size=len(listed)).rows
+    if not rows:
+        raise BadInput(f"No case has {text!r} any more.", hint="Look for other cases, or run all.")
+    return [case.id for case in rows]
 
 
 def _evalset_page(
@@ -87,20 +104,24 @@ def _evalset_page(
     except BadFile as broken:
         config, problems = configs.default(), [*problems, *broken.problems]
     opened = request.GET.get("case", "")
-    listed = library.cases_of(found)
+    listed, contents = library.cases_of(found), _contents(found)
     place = int(opened) if opened.isdecimal() and int(opened) < len(listed) else None
+    page = request.GET.get("page", "")
+    cases = CaseList.of(
+        listed, contents, request.GET.get("q", ""), int(page) if page.isdecimal() else 0, opened=place
+    )
     context = {
         "evalset": found,
         "problems": problems,
         "warnings": library.warnings_of(found),
-        "cases": listed,
+        "cases": cases,
         "opened": place,
         "opened_id": "" if place is None else listed[place]["id"],
         "saved": request.GET.getlist("saved"),
         "case": _case(found, opened),
         "config": config,
         "choices": choices.offered(
-            config, request.POST if error else None, cases=_contents(found), runs=_recorded(found)
+            config, request.POST if error else None, cases=contents, runs=_recorded(found)
         ),
         "error": error,
         "runs": progress.with_ways_on(found.runs.order_by("-created_at"))[:RUNS_SHOWN],

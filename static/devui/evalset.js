@@ -1,12 +1,13 @@
 // An evalset: cases that open, the button that says what it runs, and its file, which any program may change.
 
-import { fetchPart } from "./fragment.js";
+import { fetchPart, keepFocus } from "./fragment.js";
 import { Live } from "./live.js";
 import { showTimes } from "./times.js";
 
 /* --- Cases: one is loaded when it is opened; the button says what it will run, and rests when nothing can. --- */
 
 const runLabel = document.querySelector("[data-run-label]");
+const shown = document.getElementById("evalset-file");
 
 const boxes = () => [...document.querySelectorAll(".case > input[name=case]")];
 
@@ -17,8 +18,11 @@ function sayWhatRuns() {
   runLabel.closest("button").disabled = !all.length;
   for (const why of document.querySelectorAll("[data-why-not]")) why.hidden = all.length > 0;
   if (!all.length) return;
-  const whole = all.length === 1 ? "the case" : `all ${all.length.toLocaleString("en")} cases`;
-  runLabel.textContent = chosen ? `Run ${chosen} of ${all.length} cases` : `Run ${whole}`;
+  const total = Number(shown.querySelector("[data-cases]").dataset.cases);
+  const found = Number(document.querySelector("[data-cases-with]:checked")?.dataset.casesWith ?? 0);
+  const whole = total === 1 ? "the case" : `all ${total.toLocaleString("en")} cases`;
+  const some = chosen || found;
+  runLabel.textContent = some ? `Run ${some.toLocaleString("en")} of ${total.toLocaleString("en")} cases` : `Run ${whole}`;
 }
 
 async function fill(details) {
@@ -33,14 +37,13 @@ document.addEventListener("toggle", (event) => {
   if (event.target.matches(".case > details")) fill(event.target);
 }, true);
 document.addEventListener("change", (event) => {
-  if (event.target.matches(".case > input[name=case]")) sayWhatRuns();
+  if (event.target.matches(".case > input[name=case], [data-cases-with]")) sayWhatRuns();
 });
 sayWhatRuns();
 
 /* --- The file: what is shown follows it; a form that is open says that it has changed, and keeps what was written. --- */
 
 const disk = document.getElementById("disk");
-const shown = document.getElementById("evalset-file");
 
 /** Show the cases as the file has them now; what was ticked and open stays so, by the ids of the cases. */
 async function follow() {
@@ -52,7 +55,12 @@ async function follow() {
   const open = new Set(items().filter((item) => item.querySelector("details").open).map(nameOf));
   const focused = document.activeElement?.closest("#evalset-file .case");
   const focusedName = focused ? nameOf(focused) : "";
-  shown.innerHTML = html;
+  const [typed, takesFound] = [document.getElementById("cases-with")?.value, document.querySelector("[data-cases-with]")?.checked];
+  keepFocus(shown, () => { shown.innerHTML = html; });
+  const search = document.getElementById("cases-with");
+  if (search && typed !== undefined) search.value = typed;
+  const whole = document.querySelector("[data-cases-with]");
+  if (whole && takesFound) whole.checked = true;
   for (const item of items()) {
     const box = item.querySelector("input[name=case]");
     if (box) box.checked = ticked.has(box.value);

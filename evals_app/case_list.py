@@ -1,0 +1,101 @@
+"""The cases of an evalset as its page lists them: those that have a text, a page at a time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+SIZE = 100
+"""Cases of a page."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A case of the list. `place` is its place in the file, from 0."""
+
+    place: int
+    id: str
+    turns: int
+    scenario: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class CaseList:
+    """A page of the cases that have a text.
+
+    Attributes:
+        total: cases of the evalset.
+        found: cases that have the text.
+    """
+
+    text: str
+    rows: Sequence[Listed]
+    total: int
+    found: int
+    page: int
+    pages: int
+
+    @classmethod
+    def of(
+        cls,
+        summaries: Sequence[Mapping[str, Any]],
+        contents: Sequence[Mapping[str, Any]],
+        text: str = "",
+        page: int = 1,
+        opened: int | None = None,
+        size: int = SIZE,
+    ) -> Self:
+        """Return a page of cases.
+
+        Args:
+            summaries: what lists show of each case (`library.cases_of`).
+            contents: what each case says, in the same order; empty when the file cannot be read.
+            text: what the case's id, or any text in it, is to have, in whatever case.
+            page: from 1; 0: the one with the case that is opened.
+            opened: the place of a case.
+            size: cases of a page.
+        """
+        wanted = text.strip().casefold()
+        cases = [Listed(place, **{name: one[name] for name in _SHOWN}) for place, one in enumerate(summaries)]
+        if wanted:
+            cases = [one for one in cases if _has(one, contents, wanted)]
+        if page < 1:
+            page = next((at // size + 1 for at, one in enumerate(cases) if one.place == opened), 1)
+        pages = max(1, -(-len(cases) // max(1, size)))
+        page = min(page, pages)
+        shown = cases[(page - 1) * size : page * size]
+        return cls(text.strip(), shown, len(summaries), len(cases), page, pages)
+
+    @property
+    def previous(self) -> int:
+        """The page before."""
+        return self.page - 1
+
+    @property
+    def next(self) -> int:
+        """The page after."""
+        return self.page + 1
+
+
+_SHOWN = ("id", "turns", "scenario", "says")
+
+
+def _has(case: Listed, contents: Sequence[Mapping[str, Any]], wanted: str) -> bool:
+    if wanted in case.id.casefold():
+        return True
+    texts = _texts(contents[case.place]) if case.place < len(contents) else iter((case.says,))
+    return any(wanted in text.casefold() for text in texts)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a JSON value, not the names of its fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)

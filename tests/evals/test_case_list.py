@@ -1,0 +1,92 @@
+"""The cases on an evalset's page: found by id and text, a page at a time, without scripts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evals_app.case_list import SIZE, CaseList
+from evals_app.models import EvalRun
+from sessions_app import db
+from tests.evals import builders
+from tests.evals.builders import case, evalset, turn
+from tests.evals.test_pages import start
+from tests.pages.page import parse
+
+pytestmark = pytest.mark.anywhere
+
+MANY = 1000
+
+
+@pytest.fixture
+def many(web, folder):
+    cases = [
+        case(f"case_{number}", turn(f"Question {number}", f"Answer {number * 7}")) for number in range(MANY)
+    ]
+    builders.write(folder.given, "many.evalset.json", evalset(*cases))
+    return web
+
+
+async def page_at(web, query=""):
+    response = await web.get(f"/evals/counter/many/{query}")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def names(html):
+    return [one.text for one in parse(html).all(css="case-name")]
+
+
+async def test_very_many_cases_come_a_page_at_a_time(many):
+    first = await page_at(many)
+    assert names(first) == [f"case_{number}" for number in range(SIZE)]
+    assert "Page 1 of 10" in first
+    assert "Run all 1,000 cases" in first
+    assert len(first) < 200_000
+    last = await page_at(many, "?page=10")
+    assert names(last)[-1] == "case_999"
+    assert names(await page_at(many, "?page=99")) == names(last)
+    assert 'href="?page=9"' in last
+
+
+async def test_cases_are_found_by_id_and_by_any_text_in_them(many):
+    assert names(await page_at(many, "?q=CASE_77")) == [
+        "case_77",
+        *[f"case_77{digit}" for digit in range(10)],
+    ]
+    assert names(await page_at(many, "?q=answer+6993")) == ["case_999"]
+    nothing = await page_at(many, "?q=user_content")
+    assert names(nothing) == []
+    assert "No case has" in nothing
+    assert 'value="user_content"' in nothing
+    assert "Run all 1,000 cases" in nothing
+
+
+async def test_a_case_that_is_opened_is_on_the_page_that_is_shown(many):
+    html = await page_at(many, "?case=512")
+    assert "Page 6 of 10" in html
+    assert "Answer 3584" in html
+
+
+async def test_the_cases_that_were_found_are_run_and_no_others(many, process):
+    html = await page_at(many, "?q=case_77")
+    assert "Run all 11 cases that have this text" in html
+    await start(many, "many", metric=["response_match_score"], cases_with="case_77")
+    run = await db.read(EvalRun.objects.get)
+    assert run.total == 11
+    assert json.loads(run.case_ids)[0] == "case_77"
+
+
+async def test_a_text_that_no_case_has_runs_nothing(many, process):
+    response = await start(many, "many", status=400, settle=False, cases_with="nowhere")
+    [refusal] = parse(response.content.decode()).all(css="notice-danger")
+    assert refusal.text.startswith("No case has 'nowhere' any more.")
+    assert not await db.read(EvalRun.objects.exists)
+
+
+def test_cases_of_a_file_that_cannot_be_read_are_found_by_what_lists_show():
+    summaries = [{"id": "a", "turns": 1, "scenario": False, "says": "Hello there"}]
+    assert [one.id for one in CaseList.of(summaries, [], "HELLO").rows] == ["a"]
+    assert CaseList.of(summaries, [], "gone").rows == []
+    assert CaseList.of([], [], "").pages == 1
