@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -56,6 +57,11 @@ class Problem:
     code: str
     hint: str = ""
     back: str = ""
+
+    @property
+    def title(self) -> str:
+        """What the status means, for people: programs read the code."""
+        return HTTPStatus(self.status).phrase
 
     def body(self) -> dict[str, Any]:
         """Return the one JSON shape of errors."""

@@ -25,7 +25,7 @@ LOOP, BACK_X = 34, 40
 SHAPES = {"agent": "Agent", "tool": "Tool", "start": "Start"}
 
 ROUTED_COLUMN = WIDTH + 70
-"""A column of a drawing in which routes are written on lines."""
+"""A column before which routes are written on lines."""
 
 MAX_BOXES = 120
 MAX_TOOLS = 6
@@ -313,9 +313,10 @@ def _place(drawing: Drawing) -> None:
         for line in lines[id(box)]:
             if not line.leads_back:
                 line.end.column = max(line.end.column, box.column + 1)
-    has_routes = any(line.route and not line.leads_back for line in drawing.lines)
+    routed = {line.end.column for line in drawing.lines if line.route and not line.leads_back}
     for box in drawing.boxes:
-        box.x = MARGIN + box.column * (ROUTED_COLUMN if has_routes else COLUMN)
+        wide = sum(column <= box.column for column in routed)
+        box.x = MARGIN + wide * ROUTED_COLUMN + (box.column - wide) * COLUMN
 
 
 def fitting(text: str, cells: int) -> str:

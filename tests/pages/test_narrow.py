@@ -90,6 +90,9 @@ def test_a_row_that_changes_keeps_the_focus_on_its_button(open_window: OpenWindo
     expect(button).to_be_focused()
 
 
+LONG = "x" * 240
+
+
 def edge(page: Page, strip: Locator) -> bytes:
     """Return what is seen of the right edge of a strip, where no letter reaches."""
     box = strip.bounding_box()
@@ -100,10 +103,12 @@ def edge(page: Page, strip: Locator) -> bytes:
 
 
 @pytest.mark.parametrize(("address", "place"), [("/", "Agents"), ("/evals/", "Evals")])
-def test_the_places_begin_at_the_current_one_and_show_that_there_are_more(
+def test_the_places_beside_a_long_name_begin_at_the_current_one_and_show_that_there_are_more(
     page: Page, address: str, place: str
 ):
-    page.goto(address)
+    Story(app=LONG)
+    page.set_viewport_size({"width": 970, "height": 800})
+    page.goto(f"{address}?app={LONG}")
     places = page.locator(".places")
     assert places.evaluate("e => e.scrollWidth > e.clientWidth + 40")
     expect(places.get_by_role("link", name=place)).to_be_in_viewport(ratio=0.99)
@@ -124,9 +129,6 @@ def test_no_tab_of_an_event_and_no_scope_of_the_board_is_cut_off(page: Page, que
         assert box
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 320, label.inner_text()
-
-
-LONG = "x" * 240
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,27 @@ async def test_a_person_is_shown_a_page_and_htmx_a_fragment(web):
     page = await web.get("/nothing/", headers={"Accept": "text/html"})
     assert page.status_code == 404
     assert "<!doctype html>" in page.text.lower()
-    assert "not_found" in page.text
+    assert "Not Found" in parse(page.text).one(css="problem").text
     fragment = await web.get("/nothing/", headers={"Accept": "*/*", "HX-Request": "true"})
     assert fragment.status_code == 404
     assert "<html" not in fragment.text
     assert "data-error-message" in fragment.text
+
+
+async def test_pages_show_people_no_codes_of_errors(store, web):
+    for path in (
+        "/nothing/",
+        "/sessions/a/u/nope/",
+        "/sessions/id/9999/",
+        "/agents/nope/",
+        "/evals/runs/nope/",
+    ):
+        page = await web.get(path, headers={"Accept": "text/html"})
+        said = parse(page.text).one(css="problem").text
+        assert page.status_code == 404, path
+        assert "404" in said, path
+        assert "Not Found" in said, path
+        assert "_not_found" not in said, path
 
 
 async def test_what_was_sent_and_refused_leads_back_to_its_form_and_nowhere_else(store, web):
