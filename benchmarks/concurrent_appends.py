@@ -1,4 +1,4 @@
-"""50 sessions, 20 appends each, all at once: appends a second."""
+"""50 sessions of one user, 20 appends each, all at once, every one of them to the user's and the app's state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from benchmarks.stores import ON_POSTGRES, event, missing_peers, ours, peers, se
 
 SESSIONS = 50
 APPENDS = 20
-BUDGET = None if ON_POSTGRES else 1000
+BUDGET = 1000
+TIMES = 4
+"""How many times the rate of the peer it must be at least, on PostgreSQL."""
 
 
 async def rate(service: BaseSessionService) -> tuple[float, int]:
@@ -37,13 +39,14 @@ async def rate(service: BaseSessionService) -> tuple[float, int]:
 
 async def main() -> None:
     """Measure and print."""
-    what = f"{SESSIONS} sessions x {APPENDS} concurrent appends"
+    what = f"{SESSIONS} sessions x {APPENDS} concurrent appends that share user: and app: keys"
     own, _ = await rate(ours())
     found = peers()
     for name, peer in found.items():
         peers_rate, refused = await rate(peer)
         told = f"{name}, {refused} refused: database is locked" if refused else name
-        print(Figure(what, "/s", own, BUDGET, peers_rate, told, more_is_better=True).as_line())
+        budget = max(BUDGET, TIMES * peers_rate) if ON_POSTGRES else BUDGET
+        print(Figure(what, "/s", own, budget, peers_rate, told, more_is_better=True).as_line())
     if "DatabaseSessionService" not in found:
         print(Figure(what, "/s", own, BUDGET, None, missing_peers(), more_is_better=True).as_line())
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from django.db import connection
@@ -12,6 +14,7 @@ from django.db.models import QuerySet
 from google.adk.events.event import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
+from pydantic_core import from_json
 
 from sessions_app import models as store
 from sessions_app import state
@@ -102,32 +105,63 @@ def load(
 def listed(realm: str, app_name: str, user_id: str | None) -> list[Session]:
     """Return an app's sessions, one user's or all (None), without their events, oldest update first.
 
-    Four queries, however many sessions there are.
+    Three queries, however many sessions there are. The database joins the keys of each session to one text, in no
+    order: a row for each key, or to sort them, would cost more than all the rest.
     """
     if not can_exist(app_name, user_id or ""):
         return []
-    named = {"realm": realm, "app_name": app_name} | ({} if user_id is None else {"user_id": user_id})
-    rows = store.AgentSession.objects.filter(**named)
-    of_session = _by_owner(store.SessionState.objects.filter(owner__in=rows.values("pk")), "owner_id")
-    of_user = _by_owner(
-        store.UserState.objects.filter(**{f"owner__{name}": value for name, value in named.items()}),
-        "owner__user_id",
-    )
-    shared = _by_owner(
-        store.AppState.objects.filter(owner__realm=realm, owner__app_name=app_name), "owner__app_name"
-    )
+    whose, values = ("", ()) if user_id is None else (" AND o.user_id = %s", (user_id,))
+    with connection.cursor() as cursor:
+        cursor.execute(_APP_STATE, (realm, app_name))
+        of_app = _parsed(cursor.fetchall())
+        cursor.execute(_USERS_STATE.format(whose=whose), (realm, app_name, *values))
+        of_users: defaultdict[str, list[StoredKey]] = defaultdict(list)
+        for user, key, value, private in cursor.fetchall():
+            of_users[user].append((key, value, private))
+        of_all = state.merged({}, {}, of_app)
+        shared = {user: state.merged({}, _parsed(rows), of_app) for user, rows in of_users.items()}
+        make = _adk.sessions_of(app_name)
+        sessions = []
+        cursor.execute(_LISTED[connection.vendor].format(whose=whose), (realm, app_name, *values))
+        with collector_paused():
+            for session_id, user, keys, updated_at, revision in cursor:
+                own: dict[str, Any] = from_json(f"{{{keys}}}") if keys else {}
+                if others := shared.get(user, of_all):
+                    own |= _fresh(others)
+                sessions.append(make(session_id, user, own, updated_at, revision))
     # Python sorts as ADK does; a database sorts text by its own collation.
-    ordered = sorted(rows, key=lambda row: (row.updated_at, row.user_id, row.session_id))
-    return [
-        copy_of(
-            row,
-            [],
-            state.merged(
-                _parsed(of_session[row.pk]), _parsed(of_user[row.user_id]), _parsed(shared[app_name])
-            ),
-        )
-        for row in ordered
-    ]
+    return sorted(sessions, key=attrgetter("last_update_time", "user_id", "id"))
+
+
+_APP_STATE = """
+    SELECT k.key, k.value, k.private FROM sessions_app_appstate k
+    JOIN sessions_app_appscope o ON o.id = k.owner_id WHERE o.realm = %s AND o.app_name = %s ORDER BY k.id
+"""
+_USERS_STATE = """
+    SELECT o.user_id, k.key, k.value, k.private FROM sessions_app_userstate k
+    JOIN sessions_app_userscope o ON o.id = k.owner_id WHERE o.realm = %s AND o.app_name = %s{whose} ORDER BY k.id
+"""
+_LISTED_WITH = """
+    SELECT o.session_id, o.user_id,
+    (SELECT {joined} FROM sessions_app_sessionstate k WHERE k.owner_id = o.id), o.updated_at, o.revision
+    FROM sessions_app_agentsession o WHERE o.realm = %s AND o.app_name = %s{{whose}}
+"""
+_LISTED = {
+    "sqlite": _LISTED_WITH.format(
+        joined="group_concat(json_quote(k.key) || ':' || coalesce(k.private, k.value))"
+    ),
+    "postgresql": _LISTED_WITH.format(
+        joined="string_agg(to_json(k.key)::text || ':' || coalesce(k.private, k.value), ',')"
+    ),
+}
+"""Sessions with their own state as the inside of a JSON object."""
+
+
+def _fresh(shared: dict[str, Any]) -> dict[str, Any]:
+    """Return state that several sessions have, with nothing in it that one of them could change for the others."""
+    return {
+        name: deepcopy(value) if isinstance(value, dict | list) else value for name, value in shared.items()
+    }
 
 
 def is_part(config: GetSessionConfig | None) -> bool:
@@ -204,14 +238,6 @@ def _merged_state(row: store.AgentSession) -> dict[str, Any]:
 
 StoredKey = tuple[str, str, str | None]
 """A state row: its key, value and private value."""
-
-
-def _by_owner(rows: QuerySet[Any], owner: str) -> defaultdict[Any, list[StoredKey]]:
-    """Return state rows by a column of their owner, each owner's in the order the keys were first written."""
-    found: defaultdict[Any, list[StoredKey]] = defaultdict(list)
-    for name, key, value, private in rows.order_by("pk").values_list(owner, "key", "value", "private"):
-        found[name].append((key, value, private))
-    return found
 
 
 def _parsed(rows: Iterable[StoredKey]) -> dict[str, Any]:

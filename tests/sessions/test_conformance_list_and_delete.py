@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sessions_app import writes
@@ -63,15 +65,48 @@ async def test_the_sessions_of_a_list_share_nothing(service):
 
 
 @pytest.mark.parametrize("user_id", [None, USER])
-def test_a_list_takes_four_queries_however_long_it_is(store, django_assert_num_queries, user_id):
+def test_a_list_takes_three_queries_however_long_it_is(store, django_assert_num_queries, user_id):
     for number in range(7):
         user = USER if number % 2 else f"u{number}"
         state = {"own": number, f"user:{number}": number, f"app:{number}": number}
         writes.create_session(SessionKey("", APP, user, f"s{number}"), state)
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(3):
         found = reading.listed("", APP, user_id)
     assert len(found) == (7 if user_id is None else 3)
     assert found[0].state["app:6"] == 6
+
+
+async def test_a_list_has_the_state_that_a_session_has(ours):
+    deep: list[Any] = []
+    for _ in range(90):
+        deep = [deep]
+    values = [
+        0.1,
+        1e300,
+        -0.0,
+        5e-324,
+        2**64,
+        -(10**400),
+        True,
+        None,
+        "",
+        'ä\x00\x1f\u2028"\\',
+        {"a": [{}]},
+        deep,
+    ]
+    names = ["", '"', "\\", "\x1f", "ä", "n" * 500, "%s", "{0}", "a:b", "'", "\n", "token"]
+    state = {
+        f"{scope}{name}": value
+        for scope in ("", "user:", "app:")
+        for name, value in zip(names, values, strict=True)
+    }
+    await create(ours, state=state)
+    await create(ours, "empty")
+    states = {session.id: session.state for session in await listed(ours)}
+    for name in ("s1", "empty"):
+        assert states[name] == (await get(ours, name)).state
+        assert repr(states[name]["user:\\"]) == "-0.0"
+    assert len(states["s1"]) == 36
 
 
 async def test_a_session_of_a_list_can_be_appended_to(service):

@@ -37,6 +37,22 @@ def test_a_session_keeps_the_revision_it_is_marked_with():
     assert _adk.stored_revision(session) == 7
 
 
+def test_a_session_of_a_list_is_as_adks_class_makes_it():
+    make = _adk.sessions_of("a")
+    made, other = make("s", "u", {"n": 1}, 2.5, 7), make("s", "u", {"n": 1}, 2.5, 7)
+    checked = Session(app_name="a", user_id="u", id="s", state={"n": 1}, events=[], last_update_time=2.5)
+    assert made == other
+    _adk.mark_revision(checked, 7)
+    assert made == checked
+    assert made.model_fields_set == checked.model_fields_set
+    assert made.model_dump() == checked.model_dump()
+    other.events.append(event())
+    other.state["n"] = 2
+    _adk.mark_revision(other, 8)
+    assert made == checked
+    assert made.model_copy(deep=True) == checked
+
+
 def test_the_mark_of_a_foreign_store_is_no_revision():
     session = Session(app_name="a", user_id="u", id="s")
     session._storage_update_marker = "2026-01-01T00:00:00.000000"
