@@ -32,6 +32,7 @@ MODULES = """
     google.adk.auth.credential_service.in_memory_credential_service google.adk.cli.service_registry
     google.adk.cli.utils.agent_loader google.adk.cli.utils.service_factory google.adk.runners google.adk.tools
     google.adk.evaluation.local_eval_set_results_manager google.adk.evaluation.local_eval_sets_manager
+    google.adk.flows.llm_flows.core._model_call
     asgiref.sync asgiref.testing authlib.integrations.httpx_client channels.routing httpx markdown_it nh3 uvicorn
     uvicorn.lifespan.on uvicorn.loops.auto uvicorn.protocols.http.auto watchfiles websockets.asyncio.server
     django.contrib.admin django.contrib.auth.hashers django.contrib.staticfiles.finders django.core.asgi
