@@ -28,10 +28,13 @@ CUT_OFF = (GONE, LOST_STORE)
 UNAVAILABLE = "ModelUnavailable"
 """Error type of an attempt whose model, judge or simulated user could not be asked for as long as it was retried."""
 
-JUDGE_FAILED = "JudgeFailed"
-"""Error type of an attempt that its judge kept from its end: it ended the process, blocked it, or took too long."""
+JUDGE_ENDED_IT = "JudgeEndedProcess"
+"""Error type of an attempt whose judge ended the process, or let it stand still, while it was alone in it."""
 
-WITHOUT_OUTCOME = (*CUT_OFF, UNAVAILABLE, JUDGE_FAILED)
+JUDGE_TOO_LONG = "JudgeTooLong"
+"""Error type of an attempt whose judge took longer than the attempt may."""
+
+WITHOUT_OUTCOME = (*CUT_OFF, UNAVAILABLE, JUDGE_ENDED_IT, JUDGE_TOO_LONG)
 """Error types that say nothing of the case: what failed is what it ran on."""
 
 UNFINISHED = Q(status=Status.CANCELLED, cancel_requested_at=None) | Q(
@@ -62,7 +65,7 @@ def was_judged(attempt: EvalAttempt) -> str:
 def must_be_alone(attempt: EvalAttempt) -> bool:
     """Tell whether an attempt is to run with no other in its process: it was in flight once when one ended."""
     tried = json.loads(attempt.earlier)
-    return any(one["error_type"] in {GONE, ENDED_IT, BLOCKED_IT, JUDGE_FAILED} for one in tried)
+    return any(one["error_type"] in {GONE, ENDED_IT, BLOCKED_IT, JUDGE_ENDED_IT} for one in tried)
 
 
 def count_lost(attempt: EvalAttempt) -> int:

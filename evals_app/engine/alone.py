@@ -18,7 +18,7 @@ from django.db.models import Q
 from evals_app import standing, writes
 from evals_app.engine.execute import ENDED, execute_run
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.standing import BLOCKED_IT, ENDED_IT
+from evals_app.standing import BLOCKED_IT, ENDED_IT, JUDGE_ENDED_IT
 from evals_app.writes import Death, Failure, Outcome
 from sessions_app import db, store_retry
 from sessions_app.agents import AgentsFolder
@@ -156,7 +156,7 @@ def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -
 
 
 def _tell_who_ended_it(run: EvalRun, listener: Listener) -> None:
-    its = Q(error_type__in=(ENDED_IT, BLOCKED_IT), started_at__gte=run.started_at or 0.0)
+    its = Q(error_type__in=(ENDED_IT, BLOCKED_IT, JUDGE_ENDED_IT), started_at__gte=run.started_at or 0.0)
     for attempt in run.attempts.filter(its).order_by("finished_at"):
         failure = Failure(attempt.error_type, attempt.error, attempt.traceback)
         listener.attempt(attempt, Outcome(attempt.status, failure=failure))

@@ -165,7 +165,7 @@ class Course:
         if attempt.waits_for:
             kind, why = standing.UNAVAILABLE, f"{attempt.waits_for}\n{why}"
         elif attempt.judged_by:
-            kind, why = standing.JUDGE_FAILED, f"{why} {standing.was_judged(attempt)}"
+            kind, why = standing.JUDGE_TOO_LONG, f"{why} {standing.was_judged(attempt)}"
         failure = Failure(kind, why)
         outcome = await cut_short(attempt, failure)
         kept = await store_retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now())

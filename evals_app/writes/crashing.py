@@ -11,7 +11,7 @@ from django.db.models import F, Q
 from evals_app import standing
 from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.standing import ENDED_IT, GONE, JUDGE_FAILED
+from evals_app.standing import ENDED_IT, GONE, JUDGE_ENDED_IT
 from evals_app.writes.attempts import BY_HAND, cancel_attempt, close_traces, finish_attempt, keep_spending
 from evals_app.writes.counting import next_revision, next_revision_of
 from evals_app.writes.measuring import spent_by
@@ -115,7 +115,7 @@ def _blame(attempt: EvalAttempt, failure: Failure) -> None:
     """End an attempt that ended its process or made it stand still; once it is judged, that is its judge's doing."""
     if attempt.judged_by:
         failure = replace(
-            failure, type=JUDGE_FAILED, message=f"{failure.message}\n{standing.was_judged(attempt)}"
+            failure, type=JUDGE_ENDED_IT, message=f"{failure.message}\n{standing.was_judged(attempt)}"
         )
     finish_attempt(attempt.pk, spent_by(attempt, failure))
 

@@ -215,6 +215,19 @@ def test_a_case_that_ended_its_process_is_alone_when_it_is_tried_again(order):
     assert standing.must_be_alone(of(run)["a"])
 
 
+def test_a_judge_that_ends_the_process_is_blamed_and_not_the_agent(order):
+    run = order(case_ids=["a"])
+    begin(run, "a")
+    writes.go_on_without(PROCESS, DIED)
+    begin(run, "a")
+    writes.note_judge(of(run)["a"].pk, "mine")
+    writes.go_on_without(PROCESS, DIED)
+    attempt = of(run)["a"]
+    assert (attempt.status, attempt.error_type) == ("error", standing.JUDGE_ENDED_IT)
+    assert attempt.error.endswith("The agent had answered: mine was judging it.")
+    assert not run.attempts.filter(standing.HAS_OUTCOME).exists()
+
+
 AGENT = """
 import os
 import time
@@ -271,6 +284,62 @@ def test_the_command_line_outlives_agents_that_end_their_process(store, killer, 
     assert (first.status, second.status) == ("done", "done")
     assert statuses(first) == OUTCOMES
     assert [run["status"] for run in json.loads(results.read_text())["runs"]] == ["done", "done"]
+
+
+JUDGES = """
+
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.registry import LLMRegistry
+from google.genai import errors
+
+
+class Judge(BaseLlm):
+    async def generate_content_async(self, llm_request, stream=False):
+        if self.model == "judge-exits":
+            os._exit(5)
+        raise errors.APIError(429, {"error": {"code": 429, "message": "Slow down."}})
+        yield
+
+    @classmethod
+    def supported_models(cls):
+        return ["judge-exits", "judge-refuses"]
+
+
+LLMRegistry.register(Judge)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.anywhere
+@pytest.mark.parametrize(
+    ("judge", "said"),
+    [
+        ("judge-exits", "JudgeEndedProcess: The process ended with exit status 5."),
+        ("judge-refuses", "ModelUnavailable: The judge: judge-refuses could not be asked: 429: Slow down."),
+    ],
+)
+def test_the_command_line_says_that_a_judge_failed_and_does_not_exit_0(store, killer, tmp_path, judge, said):
+    (killer / "agent.py").write_text(AGENT + JUDGES)
+    options = {"judge_model": judge, "num_samples": 1}
+    criteria = {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": options}}
+    (tmp_path / "config.json").write_text(json.dumps({"criteria": criteria}))
+    told = (
+        f"--config={tmp_path / 'config.json'}",
+        "--limit=retry_seconds=1.5",
+        f"--junit={tmp_path / 'junit.xml'}",
+    )
+    done = warm.run(command(killer, "s:go0", *told), cwd=ROOT, env=environment())
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert said in done.stdout
+    assert "0 of 1 passed, 1 error" in done.stdout
+    assert ("waited" in done.stdout) is (judge == "judge-refuses")
+    assert 'errors="1"' in (tmp_path / "junit.xml").read_text()
+    run = EvalRun.objects.get()
+    writes.mark_baseline(run.pk, True)
+    gate = (f"--config={tmp_path / 'config.json'}", "--limit=retry_seconds=0", "--fail-on=regression")
+    done = warm.run(command(killer, "s:go0", *gate), cwd=ROOT, env=environment())
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 of 1 attempts have no outcome" in done.stdout
 
 
 @pytest.mark.soak

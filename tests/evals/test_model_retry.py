@@ -27,7 +27,7 @@ from evals_app.engine.model_retry import RetriedCall, Retries, is_temporary
 from evals_app.gate import Gate
 from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.standing import JUDGE_FAILED, UNAVAILABLE
+from evals_app.standing import JUDGE_TOO_LONG, UNAVAILABLE
 from sessions_app import db
 from sessions_app.models import ModelCall
 from tests.evals.builders import case, evalset, turn
@@ -335,7 +335,7 @@ async def test_an_attempt_that_its_judge_keeps_from_its_end_has_no_outcome(play)
         "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.hangs"}}},
     }
     attempt = await attempt_of(await play(ONE, talks, config, limits=Limits(attempt_seconds=0.2)))
-    assert attempt.error_type == JUDGE_FAILED
+    assert attempt.error_type == JUDGE_TOO_LONG
     assert attempt.error.endswith("The agent had answered: mine was judging it.")
 
 
