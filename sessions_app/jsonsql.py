@@ -119,11 +119,10 @@ class At(Func):
         return rf"(CAST(replace({sql}, '\u0000', '\ufffd') AS json) #> %s::text[])::text", (*params, steps)
 
 
-class TouchesOthers(Func):
-    """Whether an event, by its kind and its summary, changes how those before it are shown: it rewinds, or sums up.
+class _EventCondition(Func):
+    """A condition on an event's kind and summary, written without parameters.
 
-    Written without parameters, so that a database sees that its index answers it; and so that no other index of kinds
-    seems to.
+    So a database sees that the condition's own index answers it, and that no other index of kinds does.
     """
 
     output_field = BooleanField()
@@ -131,16 +130,27 @@ class TouchesOthers(Func):
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         """Write it for SQLite."""
-        return self._written(compiler, "instr")
+        return self._condition(*self._columns(compiler), "instr"), ()
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         """Write it for PostgreSQL."""
-        return self._written(compiler, "strpos")
+        return self._condition(*self._columns(compiler), "strpos"), ()
 
-    def _written(self, compiler: SQLCompiler, place: str) -> tuple[str, tuple[()]]:
+    def _columns(self, compiler: SQLCompiler) -> tuple[str, str]:
         kind, summary = (compiler.compile(column)[0] for column in self.source_expressions)
-        holds = " OR ".join(f"""{place}({summary}, '"{name}"') > 0""" for name in _TOUCHING)
-        return f"({kind} || '' = 'control' AND ({holds}))", ()
+        return kind, summary
+
+    def _condition(self, kind: str, summary: str, find: str) -> str:
+        """Return the SQL. `find` is the database's function that finds a text in another."""
+        raise NotImplementedError
+
+
+class TouchesOthers(_EventCondition):
+    """Whether an event, by its kind and its summary, changes how those before it are shown: it rewinds, or sums up."""
+
+    def _condition(self, kind: str, summary: str, find: str) -> str:
+        holds = " OR ".join(f"""{find}({summary}, '"{name}"') > 0""" for name in _TOUCHING)
+        return f"({kind} || '' = 'control' AND ({holds}))"
 
 
 _TOUCHING = ("rewindBeforeInvocationId", "compaction")
@@ -150,29 +160,17 @@ TOUCHES_OTHERS = Q(TouchesOthers("kind", "summary"))
 """The condition on events, and of the index that finds them."""
 
 
-class CountsAsError(Func):
+class CountsAsError(_EventCondition):
     """Whether an event, by its kind and its summary, is an error or brings the result of a tool that failed.
 
-    Written without parameters, like `TouchesOthers`. See `wire.is_error`, which says the same of an event's wire form.
+    `wire.is_error` says the same of an event's wire form.
     """
 
-    output_field = BooleanField()
-    conditional = True
-
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Write it for SQLite."""
-        return self._written(compiler, "instr")
-
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Write it for PostgreSQL."""
-        return self._written(compiler, "strpos")
-
-    def _written(self, compiler: SQLCompiler, place: str) -> tuple[str, tuple[()]]:
-        kind, summary = (compiler.compile(column)[0] for column in self.source_expressions)
+    def _condition(self, kind: str, summary: str, find: str) -> str:
         failed_tool = (
-            f"""{kind} || '' IN ('tool_call', 'tool_result') AND {place}({summary}, '"failed":true') > 0"""
+            f"""{kind} || '' IN ('tool_call', 'tool_result') AND {find}({summary}, '"failed":true') > 0"""
         )
-        return f"({kind} || '' = 'error' OR ({failed_tool}))", ()
+        return f"({kind} || '' = 'error' OR ({failed_tool}))"
 
 
 COUNTS_AS_ERROR = Q(CountsAsError("kind", "summary"))
