@@ -35,7 +35,7 @@ LONGEST_S = 2.0
 log = logging.getLogger(__name__)
 
 
-def pauses() -> Iterator[float]:
+def delays() -> Iterator[float]:
     """Yield the seconds to wait before each further try, without end."""
     return (min(FIRST_S * 2**number, LONGEST_S) for number in itertools.count())
 
@@ -65,12 +65,12 @@ async def until_taken(work: Callable[[], Awaitable[R]]) -> R:
         Exception: what `work` raises that is no fault of the store.
     """
     waiting = _Waiting()
-    for pause in pauses():
+    for delay in delays():
         try:
             result = await work()
         except StoreFault as fault:
             waiting.note(fault)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(delay)
         else:
             break
     waiting.end()
@@ -84,14 +84,14 @@ def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         Exception: what `work` raises that is no fault of the store.
     """
     waiting = _Waiting()
-    for pause in pauses():
+    for delay in delays():
         try:
             with faults.explained():
                 result = work(*args, **kwargs)
         except StoreFault as fault:
             waiting.note(fault)
             connections.close_all()
-            time.sleep(pause)
+            time.sleep(delay)
         else:
             break
     waiting.end()

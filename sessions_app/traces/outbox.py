@@ -139,7 +139,7 @@ class Outbox:
     def _tried(self, units: list[Unit]) -> list[Unit] | None:
         """Write, again until the store takes it. Return what is not done yet; None: the store refused it."""
         is_told = False
-        for pause in store_retry.pauses():
+        for delay in store_retry.delays():
             try:
                 return self._commit(units)
             except Exception as error:
@@ -155,7 +155,7 @@ class Outbox:
                 if not is_told:
                     log.warning("The store takes no records of runs for now; they wait: %s", error)
                     is_told = True
-            time.sleep(pause)
+            time.sleep(delay)
         return None
 
     def _commit(self, units: list[Unit]) -> list[Unit]:

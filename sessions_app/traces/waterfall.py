@@ -35,7 +35,7 @@ STAGES = {
     "first answer": "first of the answer",
     "answer": "model answered",
     "model failed": "model failed",
-    "toolset failed": "toolset failed to load",
+    Trace.LOST_TOOLSET: "toolset failed to load",
     "tool": "tool begins",
     "tool ended": "tool ended",
     "tool failed": "tool failed",
