@@ -67,7 +67,7 @@ def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) 
     """Keep how an attempt ended, with its scores; False when it had ended already, with another outcome or time."""
     with transaction.atomic():
         attempt = _locked(attempt_pk)
-        finished_at = _end_of(attempt, now)
+        finished_at = end_time(attempt, now)
         if attempt.status not in OPEN:
             return attempt.status == outcome.status and attempt.finished_at == finished_at
         failure = outcome.failure or Failure("", "")
@@ -111,14 +111,14 @@ def cancel_attempt(attempt_pk: int, why: str, now: float | None = None) -> bool:
     return True
 
 
-def _end_of(attempt: EvalAttempt, now: float | None) -> float:
+def end_time(attempt: EvalAttempt, now: float | None = None) -> float:
     """Return when an attempt ends: not before it began, though the clock was set back."""
     return max(time.time() if now is None else now, attempt.started_at or 0.0)
 
 
 def _cancel(attempt: EvalAttempt, why: str, now: float | None = None) -> None:
     if attempt.status == EvalAttempt.Status.RUNNING:
-        attempt.finished_at = _end_of(attempt, now)
+        attempt.finished_at = end_time(attempt, now)
     attempt.status = EvalAttempt.Status.CANCELLED
     attempt.stopped_because = why
     keep_spending(attempt, spent_by(attempt))

@@ -12,7 +12,14 @@ from evals_app import standing
 from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.standing import ENDED_IT, GONE, JUDGE_ENDED_IT
-from evals_app.writes.attempts import BY_HAND, cancel_attempt, close_traces, finish_attempt, keep_spending
+from evals_app.writes.attempts import (
+    BY_HAND,
+    cancel_attempt,
+    close_traces,
+    end_time,
+    finish_attempt,
+    keep_spending,
+)
 from evals_app.writes.counting import next_revision, next_revision_of
 from evals_app.writes.measuring import spent_by
 from evals_app.writes.outcomes import Failure
@@ -169,7 +176,7 @@ def _try_again(attempt: EvalAttempt, death: Death) -> None:
 def _keep_beside(attempt: EvalAttempt, failure: Failure) -> None:
     """Give an attempt what its try came to that is to be kept beside it: it came to no end."""
     keep_spending(attempt, spent_by(attempt))
-    attempt.status, attempt.finished_at = Status.ERROR, max(time.time(), attempt.started_at or 0.0)
+    attempt.status, attempt.finished_at = Status.ERROR, end_time(attempt)
     close_traces(attempt)
     attempt.error_type, attempt.error = failure.type, failure.message
 
