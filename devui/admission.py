@@ -22,7 +22,7 @@ from django.utils.module_loading import import_string
 
 from devui import embed, errors
 from devui.errors import Problem
-from devui.limits import PARSED_FACTOR, RETRY_S, TOO_MANY, LimitedBody, Receive, Room
+from devui.limits import PARSED_FACTOR, RETRY_S, TOO_MANY, LimitedBody, Quota, Receive
 from devui.login.guard import is_open
 from devui.origins import AsgiScope
 
@@ -30,36 +30,38 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Judge = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 LINGER_S = 15.0
-"""Seconds in which what a refused client still sends is dropped: browsers read an answer when they have sent all."""
+"""Seconds for which a refused client may go on sending: browsers read the answer only when they have sent the body."""
 
 MOST_VISITORS = 64
-"""Requests with a body that are attended to at once without a login: forms that bring a password, and refused ones."""
+"""Requests with a body that are served at once without a login: of login forms so many, and of refused ones."""
 
 LONGEST_LOGIN = 128 * 1024
-"""Bytes of that form."""
+"""Bytes of a login form."""
 
 
 class Admitted(HttpResponse):
-    """Stands for the answer to a request whose body may be read."""
+    """Placeholder answer to a request whose body may be read."""
 
 
 class GuardedBodies:
     """ASGI wrapper of Django: lets the guards judge a request before its body is read, and limits the body.
 
     Attributes:
-        most: bytes of a form with files.
-        most_text: bytes of any other body.
-        room: bytes of all bodies that are held at once.
+        max_form: bytes of a form with files.
+        max_text: bytes of any other body.
+        quota: bytes that all bodies may hold at once.
     """
 
-    def __init__(self, django: ASGIHandler, *, most: int = 0, most_text: int = 0, together: int = 0) -> None:
+    def __init__(
+        self, django: ASGIHandler, *, max_form: int = 0, max_text: int = 0, max_total: int = 0
+    ) -> None:
         self.django = django
-        self.most = most or settings.DEVUI_MAX_BODY
-        self.most_text = most_text or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        largest = max(self.most, self.most_text * PARSED_FACTOR)
-        self.room = Room(max(together or settings.DEVUI_MAX_BODIES, largest))
-        self._visitors = Room(MOST_VISITORS)
-        self._refused = Room(MOST_VISITORS)
+        self.max_form = max_form or settings.DEVUI_MAX_BODY
+        self.max_text = max_text or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        largest = max(self.max_form, self.max_text * PARSED_FACTOR)
+        self.quota = Quota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
+        self._visitors = Quota(MOST_VISITORS)
+        self._refused = Quota(MOST_VISITORS)
         self._judge = _chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -79,10 +81,10 @@ class GuardedBodies:
     async def _read(self, request: ASGIRequest, scope: AsgiScope, receive: Receive, send: Send) -> None:
         body = self._body(request, receive)
 
-        async def told(message: Mapping[str, Any]) -> None:
+        async def send_and_release(message: Mapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 body.hold_bytes_only()
-            elif not message.get("more_body", False):  # before the client has it all, and sends the next one
+            elif not message.get("more_body", False):  # before the client sends its next request
                 body.release()
             await send(message)
 
@@ -90,7 +92,7 @@ class GuardedBodies:
             if is_open(request) and not self._visitors.hold(body, 1):
                 body.problem = TOO_MANY
             else:
-                await self.django(scope, body.receive, told)
+                await self.django(scope, body.receive, send_and_release)
         finally:
             body.release()
             self._visitors.release(body)
@@ -103,15 +105,15 @@ class GuardedBodies:
         length = request.META.get("CONTENT_LENGTH", "")
         announced = int(length) if length.isdecimal() else 0
         if is_open(request):
-            return LimitedBody(receive, self.room, LONGEST_LOGIN, announced)
+            return LimitedBody(receive, self.quota, LONGEST_LOGIN, announced)
         if request.content_type == "multipart/form-data" and not errors.is_api(request):
-            return LimitedBody(receive, self.room, self.most, announced)
-        return LimitedBody(receive, self.room, self.most_text, announced, PARSED_FACTOR)
+            return LimitedBody(receive, self.quota, self.max_form, announced)
+        return LimitedBody(receive, self.quota, self.max_text, announced, PARSED_FACTOR)
 
     async def _refuse(
         self, answer: HttpResponseBase, receive: Receive, send: Send, *, is_read: bool = False
     ) -> None:
-        """Send an answer in place of reading a body, or the rest of it, and end the connection."""
+        """Send an answer instead of reading the body, or the rest of it, and close the connection."""
 
         async def keep_open(message: Mapping[str, Any]) -> None:
             await send({**message, "more_body": True} if "body" in message else message)
@@ -137,7 +139,7 @@ async def _drop_rest(receive: Receive) -> None:
 
 
 def _chain(middleware: Sequence[str]) -> Judge:
-    """Return what answers a request as Django's handler does with this middleware and `_admit` as the only view."""
+    """Return a handler made of the middleware and `_admit` as its view, as Django's own handler is made."""
     judge = cast(Any, convert_exception_to_response)(_admit)
     for name in reversed(middleware):
         judge = convert_exception_to_response(import_string(name)(judge))

@@ -14,18 +14,19 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
 SMALL_BYTES = 64 * 1024
-"""Bodies up to here are read even when large ones take all the room: a click that ends a run is small."""
+"""Bodies up to this size are read even when large ones take the whole quota: a click that ends a run is small."""
 
 PARSED_FACTOR = 4
-"""How many bytes a byte of JSON counts for while it is worked on: its values take several times as much memory."""
+"""How much of the quota a byte of JSON takes until the answer begins: parsed values need several times the memory."""
 
 FIRST_S = 30.0
-"""Seconds in which a body may come whatever its size."""
+"""Seconds that every body may take, whatever its size."""
 
 LEAST_RATE = 32 * 1024
-"""Bytes a second at which a body has to come that takes longer."""
+"""Bytes a second that a body has to reach if it takes longer than `FIRST_S`."""
 
 RETRY_S = 5
+"""Seconds after which a refused client is told to try again."""
 
 TOO_MANY = Problem(
     503,
@@ -43,11 +44,11 @@ DISCONNECTED: Message = {"type": "http.disconnect"}
 
 
 @dataclass(slots=True)
-class Room:
-    """What requests may hold at once, of whatever is counted.
+class Quota:
+    """A quota that requests share: bytes, or requests.
 
     Attributes:
-        total: the most.
+        total: how much may be held at once.
     """
 
     total: int
@@ -55,7 +56,7 @@ class Room:
     _sum: int = 0
 
     def hold(self, holder: object, count: int) -> bool:
-        """Let `holder` hold `count` in all, if there is room for it."""
+        """Set what `holder` holds to `count`; False, and no change, if that exceeds the quota."""
         together = self._sum - self._held.get(holder, 0) + count
         if together > self.total:
             return False
@@ -64,27 +65,27 @@ class Room:
         return True
 
     def release(self, holder: object) -> None:
-        """Let `holder` hold nothing any more."""
+        """Return what `holder` holds to the quota."""
         self._sum -= self._held.pop(holder, 0)
 
 
 @dataclass(slots=True, eq=False)
 class LimitedBody:
-    """A request's body as it is read: its announced length counts from the start, any other byte as it comes.
+    """A request's body, limited as it is read. An announced length counts from the start, other bytes as they come.
 
     Attributes:
         source: the server's `receive`.
-        room: bytes that all requests may hold at once.
-        most: its largest size in bytes.
-        announced: its size by its own header; 0: it has none.
-        factor: how many bytes a byte of it counts for.
-        problem: which limit it broke; it is not read any further.
-        is_complete: nothing of it is still to come.
+        quota: bytes that all requests may hold at once.
+        max_bytes: its largest size.
+        announced: its Content-Length; 0: it has none.
+        factor: how much of the quota a byte of it takes.
+        problem: the limit that it broke, after which it is not read any further; None: none yet.
+        is_complete: whether all of it was received.
     """
 
     source: Receive
-    room: Room
-    most: int
+    quota: Quota
+    max_bytes: int
     announced: int = 0
     factor: int = 1
     problem: Problem | None = None
@@ -93,7 +94,7 @@ class LimitedBody:
     _begun: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     async def receive(self) -> Message:
-        """Return the server's next message; once the body breaks a limit, that the client is gone."""
+        """Return the server's next message. Once the body breaks a limit, it says that the client is gone."""
         if self.is_complete:
             return await self.source()
         if not self._fits():
@@ -109,21 +110,21 @@ class LimitedBody:
         return message if self._fits() else DISCONNECTED
 
     def hold_bytes_only(self) -> None:
-        """Give back the room of the values that were made of the body: the answer begins."""
+        """Return the quota of the values parsed from the body, but not of its bytes: the answer begins."""
         if self._size > SMALL_BYTES:
-            self.room.hold(self, self._size)
+            self.quota.hold(self, self._size)
 
     def release(self) -> None:
-        """Give the room back."""
-        self.room.release(self)
+        """Return all of its quota."""
+        self.quota.release(self)
 
     @property
     def _size(self) -> int:
         return max(self.announced, self._received)
 
     def _fits(self) -> bool:
-        if self._size > self.most:
+        if self._size > self.max_bytes:
             self.problem = errors.too_large()
-        elif self._size > SMALL_BYTES and not self.room.hold(self, self._size * self.factor):
+        elif self._size > SMALL_BYTES and not self.quota.hold(self, self._size * self.factor):
             self.problem = TOO_MANY
         return self.problem is None

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("store")
 def guarded() -> GuardedBodies:
     """DevUI with room for one large body of JSON."""
     return GuardedBodies(
-        get_asgi_application(), most=LARGE, most_text=LARGE, together=LARGE * limits.PARSED_FACTOR
+        get_asgi_application(), max_form=LARGE, max_text=LARGE, max_total=LARGE * limits.PARSED_FACTOR
     )
 
 
@@ -179,7 +179,7 @@ async def test_bodies_at_once_have_one_room(data, guarded, address, length):
         else:
             chunk = b"%x\r\n%s\r\n" % (LARGE - 1, b"x" * (LARGE - 1))
             await first.ask("POST", SESSIONS, chunk, **JSON, Transfer_Encoding="chunked")
-        await _until(lambda: guarded.room._sum > guarded.room.total - 2 * limits.PARSED_FACTOR)
+        await _until(lambda: guarded.quota._sum > guarded.quota.total - 2 * limits.PARSED_FACTOR)
 
         second = await stack.enter_async_context(connected(address))
         await second.ask("POST", SESSIONS, state_of(LARGE), **JSON, Content_Length=str(LARGE))
@@ -191,11 +191,11 @@ async def test_bodies_at_once_have_one_room(data, guarded, address, length):
         await third.ask("POST", "/run", b"{}", **JSON, Content_Length="2")
         assert (await third.answer()).status == 422
 
-    await _until(lambda: guarded.room._sum == 0)  # whoever goes away holds nothing
+    await _until(lambda: guarded.quota._sum == 0)  # whoever goes away holds nothing
     async with connected(address) as fourth:
         await fourth.ask("POST", SESSIONS, state_of(LARGE), **JSON, Content_Length=str(LARGE))
         await _skip_answer(fourth)
-    await _until(lambda: guarded.room._sum == 0)
+    await _until(lambda: guarded.quota._sum == 0)
 
 
 async def _until(holds: Any) -> None:
@@ -210,7 +210,7 @@ async def test_slow_body_is_given_up(data, guarded, address, monkeypatch):
         await client.ask("POST", SESSIONS, b"{", **JSON, Content_Length=str(LARGE))
         answer = await client.answer()
     assert (answer.status, json.loads(answer.body)["code"]) == (408, "body_timeout")
-    await _until(lambda: guarded.room._sum == 0)
+    await _until(lambda: guarded.quota._sum == 0)
 
 
 async def test_slow_page_form_is_given_up_with_a_page(data, address, monkeypatch):

@@ -24,7 +24,7 @@ LIMIT = 1000
 @pytest.fixture
 def limited(store: None) -> Any:
     """DevUI with small limits: forms with files may have twice as much."""
-    return GuardedBodies(get_asgi_application(), most=2 * LIMIT, most_text=LIMIT)
+    return GuardedBodies(get_asgi_application(), max_form=2 * LIMIT, max_text=LIMIT)
 
 
 def body_of(size: int) -> bytes:
