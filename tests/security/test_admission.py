@@ -221,7 +221,7 @@ async def test_slow_page_form_is_given_up_with_a_page(data, address, monkeypatch
         answer = await client.answer()
     assert answer.status == 408
     assert answer.headers["content-type"].startswith("text/html")
-    assert b"body_timeout" in answer.body
+    assert b"Request body too slow" in answer.body
 
 
 async def test_body_that_keeps_coming_may_take_longer(data, address, monkeypatch):
