@@ -43,7 +43,8 @@ def devui_evalset(
         config: a `test_config.json`, or what would stand in it; None: the one beside the evalset, else ADK's defaults.
         num_runs: repetitions of every case.
         parallelism: attempts at once.
-        limits: seconds, tokens and cost of a run, attempt_seconds of one attempt (`evals_app.limits`).
+        limits: seconds, tokens and cost of a run, attempt_seconds of one attempt, retry_seconds of a model call
+            (`evals_app.limits`).
 
     Raises:
         Refused: there is no such agent or evalset, or it cannot be used.
