@@ -115,7 +115,8 @@ class RunIn(Schema):
     parallelism: int = launch.DEFAULT_PARALLELISM
     limits: dict[str, float | None] = Field(
         default={},
-        description="seconds, tokens and cost of the run; attempt_seconds (else 1800); retry_seconds (else 120). Null: none.",
+        description="seconds, tokens and cost of the run; attempt_seconds (else 1800); retry_seconds (else 120)."
+        " Null: none.",
     )
     replay: Replay | None = None
 
