@@ -84,19 +84,19 @@ class RunSocket(_Telling):
         run_id, after = named["run_id"], query.get("after", "")
         cursor = int(after) if after.isdecimal() else 0
         said_at = time.monotonic()
-        async with RunBroadcast.joined(run_id, partial(RunBroadcast, run_id)) as broadcast:
-            await broadcast.fresh()
+        async with RunBroadcast.join(run_id, partial(RunBroadcast, run_id)) as broadcast:
+            await broadcast.wait_for_fresh_view()
             while True:
                 number = broadcast.number
-                message = await broadcast.once(cursor, changes, run_id, cursor)
+                message = await broadcast.read_once(cursor, changes, run_id, cursor)
                 if message is not None:
-                    await page.send(self, broadcast.text(cursor, partial(page.text_of, message)))
+                    await page.send(self, broadcast.render_once(cursor, partial(page.text_of, message)))
                     cursor = message["cursor"]
                     said_at = time.monotonic()
                     if message["type"] == "end":
                         return
                     await asyncio.sleep(PAUSE_S)
-                if not await broadcast.next(number, BEAT_S - (time.monotonic() - said_at)):
+                if not await broadcast.wait_for_view(number, BEAT_S - (time.monotonic() - said_at)):
                     await page.send(self, page.text_of({"type": "beat"}))
                     said_at = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""Broadcasts: what many sockets show alike is looked at once after a ring, rendered once, and told to all of them.
+"""Broadcasts: what many sockets show is read and rendered once after a ring, for all of them.
 
 A listener holds no queue. It asks for the newest view when it is ready for it, so one that lags holds back nobody,
 and gets what it has not seen from the tables, as one that has just come does.
@@ -20,8 +20,7 @@ AT_ONCE = 10
 """Listeners that are woken in one turn of the event loop: between two turns, others are answered."""
 
 REST = 0.5
-"""How long a broadcast rests after it has woken its listeners, in parts of the time that this took: what happens
-meanwhile is told at once."""
+"""Rest after listeners were woken, as a part of the time that this took. What happens meanwhile comes in one view."""
 
 View = TypeVar("View")
 P = ParamSpec("P")
@@ -33,7 +32,7 @@ class Broadcast(Generic[View]):
     """A view of the store that listeners of one event loop follow, each at its own pace.
 
     Attributes:
-        view: the newest one; there is one once `fresh` has returned.
+        view: the newest one; set when `wait_for_fresh_view` has returned.
         number: grows with each new view.
     """
 
@@ -53,33 +52,33 @@ class Broadcast(Generic[View]):
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def joined(cls: type[B], key: Hashable, make: Callable[[], B]) -> AsyncIterator[B]:
+    async def join(cls: type[B], key: Hashable, make: Callable[[], B]) -> AsyncIterator[B]:
         """Listen to the broadcast with a key while the block runs: the first to come starts it, the last ends it."""
         broadcasts = _broadcasts.setdefault(asyncio.get_running_loop(), {})
-        found = broadcasts.get((cls, key))
-        if found is None or found._failure is not None:
-            found = broadcasts[cls, key] = make()
-        found._listeners += 1
-        found._task = found._task or asyncio.create_task(found._run(), name="devui-broadcast")
+        broadcast = broadcasts.get((cls, key))
+        if broadcast is None or broadcast._failure is not None:
+            broadcast = broadcasts[cls, key] = make()
+        broadcast._listeners += 1
+        broadcast._task = broadcast._task or asyncio.create_task(broadcast._run(), name="devui-broadcast")
         try:
-            yield found
+            yield broadcast
         finally:
-            found._listeners -= 1
-            if not found._listeners:
-                if broadcasts.get((cls, key)) is found:
+            broadcast._listeners -= 1
+            if not broadcast._listeners:
+                if broadcasts.get((cls, key)) is broadcast:
                     del broadcasts[cls, key]
-                found._task.cancel()
-                await asyncio.wait([found._task])
+                broadcast._task.cancel()
+                await asyncio.wait([broadcast._task])
 
     async def look(self) -> View:
-        """Return what is to be told now."""
+        """Read the view from the store."""
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Let go of what looking needs, when the last listener has left."""
+        """Release what `look` uses. Called when the last listener has left."""
 
-    async def fresh(self) -> None:
-        """Return when a view is there that was looked at after this call.
+    async def wait_for_fresh_view(self) -> None:
+        """Wait until there is a view that was read after this call.
 
         Raises:
             Exception: what looking raised.
@@ -91,8 +90,8 @@ class Broadcast(Generic[View]):
             await self._looked.wait()
             self._raise_failure()
 
-    async def next(self, known: int, patience: float) -> bool:
-        """Return True when there is a view with a higher number, False after so many seconds without one.
+    async def wait_for_view(self, known: int, patience: float) -> bool:
+        """Wait for a view with a higher number than `known`. False: none came within `patience` seconds.
 
         Raises:
             Exception: what looking raised.
@@ -106,22 +105,22 @@ class Broadcast(Generic[View]):
             return False
         return True
 
-    async def once(self, key: Hashable, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what a unit of work reads, read once for all who ask by this key while the view is the newest."""
+    async def read_once(self, key: Hashable, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what a unit of work reads. It runs once a key and view, however many listeners ask."""
         if key not in self._reads:
             self._reads[key] = asyncio.ensure_future(db.read(work, *args, **kwargs))
         result: R = await asyncio.shield(self._reads[key])
         return result
 
-    def text(self, key: Hashable, make: Callable[[], str]) -> str:
-        """Return a text that is made once for all who ask by this key while the view is the newest."""
+    def render_once(self, key: Hashable, make: Callable[[], str]) -> str:
+        """Return the text that `make` returns. It is called once a key and view, however many listeners ask."""
         key = (self.number, key)
         if key not in self._texts:
             self._texts[key] = make()
         return self._texts[key]
 
     def forget(self) -> None:
-        """Forget what was read: the next look may see something else."""
+        """Forget the results of `read_once`: the store has changed."""
         self._reads.clear()
 
     async def publish(self, view: View) -> float:

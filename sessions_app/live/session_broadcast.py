@@ -31,20 +31,20 @@ class SessionView:
 
 
 class SessionBroadcast(Broadcast[SessionView]):
-    """What happens to a session. Nothing it tells goes beyond the events of the look it tells."""
+    """The broadcast of a session. No view holds anything newer than the events of its look."""
 
     def __init__(self, session_pk: int) -> None:
         super().__init__()
         self.session_pk = session_pk
         self._streams: Streams | None = None
-        self._talking: asyncio.Task[None] | None = None
+        self._stream_task: asyncio.Task[None] | None = None
         self._publishing = asyncio.Lock()
         self._pending_html = ""
         self._last_seq = 0
         self._known_runs: dict[str, str] = {}
 
     async def refresh(self) -> float:
-        """Look, and publish what is new, not between a text that streams and the event that holds it."""
+        """Look, and publish what is new. Streamed text is not published meanwhile: its event may be stored already."""
         look = await db.read(reading.look_at, self.session_pk)
         async with self._publishing:
             view = await self._view_of(look)
@@ -52,9 +52,9 @@ class SessionBroadcast(Broadcast[SessionView]):
 
     async def close(self) -> None:
         """Follow no run any more."""
-        if self._talking is not None:
-            self._talking.cancel()
-            await asyncio.wait([self._talking])
+        if self._stream_task is not None:
+            self._stream_task.cancel()
+            await asyncio.wait([self._stream_task])
         if self._streams is not None:
             await self._streams.close()
 
@@ -62,16 +62,16 @@ class SessionBroadcast(Broadcast[SessionView]):
         """Return the events after a cursor, up to the one that a look saw last: a window of them at most."""
         limit = min(windows.WINDOW, last - cursor)
         key = ("events", cursor, limit)
-        return await self.once(key, reading.events_after, self.session_pk, cursor, limit)
+        return await self.read_once(key, reading.events_after, self.session_pk, cursor, limit)
 
     async def runs(self, look: Look) -> str:
-        """Return what the console tells of the runs."""
-        return await self.once(("runs", look.runs.mark), reading.runs_html, self.session_pk, look.runs)
+        """Return the HTML of the runs at the console."""
+        return await self.read_once(("runs", look.runs.mark), reading.runs_html, self.session_pk, look.runs)
 
     async def marks(self, marks: list[RunMark], cursor: int) -> tuple[str, str]:
-        """Return what the timeline tells of runs, and the errors up to a cursor that show it anew."""
+        """Return the HTML of runs on the timeline, and of the errors up to a cursor that are shown anew with them."""
         key = ("marks", cursor, *((mark.run.pk, mark.run.status, mark.run.invocation_id) for mark in marks))
-        return await self.once(key, reading.news_html, self.session_pk, marks, cursor)
+        return await self.read_once(key, reading.news_html, self.session_pk, marks, cursor)
 
     async def _view_of(self, look: Look | None) -> SessionView:
         if look is None:
@@ -80,7 +80,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         if is_news:
             self.forget()
             await self._read_ahead(look)
-        streams = self._streams = self._streams or self._followed(look)
+        streams = self._streams = self._streams or self._start_streams(look)
         if self._last_seq < look.last_seq and streams.are_open:
             streams.shown(
                 await db.read(reading.speakers_after, self.session_pk, self._last_seq, look.last_seq)
@@ -90,7 +90,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         return SessionView(look, await self._pending(streams), look.mark)
 
     async def _read_ahead(self, look: Look) -> None:
-        """Read what all listeners ask for that have heard of all before."""
+        """Read what listeners that are up to date will ask for."""
         marks, self._known_runs = news_of(look.runs.newest, self._known_runs)
         if not self.number:
             return
@@ -100,12 +100,14 @@ class SessionBroadcast(Broadcast[SessionView]):
         if marks:
             await self.marks(marks, look.last_seq)
 
-    def _followed(self, look: Look) -> Streams:
+    def _start_streams(self, look: Look) -> Streams:
         streams = Streams(look.app_name)
-        self._talking = asyncio.create_task(self._talk(streams), name="devui-broadcast-streams")
+        self._stream_task = asyncio.create_task(
+            self._publish_streams(streams), name="devui-broadcast-streams"
+        )
         return streams
 
-    async def _talk(self, streams: Streams) -> None:
+    async def _publish_streams(self, streams: Streams) -> None:
         """Publish the text that streams, a few times a second."""
         while True:
             await streams.changed.wait()

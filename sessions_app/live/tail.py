@@ -52,8 +52,8 @@ class Tail:
     async def run(self) -> None:
         """Send what is new until the session is gone. Nothing is sent when there is none to begin with."""
         make = partial(SessionBroadcast, self.session_pk)
-        async with SessionBroadcast.joined(self.session_pk, make) as broadcast:
-            await broadcast.fresh()
+        async with SessionBroadcast.join(self.session_pk, make) as broadcast:
+            await broadcast.wait_for_fresh_view()
             look = broadcast.view.look
             if look is None:
                 return
@@ -75,7 +75,7 @@ class Tail:
     async def _wait(self, broadcast: SessionBroadcast, number: int) -> None:
         """Return when there is something new, and when the page is to hear that the line is well."""
         silence = time.monotonic() - self._last_sent
-        if not await broadcast.next(number, BEAT_S - silence):
+        if not await broadcast.wait_for_view(number, BEAT_S - silence):
             await self._send(page.text_of({"type": "beat"}))
 
     async def _send(self, text: str) -> None:
@@ -93,7 +93,7 @@ class Tail:
             if not batch.events:
                 return
             key = ("events", self.cursor, look.last_seq, view.pending)
-            text = broadcast.text(key, partial(_events_text, batch, look.last_seq, view.pending))
+            text = broadcast.render_once(key, partial(_events_text, batch, look.last_seq, view.pending))
             self.cursor = batch.events[-1].seq
             self._told["pending"] = view.pending
             await self._send(text)
@@ -117,7 +117,9 @@ class Tail:
         if self._told.get(kind) == mark:
             return
         self._told[kind] = mark
-        await self._send(broadcast.text((kind, mark), partial(page.text_of, {"type": kind, **message})))
+        await self._send(
+            broadcast.render_once((kind, mark), partial(page.text_of, {"type": kind, **message}))
+        )
 
 
 def _events_text(batch: Batch, last: int, pending: str) -> str:
