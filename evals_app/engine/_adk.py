@@ -67,9 +67,9 @@ async def model_of(context: CallbackContext) -> BaseLlm:
 
 
 def ask_once(request: LlmRequest) -> None:
-    """Have google-genai make a request once, unless its agent or judge says how it is retried.
+    """Turn off google-genai's retries of a request, unless its agent or judge configures them.
 
-    ADK's evaluation gives every request retries of its own, where it has none.
+    ADK's evaluation adds its own to every request without any.
     """
     request.config = request.config or types.GenerateContentConfig()
     options = request.config.http_options = request.config.http_options or types.HttpOptions()

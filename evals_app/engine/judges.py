@@ -60,7 +60,7 @@ class Heard:
         shown = f"“{said[:SHOWN]}{'…' * (len(said) > SHOWN)}”" if said else "nothing"
         return f"No verdict: the judge's answer cannot be read. It said {shown}."
 
-    def failed(self, error: Exception) -> Exception:
+    def note_error(self, error: Exception) -> Exception:
         """Keep an error, and return it."""
         self.errors.append(f"{type(error).__name__}: {error}")
         return error
@@ -109,12 +109,14 @@ class Overheard(BaseLlm):
                         yield response
                 return
             except SystemExit as error:  # it would end the event loop, and be taken for the agent's
-                raise self.heard.failed(ModelExited(f"{name} called sys.exit({error.code!r}).")) from error
+                raise self.heard.note_error(
+                    ModelExited(f"{name} called sys.exit({error.code!r}).")
+                ) from error
             except Exception as error:
                 if not answered and call and await call.wait_after(error):
                     continue
                 self.heard.unavailable = self.heard.unavailable or (call.unavailable if call else "")
-                self.heard.failed(error)
+                self.heard.note_error(error)
                 raise
 
 

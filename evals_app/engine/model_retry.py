@@ -1,8 +1,8 @@
-"""Model calls that are made again when a service is overloaded, limits its rate or cannot be reached.
+"""Retries of model calls when a service is overloaded, limits its rate or cannot be reached.
 
-It is the one place that waits for models, of agents as of judges and simulated users, whatever their class: ADK's own
-retries (`HttpRetryOptions`) know Gemini alone, do not heed `Retry-After`, and nobody sees them wait. Only the call is
-made again, never what led to it: the tools of an attempt are not run twice.
+All model calls of an attempt are retried here: those of agents, judges and simulated users, whatever the model's class.
+ADK's own retries (`HttpRetryOptions`) cover Gemini alone, ignore `Retry-After`, and are invisible. Only the call is
+repeated, never what led to it: no tool of an attempt runs twice.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from google.genai import types
 from evals_app.engine import _adk
 
 TEMPORARY = frozenset((408, 429, 500, 502, 503, 504))
-"""HTTP statuses of a service that may answer soon: those that ADK's evaluation retries for Gemini."""
+"""HTTP statuses that are retried, the same as by ADK's evaluation for Gemini."""
 
 FIRST_WAIT_S = 1.0
-"""Seconds before a call is made for the second time; each further wait is twice as long."""
+"""Seconds before the first retry of a call; each further wait is twice as long."""
 
 LONGEST_WAIT_S = 30.0
 """Seconds that a wait takes at most, unless the service asks for more."""
@@ -39,20 +39,20 @@ LONGEST_WAIT_S = 30.0
 JITTER = 0.25
 """Share by which a wait is longer at random, so that attempts do not come back all at once."""
 
-SAID_LENGTH = 300
-"""Characters of what a service said that are shown."""
+MESSAGE_LENGTH = 300
+"""Characters of an error's message that are shown."""
 
 NETWORK = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
-"""Errors of httpx, which most clients of models use, that say nothing of the request."""
+"""Network errors of httpx, which most clients of models use."""
 
 
 @dataclass
 class Retries:
-    """The waits of one attempt for models, which may overlap.
+    """How the model calls of one attempt are retried, and how long they waited. Waits may overlap.
 
     Attributes:
         longest: seconds for which one call is retried; 0: not at all; None: without a limit.
-        tell: is told what is waited for ("" when nothing is any more) and how many seconds were waited until then.
+        tell: called with what is waited for ("": nothing any more) and the seconds waited so far.
         waited: seconds in which at least one call waited.
     """
 
@@ -79,10 +79,10 @@ class Retries:
 
 
 class RetriedCall:
-    """One call of a model, made until it answers, fails for good, or was retried for long enough.
+    """One call of a model, retried until it answers, fails for another reason, or the time for retries is over.
 
     Attributes:
-        unavailable: why the model was given up, in words; empty: it was not.
+        unavailable: why retrying was given up, in words; empty: it was not.
     """
 
     def __init__(self, retries: Retries, model: str) -> None:
@@ -93,27 +93,27 @@ class RetriedCall:
         self._made = 0
 
     async def wait_after(self, error: Exception) -> bool:
-        """Wait before the call is made again; False: it is not to be made again."""
+        """Wait before a retry. False: the call is not to be retried."""
         if not is_temporary(error):
             return False
         self._made += 1
-        seconds = wait_of(error, self._made)
+        seconds = seconds_before_retry(error, self._made)
         longest, took = self._retries.longest, time.monotonic() - self._began
-        said = f"{self._model} could not be asked: {_said(error)}"
+        reason = f"{self._model} could not be asked: {_one_line(error)}"
         if longest is not None and took + seconds > longest:
             times = f"{self._made} time{'s' * (self._made != 1)}"
             limit = f"It was asked {times} in {took:.0f} seconds; retry_seconds is {longest:g}."
-            self.unavailable = f"{said}\n{limit}"
+            self.unavailable = f"{reason}\n{limit}"
             return False
         seconds *= 1 + JITTER * random.random()  # noqa: S311 - chance, not a secret
-        await self._retries.wait(seconds, f"{said} It is asked again after {seconds:.0f} s.")
+        await self._retries.wait(seconds, f"{reason} It is asked again after {seconds:.0f} s.")
         return True
 
 
 class RetryPlugin(BasePlugin):
-    """Makes the model calls of an agent again.
+    """Retries the model calls of an agent.
 
-    It stands before all other plug-ins: those, and the agent's own callbacks for errors, hear of an error that stays.
+    It comes before all other plug-ins: they, and the agent's error callbacks, are called only for an error that stays.
 
     Attributes:
         unavailable: why a model was given up; empty: none was.
@@ -123,47 +123,47 @@ class RetryPlugin(BasePlugin):
         super().__init__(name="devui_model_retry")
         self.unavailable = ""
         self._retries = retries
-        self._answered: set[int] = set()
-        self._later: dict[int, tuple[Exception, Exception]] = {}
+        self._with_answer: set[int] = set()
+        self._last_errors: dict[int, tuple[Exception, Exception]] = {}
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> None:
-        """Leave the retrying to this plug-in, unless the agent says itself how its requests are retried."""
-        self._answered.discard(id(callback_context.actions))
+        """Turn off the retries of google-genai's client, unless the agent configures them."""
+        self._with_answer.discard(id(callback_context.actions))
         _adk.ask_once(llm_request)
 
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
-        """Note that a call gave an answer: one that fails behind it is not made again, it would answer twice."""
-        self._answered.add(id(callback_context.actions))
+        """Note that a call has answered. If it fails after that it is not retried, because it would answer twice."""
+        self._with_answer.add(id(callback_context.actions))
 
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> LlmResponse | None:
-        """Make a call again until it answers; None: the error stays."""
-        if id(callback_context.actions) in self._answered:
+        """Retry a call until it answers. None: the error stays."""
+        if id(callback_context.actions) in self._with_answer:
             return None
         model = await _adk.model_of(callback_context)
         call, last = RetriedCall(self._retries, model.model), error
         while await call.wait_after(last):
             try:
                 async with aclosing(model.generate_content_async(llm_request, stream=False)) as responses:
-                    return _joined([response async for response in responses])
+                    return _join_responses([response async for response in responses])
             except Exception as another:
                 last = another
         self.unavailable = self.unavailable or call.unavailable
         if last is not error:
-            self._later[id(error)] = error, last
+            self._last_errors[id(error)] = error, last
         return None
 
     def last_of(self, error: Exception) -> Exception:
         """Return the last error of the call that first raised this one: ADK raises the first."""
-        return self._later.get(id(error), (error, error))[1]
+        return self._last_errors.get(id(error), (error, error))[1]
 
 
-def _joined(responses: Sequence[LlmResponse]) -> LlmResponse:
+def _join_responses(responses: Sequence[LlmResponse]) -> LlmResponse:
     """Return one response with the parts of all; a model may answer in several, a callback gives one."""
     if len(responses) < 2:
         return next(iter(responses), LlmResponse())
@@ -172,7 +172,7 @@ def _joined(responses: Sequence[LlmResponse]) -> LlmResponse:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Tell whether what a model call raised may be over soon: by its HTTP status, else by a network error behind it."""
+    """Tell whether an error of a model call is worth a retry: by its HTTP status, else if a network error caused it."""
     status = _status_of(error)
     if status is not None:
         return status in TEMPORARY
@@ -190,20 +190,20 @@ def _status_of(error: BaseException) -> int | None:
     return next((int(one) for one in found if isinstance(one, int) and not isinstance(one, bool)), None)
 
 
-def _said(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     """Return an error in one line."""
     status, message = _status_of(error), getattr(error, "message", None)
     said = " ".join((message if isinstance(message, str) and message else str(error)).split())
     name = type(error).__name__ if status is None else str(status)
-    return f"{name}: {said[:SAID_LENGTH]}".rstrip(": ")
+    return f"{name}: {said[:MESSAGE_LENGTH]}".rstrip(": ")
 
 
-def wait_of(error: BaseException, made: int) -> float:
-    """Return the seconds to wait at least after a call was made so often: as the service asks, else ever longer."""
-    return _asked_for(error) or min(FIRST_WAIT_S * 2 ** min(made - 1, 30), LONGEST_WAIT_S)
+def seconds_before_retry(error: BaseException, made: int) -> float:
+    """Return the least seconds to wait after `made` calls: as the service asks, else twice as long each time."""
+    return _requested_wait(error) or min(FIRST_WAIT_S * 2 ** min(made - 1, 30), LONGEST_WAIT_S)
 
 
-def _asked_for(error: BaseException) -> float | None:
+def _requested_wait(error: BaseException) -> float | None:
     """Return the seconds that a service asks to wait: `Retry-After`, or `RetryInfo` in the body of Google's APIs."""
     headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
     with suppress(AttributeError, TypeError, ValueError):

@@ -471,18 +471,18 @@ RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay":
 
 
 def test_a_wait_is_as_long_as_the_service_asks_else_ever_longer():
-    waits = [model_retry.wait_of(WithStatus(503), made) for made in range(1, 8)]
+    waits = [model_retry.seconds_before_retry(WithStatus(503), made) for made in range(1, 8)]
     assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
-    assert model_retry.wait_of(client_error(429, {"retry-after": "7"}), 1) == 7.0
-    assert model_retry.wait_of(client_error(429, {"Retry-After": "soon"}), 2) == 2.0
-    assert model_retry.wait_of(client_error(429, {"Retry-After": "0"}), 2) == 2.0
+    assert model_retry.seconds_before_retry(client_error(429, {"retry-after": "7"}), 1) == 7.0
+    assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": "soon"}), 2) == 2.0
+    assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": "0"}), 2) == 2.0
     then = format_datetime(datetime.now(UTC) + timedelta(seconds=50), usegmt=True)
-    assert 40 < model_retry.wait_of(client_error(429, {"Retry-After": then}), 1) <= 50
+    assert 40 < model_retry.seconds_before_retry(client_error(429, {"Retry-After": then}), 1) <= 50
     told = errors.APIError(429, {"error": {"code": 429, "details": [{"@type": "other"}, RETRY_INFO]}})
-    assert model_retry.wait_of(told, 1) == 34.0
+    assert model_retry.seconds_before_retry(told, 1) == 34.0
     dated = WithStatus(429)
     dated.headers = {"Retry-After": "3"}
-    assert model_retry.wait_of(dated, 1) == 3.0
+    assert model_retry.seconds_before_retry(dated, 1) == 3.0
 
 
 async def test_a_wait_is_a_little_longer_by_chance(monkeypatch):
