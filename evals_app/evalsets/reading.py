@@ -208,7 +208,7 @@ class Loaded:
             for one in found[: repeats.TOLD]
         ]
         left = len(found) - repeats.TOLD
-        return [*said, f"{left} more numbers are none that JSON has."] if left > 0 else said
+        return [*said, f"{left} more numbers are not valid JSON."] if left > 0 else said
 
 
 def _subject(problem: Problem) -> str:
