@@ -1,7 +1,7 @@
 """The two APIs: ADK's own paths at the root, DevUI's under /api/v1/. The rooms bring the operations.
 
-Building them takes as long as all else that a page needs, so this module is imported when the API is first asked, or
-behind the first page: see `api_urls`.
+Building them takes as long as all else that a page needs, so this module is imported at the first request to
+an API, or after the first page: see `api_urls`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AdkAPI(NinjaAPI):
 
 
 class Docs(Swagger):
-    """Swagger with the files that django-ninja brings; it takes them from a foreign host unless it is an app itself."""
+    """Swagger with django-ninja's own files, which it loads from a foreign host unless `ninja` is an installed app."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         """Return the page."""
@@ -60,7 +60,7 @@ v1 = NinjaAPI(
     urls_namespace=V1,
     parser=BodyParser(),
     description="Sessions, events, state, runs and evals. Errors have the shape {detail, code, hint}.",
-    docs=Docs({"validatorUrl": None}),  # that is a foreign service
+    docs=Docs({"validatorUrl": None}),  # Swagger's validator is a foreign service
 )
 v1.add_router("", sessions.v1)
 v1.add_router("/evals", evals.router)

@@ -1,4 +1,4 @@
-"""The addresses of the two APIs, which are built when one of them is asked, or behind the first page."""
+"""The addresses of the two APIs, which are built at the first request to one of them, or after the first page."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ V1 = "devui-v1"
 """Namespace of DevUI's own API."""
 
 PAUSE_S = 1.0
-"""Seconds that the first page has for what it asks itself, before the APIs are built beside it."""
+"""Seconds between the first answer and building the APIs: the first page's own requests come first."""
 
 APIS = "devui.api"
 
 
 class ApiUrls(URLResolver):
-    """What `path(route, api.urls)` makes of an API, for one that is not built yet.
+    """The addresses of an API as `path(route, api.urls)` gives them, built when they are first used.
 
-    Whoever makes an address of a page has Django gather the names of all addresses. Those of an API lie in a namespace
-    of its own, so they are gathered when one of them is asked for.
+    To reverse any address Django gathers the names of all. Those of an API are in a namespace of their own, so they are
+    needed only when one of them is reversed.
     """
 
     def __init__(self, route: str, namespace: str) -> None:
-        """Stand at a route for the API of a namespace."""
+        """Put the API of a namespace at a route."""
         super().__init__(RoutePattern(route), APIS, app_name="ninja", namespace=namespace)
 
     @cached_property
@@ -42,7 +42,7 @@ class ApiUrls(URLResolver):
         return patterns
 
     def _populate(self) -> None:
-        """Tell Django, which asks while it gathers the names of all addresses, none."""
+        """Do nothing: Django calls this for the names of all addresses, and that would build the APIs."""
 
     @property
     def reverse_dict(self) -> MultiValueDict[str, Any]:
@@ -53,7 +53,7 @@ class ApiUrls(URLResolver):
 
 
 async def build_behind_first_page() -> None:
-    """Build the APIs on a thread once something was answered: nobody is to wait for them, neither page nor program."""
+    """Build the APIs in a thread after the first answer, so that no request waits for them."""
     loop, answered = asyncio.get_running_loop(), asyncio.Event()
 
     def answer(**_: Any) -> None:

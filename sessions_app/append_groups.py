@@ -4,10 +4,10 @@ Appends that write the same user's or app's state wait for each other until a co
 are no more of them than commits. A group takes each owner's row once, gives every append a version of its own, and
 commits once.
 
-A group has what is ready to be appended and nothing else. What is not (a stale copy, an event that is stored already,
-a session that is missing or in use) is done alone, by `writes.append_event`, which says what is wrong. So is every
-append of a group that the database refuses. Sessions are locked without waiting for any; then the rows of users, then
-those of apps, each sorted: the order of all writers, so groups of several processes never deadlock.
+A group carries out only appends that are ready. Others (a stale copy, an event that is stored already, a session that
+is missing or in use) are done alone, by `writes.append_event`, which says what is wrong. So is every append of a group
+that the database refuses. Sessions are locked without waiting for any; then the rows of users, then those of apps,
+each sorted: the order of all writers, so groups of several processes never deadlock.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Append(NamedTuple):
 
 
 _Outcome = Appended | DevUIError | None
-"""What became of an append; None: nothing yet, it is to be done alone."""
+"""The result or refusal of an append; None: it was not done and is to be done alone."""
 
 
 async def append(
@@ -71,7 +71,7 @@ def append_together(requests: list[_Append]) -> list[_Outcome]:
     Raises:
         DatabaseError: the store is at fault (see `faults`), and with all of them.
     """
-    statements.prepare_for_one_kind()
+    statements.dedicate_connection_to_appends()
     try:
         return [_alone(requests[0])] if len(requests) == 1 else _in_one_transaction(requests)
     except DatabaseError as error:
@@ -203,21 +203,21 @@ class _Owners:
             if some := [name for kind, name in others if kind is scope]:
                 asked.append((scope, ledger.SEE_OWNERS[scope], some))
         answers = cursor.all_rows(*((sql, by_column(names)) for _, sql, names in asked))
-        self._stand: dict[_Owner, tuple[int, int]] = {}
+        self._versions: dict[_Owner, tuple[int, int]] = {}
         for (scope, _, _), rows in zip(asked, answers, strict=True):
             for pk, version, *name in rows:
                 owner = (scope, tuple(name))
-                self._stand[owner] = (pk, version - written[owner])
+                self._versions[owner] = (pk, version - written[owner])
 
     def take(self, request: _Append, session_pk: int, seq: int) -> Taken:
         """Return the owners of an append: each at its next version when it is written, else where it stands."""
         for owner in _written_by(request):
-            pk, version = self._stand[owner]
-            self._stand[owner] = (pk, version + 1)
+            pk, version = self._versions[owner]
+            self._versions[owner] = (pk, version + 1)
         ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: seq}
         for owner in _shared_by(request):
-            if owner in self._stand:
-                ids[owner[0]], positions[owner[0]] = self._stand[owner]
+            if owner in self._versions:
+                ids[owner[0]], positions[owner[0]] = self._versions[owner]
         return Taken(ids, positions)
 
 

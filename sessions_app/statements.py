@@ -65,11 +65,11 @@ def opened_on_server() -> Iterator[OnServer]:
         yield OnServer(server)
 
 
-def prepare_for_one_kind() -> None:
-    """Make this thread's connection to PostgreSQL one for the statements of the hot path and nothing else.
+def dedicate_connection_to_appends() -> None:
+    """Set up this thread's connection to PostgreSQL for the statements of appends alone.
 
-    They are planned once, so that a plan must not read whole tables because these were small at that moment; and none
-    waits for a lock for longer than a second: who must wait longer does so elsewhere, and holds up nobody here.
+    They are planned once, so a plan must not scan whole tables because these were small at that moment. None waits for
+    a lock for more than a second: an append that must wait longer waits on another connection and holds up no other.
     """
     connection.ensure_connection()
     if connection.connection.prepare_threshold is None:

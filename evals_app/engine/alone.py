@@ -137,7 +137,7 @@ def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -
     own = processes.own_id()
     if own is not None:
         store_retry.in_thread(
-            processes.come_back, own
+            processes.mark_alive, own
         )  # it gave no sign of life while the runs were another's
     for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
         store_retry.in_thread(writes.go_on_without, runtime_id, death)

@@ -89,8 +89,8 @@ def beat(runtime_id: str) -> None:
     RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time())
 
 
-def come_back(runtime_id: str) -> None:
-    """Give a sign of life of a process that was silent, and counts as gone on other hosts perhaps."""
+def mark_alive(runtime_id: str) -> None:
+    """Note a heartbeat of a process that was silent and may be noted as stopped."""
     RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time(), stopped_at=None)
 
 
@@ -122,8 +122,8 @@ def stop_gone() -> None:
             stop(process.pk)
 
 
-def gives_sign(process: RuntimeProcess) -> bool:
-    """Tell whether a process lives; of one on another host it may take `SILENCE_S` to know."""
+def confirm_alive(process: RuntimeProcess) -> bool:
+    """Tell whether a process lives. For one on another host, wait for a heartbeat, at most `SILENCE_S`."""
     while (alive := is_alive(process)) and _is_known_by_beats(process):
         heard_at = process.heartbeat_at
         time.sleep(LOOK_S)

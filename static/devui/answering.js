@@ -38,30 +38,30 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   const form = questionOf(event.detail.elt);
   if (!form) return;
   forget(form);
-  close(form, "Sending…");
+  lock(form, "Sending…");
 });
 
 document.addEventListener("htmx:afterRequest", (event) => {
   const form = questionOf(event.detail.elt);
   if (!form) return;
   const { status } = event.detail.xhr; // htmx calls a refused form a success, because it is shown
-  if (status >= 200 && status < 400) close(form, "Answered. The agent goes on.");
-  else open(form);
+  if (status >= 200 && status < 400) lock(form, "Answered. The agent goes on.");
+  else unlock(form);
 });
 
-/* --- What was answered is not answered again, unless its run ends and nothing came of it --- */
+/* --- An answered question is locked, until its run ends without taking the answer --- */
 
-function close(form, told) {
-  const said = form.querySelector(".question-state");
+function lock(form, text) {
+  const state = form.querySelector(".question-state");
   const hadFocus = form.contains(document.activeElement);
   form.querySelector(".question-fields").disabled = true;
-  said.textContent = told;
-  if (hadFocus) said.focus();
+  state.textContent = text;
+  if (hadFocus) state.focus();
 }
 
-function open(form, told = "") {
+function unlock(form, text = "") {
   form.querySelector(".question-fields").disabled = false;
-  form.querySelector(".question-state").textContent = told;
+  form.querySelector(".question-state").textContent = text;
 }
 
 const runs = document.getElementById("runs");
@@ -70,7 +70,7 @@ if (runs) {
   new MutationObserver(() => {
     if (Number(runs.querySelector(".runs")?.dataset.active)) return;
     for (const form of document.querySelectorAll("form.question:not(.htmx-request):has(.question-fields:disabled)")) {
-      open(form, "The run has ended, and the question is still open.");
+      unlock(form, "The run has ended, and the question is still open.");
     }
   }).observe(runs, { childList: true });
 }
@@ -78,6 +78,6 @@ if (runs) {
 document.addEventListener("htmx:afterSwap", (event) => {
   const form = questionOf(event.detail.target);
   if (!form || !event.detail.target.matches(".question-problems")) return;
-  open(form);
+  unlock(form);
   placeProblems(form, event.detail.target);
 });

@@ -103,14 +103,14 @@ def test_whether_a_process_on_another_host_lives_is_waited_for(session, monkeypa
     monkeypatch.setattr(processes, "SILENCE_S", 0.05)
     monkeypatch.setattr(processes, "LOOK_S", 0.01)
     runtime = new_process()
-    assert processes.gives_sign(runtime)
+    assert processes.confirm_alive(runtime)
     RuntimeProcess.objects.update(host=socket.gethostname() + "-other")
     runtime.refresh_from_db()
-    assert not processes.gives_sign(runtime)
+    assert not processes.confirm_alive(runtime)
     processes.beat(runtime.pk)
     runtime.refresh_from_db()
     monkeypatch.setattr(time, "sleep", lambda _: processes.beat(runtime.pk))
-    assert processes.gives_sign(runtime)
+    assert processes.confirm_alive(runtime)
 
 
 def test_a_run_that_is_queued_when_the_clock_was_set_back_waits_behind_those_before(session, clock):

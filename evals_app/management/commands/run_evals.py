@@ -274,7 +274,7 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
     rows.crash_orphans()  # a process that was killed said nothing
     writes.crash_orphans()
     run = _named(app_name, name)
-    if run.active and run.runtime is not None and not processes.gives_sign(run.runtime):
+    if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
         rows.crash_orphans()
         writes.crash_orphans()
     run = again.retry(run, agents=agents) if options["retry"] else again.resume(run, agents)
