@@ -25,7 +25,7 @@ from evals_app.writes.measuring import spent_by
 from evals_app.writes.outcomes import Failure
 from evals_app.writes.runs import end_run, finish_run
 from evals_app.writes.taking_up import begin_anew, wait_again
-from sessions_app import bell
+from sessions_app import bell, state
 from sessions_app.models import Run
 from sessions_app.runs import processes
 
@@ -178,7 +178,7 @@ def _keep_beside(attempt: EvalAttempt, failure: Failure) -> None:
     keep_spending(attempt, spent_by(attempt))
     attempt.status, attempt.finished_at = Status.ERROR, end_time(attempt)
     close_traces(attempt)
-    attempt.error_type, attempt.error = failure.type, failure.message
+    attempt.error_type, attempt.error = failure.type, state.clean_error(failure.message)
 
 
 def crash_run(run_id: str, why: str, last_seen: float | None = None) -> bool:
