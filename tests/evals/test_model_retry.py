@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
@@ -198,8 +199,10 @@ async def test_a_service_that_keeps_refusing_leaves_an_error_without_an_outcome(
     assert attempt.error_type == UNAVAILABLE
     first, second = attempt.error.splitlines()
     assert first == "gemini-2.5-flash could not be asked: 429: Slow down."
-    assert second == f"It was asked {service.asked} times in 0 seconds; retry_seconds is 0.3."
-    assert 2 < service.asked < 20
+    assert re.fullmatch(
+        rf"It was asked {service.asked} times in \d+ seconds; retry_seconds is 0\.3\.", second
+    )
+    assert service.asked > 1
     assert attempt.cause == "ModelUnavailable: gemini-2.5-flash could not be asked: 429: Slow down."
 
 
