@@ -320,7 +320,13 @@ async def test_a_run_stops_at_its_limit_of_time_and_says_so_on_every_attempt_tha
 
 
 async def test_a_run_stops_when_its_tokens_are_spent_and_counts_anew_when_it_goes_on(play, folder):
-    def answer(ctx, said):
+    asked: list[str] = []
+    is_first_run = True
+
+    async def answer(ctx, said):
+        asked.append(said)
+        if is_first_run and len(asked) == 3:
+            await asyncio.Event().wait()  # begun before the run has seen that the limit is reached
         event = agents.writes("fine")
         event.usage_metadata = agents.tokens(10)
         return event
@@ -328,6 +334,7 @@ async def test_a_run_stops_when_its_tokens_are_spent_and_counts_anew_when_it_goe
     run = await play(three("a", "b", "c"), answer, parallelism=1, limits=Limits(tokens=15))
     assert (run.status, run.passed, run.cancelled) == ("stopped", 2, 1)
     assert run.stopped_because == "The limit of 15 tokens was reached: 20 were spent."
+    is_first_run = False
     await db.write(again.resume, run)
     run = await go_on(run, folder, answer)
     assert (run.status, run.passed, run.stopped_because, run.resumed) == ("done", 3, "", 1)
