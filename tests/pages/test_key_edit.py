@@ -147,6 +147,19 @@ def test_what_is_no_json_is_refused_with_its_place(client: Client, get: Get, sto
     assert not Event.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "focused"),
+    [("x", "{", "edit-value"), ("temp:x", "{}", "edit-key"), ("temp:x", "{", "edit-key")],
+)
+def test_a_form_with_a_fault_has_the_focus_at_its_first_fault(
+    client: Client, get: Get, story: Story, key, value, focused
+):
+    page = parse(save(client, edit_url(story), get, key=key, kind="json", value=value).content)
+    form = page.one("form", id="key-edit")
+    controls = [*form.all("input"), *form.all("textarea")]
+    assert [f.attrs["id"] for f in controls if "autofocus" in f.attrs] == [focused]
+
+
 def test_a_form_with_a_fault_is_saved_once_it_is_mended(client: Client, get: Get, story: Story):
     page = parse(save(client, edit_url(story, "app:motd"), get, kind="json", value="{").content)
     response = client.post(edit_url(story, "app:motd"), {**fields(page), "value": "{}", "step": "save"})
