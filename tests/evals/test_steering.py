@@ -38,6 +38,15 @@ async def cut_short(run):
     await db.write(cut)
 
 
+async def test_the_numbers_of_a_large_run_are_written_alike(web, ended):
+    await cut_short(ended)
+    await db.write(lambda: EvalRun.objects.filter(pk=ended.pk).update(total=1200))
+    page = await page_of(web, f"/evals/runs/{ended.id}/")
+    assert "1,200 attempts came to no end." in page.text
+    assert "of 1,200 passed" in page.text
+    assert "1200" not in page.text
+
+
 def by_case():
     return {attempt.case_id: attempt for attempt in EvalAttempt.objects.all()}
 
