@@ -84,6 +84,13 @@ def assert_whole(page: Page) -> None:
         assert row == list(range(row[0], row[-1] + 1)), row
 
 
+def wait_until_small(page: Page) -> None:
+    """Wait until the page has let go of what is behind the reader: it does so after what has come is shown."""
+    page.wait_for_function(
+        "most => document.querySelectorAll('[data-seq]').length <= most", arg=MOST_EVENTS, timeout=60_000
+    )
+
+
 def wait_for_room(page: Page, distance: int) -> None:
     """Wait until as much is loaded as the wheel is to move: at the end of what is loaded it would stop short."""
     page.wait_for_function(
@@ -192,6 +199,7 @@ def test_a_page_that_is_watched_all_day_stays_small_and_the_day_can_be_read_agai
     for number in range(200):
         endless.says(f"event {number}")
     expect(event(page, EVENTS + 200)).to_be_in_viewport()
+    wait_until_small(page)
     assert_whole(page)
     for _ in range(4):
         wheel(page, -STEP)

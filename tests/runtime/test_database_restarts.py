@@ -31,6 +31,9 @@ PATIENCE_S = 120
 ACTIVE = {"queued", "running"}
 SESSIONS = 4
 CASES = 40
+MOST_TRIES = 4
+"""Tries of an eval attempt after which the database stays until it has ended: the fifth is its last."""
+
 WORDS = " ".join(f"w{number}" for number in range(20))
 
 pytestmark = pytest.mark.skipif(
@@ -204,6 +207,9 @@ async def check(cluster: Cluster, folder: Path, times: int) -> None:
                     before = len(load.runs)
                     await asyncio.to_thread(ways(cluster)[number % 3])
                     await load.accepted(before + SESSIONS // 2)
+                    await until(
+                        lambda: still_tried(load, evals.json()["id"]), lambda tries: tries < MOST_TRIES
+                    )
                 load.stopped = True
                 await asyncio.gather(*talking)
             await check_runs(load)
@@ -212,6 +218,14 @@ async def check(cluster: Cluster, folder: Path, times: int) -> None:
             await until(page.position, lambda cursor: cursor >= last)
             assert (page.count, page.cursor) == (last, last)
         await load.web.aclose()
+
+
+async def still_tried(load: Load, run_id: str) -> int:
+    """Return the most tries of an attempt that has not ended: one that lost the store five times is given up."""
+    attempts = (await load.get(f"/api/v1/evals/runs/{run_id}/results"))["attempts"]
+    return max(
+        (attempt["tries"] for attempt in attempts if attempt["status"] in {"running", "pending"}), default=0
+    )
 
 
 async def check_runs(load: Load) -> None:
