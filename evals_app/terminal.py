@@ -34,6 +34,7 @@ class Console:
         self._screen = Screen(out)
         self._running: dict[int, tuple[EvalAttempt, Stopwatch]] = {}
         self._times: list[float] = []
+        self._waiting: set[int] = set()
         self._before = 0
         self._has_died = False
         self._run: EvalRun | None = None
@@ -43,6 +44,7 @@ class Console:
         self._run, self._before = run, run.finished
         self._times.clear()
         self._running.clear()
+        self._waiting.clear()
         if not (self._has_died and run.resumed):
             self._head(run)
         if run.resumed:
@@ -64,7 +66,9 @@ class Console:
         """Say that an attempt has started, waits for a model or goes on (no outcome yet), or how it has ended."""
         if outcome is None:
             self._running.setdefault(attempt.pk, (attempt, Stopwatch()))
+            self._note_wait(attempt)
             return self._status()
+        self._waiting.discard(attempt.pk)
         _, watch = self._running.pop(attempt.pk, (attempt, None))
         took = watch.seconds if watch else _lasted(attempt)
         self._times.append(took)
@@ -73,6 +77,16 @@ class Console:
         said = f"{self._name(attempt)} {took:6.2f} s  {_said(outcome)}{again}{waited}".rstrip()
         self._line(said, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
         return self._status()
+
+    def _note_wait(self, attempt: EvalAttempt) -> None:
+        """Say what the first attempt waits for; while one waits, the others are on the last line of a terminal."""
+        if attempt.waits_for and not self._waiting:
+            self._line(
+                f"{_shown(attempt)}: {shortened(' '.join(attempt.waits_for.split()), LONGEST_SAID)}",
+                "waits",
+                "33",
+            )
+        (self._waiting.add if attempt.waits_for else self._waiting.discard)(attempt.pk)
 
     def end(self, run: EvalRun) -> None:
         """Say what came of it."""

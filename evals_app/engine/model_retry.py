@@ -106,7 +106,7 @@ class RetriedCall:
             self.unavailable = f"{reason}\n{limit}"
             return False
         seconds *= 1 + JITTER * random.random()  # noqa: S311 - chance, not a secret
-        await self._retries.wait(seconds, f"{reason} It is asked again after {seconds:.0f} s.")
+        await self._retries.wait(seconds, f"{reason.rstrip('.')}. It is asked again after {seconds:.0f} s.")
         return True
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evals_app.models import EvalRun
+from evals_app.models import EvalAttempt, EvalRun
 from evals_app.screen import Screen, fitting, padded, shortened
 from evals_app.terminal import Console
 from tests.evals.builders import case, evalset, turn, write
@@ -117,3 +117,20 @@ def test_resume_command_names_agent_folder_as_a_shell_takes_it(store, folder, ar
     Console(written).interrupted(Path(folder), [run])
 
     assert f"run_evals {argument} --resume {run.id} goes on." in written.getvalue()
+
+
+def test_first_wait_for_a_model_is_a_line_where_output_is_no_terminal():
+    out = io.StringIO()
+    console = Console(out)
+    for pk, reason in (
+        (1, "m could not be asked: 429."),
+        (2, "m could not be asked: 503."),
+        (1, ""),
+        (2, ""),
+    ):
+        console.attempt(EvalAttempt(pk=pk, case_id=f"case-{pk}", waits_for=reason), None)
+    console.attempt(EvalAttempt(pk=2, case_id="case-2", waits_for="m could not be asked: 504."), None)
+    assert [line.split(maxsplit=1)[1] for line in out.getvalue().splitlines()] == [
+        "case-1: m could not be asked: 429.",
+        "case-2: m could not be asked: 504.",
+    ]

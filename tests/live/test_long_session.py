@@ -215,6 +215,7 @@ def test_what_came_while_the_page_was_paused_is_there_after_it_once_and_in_order
     assert seqs(page)[-1] == EVENTS
     page.get_by_role("button", name="Pause").click()
     expect(event(page, EVENTS + 90)).to_be_in_viewport()
+    wait_until_small(page)
     assert_whole(page)
     expect(page.locator("#unseen")).to_be_hidden()
 
