@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from django.db import DatabaseError, connection, connections
 
-from sessions_app import append_groups, bell, db, wire, writes
+from sessions_app import append_groups, bell, db, statements, wire, writes
 from sessions_app.append_groups import append, append_together
 from sessions_app.attribution import Writer
 from sessions_app.errors import DuplicateEvent, SessionMissing, StaleSession, StoreUnavailable
@@ -332,6 +332,9 @@ def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
         try:
             for key in keys:
                 writes.create_session(key)
+            statements.prepare_for_one_kind()
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_timeout = 0")  # to wait for long is no deadlock
             start.wait(timeout=60)
             for turn in range(15):
                 made = [request(key, record({"user:n": turn, "app:n": turn}), turn) for key in keys]
