@@ -332,7 +332,7 @@ def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
         try:
             for key in keys:
                 writes.create_session(key)
-            statements.prepare_for_one_kind()
+            statements.dedicate_connection_to_appends()
             with connection.cursor() as cursor:
                 cursor.execute("SET lock_timeout = 0")  # to wait for long is no deadlock
             start.wait(timeout=60)
