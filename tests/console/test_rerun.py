@@ -192,5 +192,5 @@ async def test_a_run_that_made_too_many_calls_says_what_that_means(story):
     error = {"error_type": "LlmCallsLimitExceededError", "error": "Max number of llm calls"}
     await db.write(lambda: Run.objects.filter(pk=run.pk).update(**error))
     said = [each.text for each in parse(await page_of(story)).all("p", css="diagnosis")]
-    assert len(said) == 2, "beside the run, and where it stands in the timeline"
+    assert len(said) == 1, "once: where the run stands in the timeline"
     assert all("max_llm_calls" in text for text in said)

@@ -155,6 +155,7 @@ def test_a_stopwatch_goes_on_when_the_clock_is_set(clock, step):
     assert watch.clock_error() == pytest.approx(step, abs=1)
 
 
+@pytest.mark.soak
 async def test_runs_go_on_when_the_clock_is_set(supervise, agents_dir, clock):
     agent = agents_dir / "talker" / "agent.py"
     agent.write_text(clocks.IN_AN_AGENT.format(file=str(clock.file)) + agent.read_text())

@@ -268,6 +268,7 @@ async def check_evals(load: Load, run_id: str) -> None:
     assert {one["error_type"] for attempt in attempts for one in attempt["earlier"]} <= {"StoreLost"}
 
 
+@pytest.mark.soak
 async def test_runs_evals_and_pages_go_on_after_the_database_restarts(cluster: Cluster, tmp_path: Path):
     await check(cluster, tmp_path, 3)
 

@@ -70,6 +70,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in listed.stdout.split()]
 
 
+@pytest.mark.soak
 async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: Path, tmp_path: Path):
     with served(f"sqlite:///{disk}/store.sqlite3", tmp_path) as (process, url):
         client = Client(url)
