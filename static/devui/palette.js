@@ -35,6 +35,7 @@ let shown = [];
 let selected = null;
 let hasMoved = false;
 let searching = 0;
+let query = ""; // what is typed, without letters that an input method still composes
 
 /** Offer entries that answer what is typed, before all others: `provider(typed)` returns them. */
 export function offer(provider) {
@@ -107,7 +108,7 @@ async function search(typed) {
   template.innerHTML = html;
   const links = linksIn(template.content);
   if (!typed) places.others = links.filter(({ least }) => !least);
-  if (input.value.trim() === typed) places.sessions = links.filter(({ least }) => least);
+  if (query === typed) places.sessions = links.filter(({ least }) => least);
   show();
 }
 
@@ -124,11 +125,10 @@ function fitting(typed) {
 /* --- What is shown --- */
 
 function show() {
-  const typed = input.value.trim();
-  const sections = Map.groupBy(fitting(typed), ({ section }) => section);
+  const sections = Map.groupBy(fitting(query), ({ section }) => section);
   const parts = [];
   shown = [];
-  for (const [name, entries] of sections) parts.push(sectionOf(name, entries, typed ? MOST_OF_A_SECTION : MOST_UNASKED));
+  for (const [name, entries] of sections) parts.push(sectionOf(name, entries, query ? MOST_OF_A_SECTION : MOST_UNASKED));
   list.replaceChildren(...parts);
   showTimes(list);
   list.hidden = !shown.length;
@@ -196,7 +196,7 @@ function choose(one, event) {
 /* --- Opening, typing, keys --- */
 
 function open() {
-  input.value = "";
+  input.value = query = "";
   hasMoved = false;
   commands = [...placesHere(), ...commandsHere()];
   dialog.showModal();
@@ -206,9 +206,10 @@ function open() {
 
 function type() {
   hasMoved = false;
+  query = input.value.trim();
   show();
   clearTimeout(searching);
-  const typed = input.value.trim();
+  const typed = query;
   searching = setTimeout(() => search(typed), SEARCH_WAIT);
 }
 

@@ -175,6 +175,20 @@ def test_letters_that_are_being_composed_neither_search_nor_choose(page: Page, s
     assert page.url.endswith("/")
 
 
+def test_an_answer_that_comes_while_letters_are_composed_does_not_search_for_them(page: Page, story: Story):
+    held: list[Route] = []
+    page.route("**/go/?q=", lambda route: held.append(route))
+    typed = opened(page)
+    page.context.new_cdp_session(page).send(
+        "Input.imeSetComposition", {"text": "とう", "selectionStart": 2, "selectionEnd": 2}
+    )
+    expect(typed).to_have_value("とう")
+    with page.expect_response("**/go/?q="):
+        held[0].continue_()
+    expect(option(page, "Plan a trip")).to_be_visible()
+    expect(option(page, "Evals")).to_be_visible()
+
+
 def test_it_does_not_open_over_a_dialog_and_keys_do_not_reach_the_page(page: Page, story: Story):
     page.goto("/sessions/")
     page.keyboard.press("?")
