@@ -23,6 +23,11 @@ def write_failed(app_name: str, code_version: str, error: Mapping[str, Any]) -> 
     _write(app_name, code_version, AgentCard.Status.FAILED, error=json.dumps(error))
 
 
+def written_at(app_name: str) -> float | None:
+    """Return when the card of an app was written last; None if there is no card."""
+    return AgentCard.objects.filter(app_name=app_name).values_list("checked_at", flat=True).first()
+
+
 def _write(app_name: str, code_version: str, status: AgentCard.Status, **facts: str) -> None:
     known = {"status": status, "code_version": code_version, "checked_at": time.time(), **facts}
     with transaction.atomic():

@@ -34,6 +34,7 @@ class Child:
         ready: set when the process has answered, whether or not its agent could be loaded.
         exited: set when the process is gone and its runs have been ended.
         settled: set when it is ready, has exited, or is to be replaced.
+        card_before: when its agent's card was last written before it started; None: there was no card.
         code_version: hash of the code it was started for; of what it loaded, as soon as it is ready.
         is_mixed: the code was changed while it was loaded.
         mixed_before: how many processes before it, one after the other, were replaced for that.
@@ -54,7 +55,7 @@ class Child:
         self.end_reason = ""
         self.unused = asyncio.Event()
         self.unused.set()
-        self.started_at = time.time()
+        self.card_before: float | None = None
         self.used_at = time.monotonic()
         self.output = output
         self._listener = listener

@@ -7,7 +7,6 @@ import logging
 from devui.supervisor.child import Child
 from sessions_app import agent_cards, db, store_retry
 from sessions_app.errors import StoreFault
-from sessions_app.models import AgentCard
 from sessions_app.runs import processes, rows
 
 log = logging.getLogger(__name__)
@@ -48,9 +47,11 @@ def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
 
 
 def note_failed_start(child: Child) -> None:
-    """Note that a process died before it could say what is wrong with its agent; its last words have to do."""
-    card = AgentCard.objects.filter(app_name=child.app_name).first()
-    if card is None or card.checked_at < child.started_at:
+    """Write the card of a process that died before it wrote one itself: its last words have to do.
+
+    The card tells whether it did by having changed: the clock may have been set since the process started.
+    """
+    if agent_cards.written_at(child.app_name) == child.card_before:
         error = {
             "type": "RuntimeCrashed",
             "message": child.death(),

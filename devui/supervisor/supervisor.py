@@ -24,7 +24,7 @@ from devui.supervisor.feeds import Feeds
 from devui.supervisor.limits import Limits
 from devui.supervisor.output import LineSink, Output
 from devui.supervisor.sockets import SocketFolder
-from sessions_app import agents, db, remotes, store_retry
+from sessions_app import agent_cards, agents, db, remotes, store_retry
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.runs import processes, rows
 
@@ -229,6 +229,7 @@ class Supervisor:
             return self.folder
 
     async def _start(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
+        card_before = await db.read(agent_cards.written_at, app_name)
         try:
             child = await Child.spawn(
                 app_name,
@@ -244,6 +245,7 @@ class Supervisor:
                 f"No process could be started for agent {app_name!r}: {error.strerror}.",
                 hint="The system may be out of processes, memory or file descriptors.",
             ) from error
+        child.card_before = card_before
         self._children[child.id] = child
         _keep(self._attending, self._attend(child))
         if self._closing.is_set():

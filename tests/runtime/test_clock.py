@@ -7,11 +7,15 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
-from sessions_app import db
-from sessions_app.models import ModelCall, Run, RuntimeProcess, Trace
+from devui.supervisor import process_ends
+from sessions_app import agent_cards, db
+from sessions_app.errors import RuntimeUnavailable
+from sessions_app.models import AgentCard, ModelCall, Run, RuntimeProcess, Trace
 from sessions_app.runs import processes, rows
 from sessions_app.stopwatch import Stopwatch
 from tests import clock as clocks
@@ -144,6 +148,32 @@ def test_a_run_never_ends_before_it_began(session, clock):
     rows.finish(run.pk, Status.CRASHED)
     ended = Run.objects.get(pk=run.pk)
     assert ended.finished_at == ended.started_at
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+async def test_failed_start_is_shown_though_the_clock_was_set(supervise, agents_dir, clock, step):
+    clock.step(-step)
+    await db.write(agent_cards.write_ready, "talker", "v0", {})
+    clock.step(step)
+    (agents_dir / "talker" / "agent.py").write_text("import os\nos._exit(7)\n")
+    async with supervise() as stage:
+        run = await stage.queue(await stage.session("talker"), "say hi")
+        with suppress(RuntimeUnavailable):
+            await (await stage.supervisor.client("talker")).start_run(run.pk)
+        card = await until(
+            lambda: db.read(AgentCard.objects.get, app_name="talker"),
+            lambda card: card.status == AgentCard.Status.FAILED,
+        )
+    assert "(exit status 7)" in card.error
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_process_that_told_what_is_wrong_keeps_its_words_though_the_clock_was_set(db, clock, step):
+    child = SimpleNamespace(app_name="talker", card_before=agent_cards.written_at("talker"))
+    clock.step(step)
+    agent_cards.write_failed("talker", "v1", {"type": "ImportError", "message": "no rain"})
+    process_ends.note_failed_start(child)
+    assert "no rain" in AgentCard.objects.get().error
 
 
 @pytest.mark.parametrize("step", STEPS_S)
