@@ -32,6 +32,9 @@ from sessions_app.runs import processes
 UNASSIGNED_S = 60.0
 """Seconds after which a pending run that belongs to no process is an orphan: whoever orders runs owns them."""
 
+FAULT_HANDLER_STATUS = 1
+"""Exit status of a process that Python's fault handler ends (`engine/watchdog`)."""
+
 Status = EvalAttempt.Status
 
 
@@ -88,17 +91,19 @@ def waiting_of(run_ids: list[str]) -> list[str]:
 
 
 def _why_it_ended(alone: EvalAttempt, death: Death) -> str:
-    """Say how a process ended in which an attempt was alone; a watchdog may have ended it (`engine/watchdog`).
+    """Describe how a process ended in which an attempt was alone.
 
-    The first line says nothing of the case: cases that end their process in one way have one cause.
+    The first line says nothing of the case: cases that end their process in one way have one cause. The exit status
+    alone tells that the fault handler may have ended it: how long the attempt took, only the clock of the process that
+    is gone could tell.
     """
     why = f"The process ended with {death.how}.\nCase {alone.case_id!r} ran alone in it."
     longest = Limits.read(alone.run.limits).attempt_seconds
-    if longest is None or time.time() - (alone.started_at or time.time()) < longest:
+    if longest is None or death.how != processes.ending(FAULT_HANDLER_STATUS):
         return why
     return (
-        f"{why} It had had {longest:g} seconds, the limit of an attempt, and more. Code in C that lets no thread run,"
-        " such as a regular expression without end, is ended so; the log shows where it stood."
+        f"{why} Code in C that lets no thread run, such as a regular expression without end, is ended so when an"
+        f" attempt takes longer than its limit of {longest:g} seconds; the log then shows where it stood."
     )
 
 

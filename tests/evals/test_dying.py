@@ -6,7 +6,6 @@ import json
 import textwrap
 
 import pytest
-from django.db.models import F
 
 from devui.supervisor import Supervisor
 from evals_app import again, configs, dispatch, launch, library, standing, writes
@@ -19,6 +18,7 @@ from sessions_app.agents import open_folder
 from sessions_app.runs import client, processes, rows
 from sessions_app.writes import SessionKey, create_session
 from tests import warm
+from tests.clock import STEPS_S, Clock
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import settled
 from tests.evals.test_killed import ROOT, command, environment
@@ -116,17 +116,24 @@ def test_cases_that_end_their_process_in_one_way_have_one_cause(order):
     assert causes == {"ProcessEnded: The process ended with exit status 3."}
 
 
-def test_an_attempt_that_was_ended_for_its_time_says_so(order):
+@pytest.mark.parametrize("step", STEPS_S)
+@pytest.mark.parametrize(
+    ("how", "may_be_too_long"), [("exit status 1", True), ("exit status 3", False), ("signal 9", False)]
+)
+def test_attempt_may_have_been_ended_for_its_time_whatever_the_clock_says(
+    order, monkeypatch, tmp_path, how, may_be_too_long, step
+):
+    clock = Clock(monkeypatch, tmp_path / "shift")
     run = order(limits=Limits(attempt_seconds=5))
     begin(run, "a")
     writes.go_on_without(PROCESS, DIED)
     begin(run, "a")
-    for these in (EvalRun.objects, run.attempts.filter(case_id="a")):
-        these.update(started_at=F("started_at") - 11)
-    writes.go_on_without(PROCESS, Death("exit status 1"))
+    clock.step(step)
+    writes.go_on_without(PROCESS, Death(how))
     ended = of(run)["a"]
     assert ended.error_type == standing.ENDED_IT
-    assert "It had had 5 seconds, the limit of an attempt, and more." in ended.error
+    assert f"ended with {how}" in ended.error
+    assert ("an attempt takes longer than its limit of 5 seconds" in ended.error) == may_be_too_long
 
 
 def test_what_runs_again_alone_is_counted(order):
