@@ -30,9 +30,8 @@ async def keep_house(every_s: float = EVERY_S) -> None:
 
 def clean_up() -> int:
     """Remove what was deleted long enough ago, in small batches. Return how many sessions that were."""
-    now = time.time()
     try:
-        purge.remove_abandoned(now - purge.STOOD_STILL_S)
-        return purge.remove_deleted(now - deletion.KEPT_S).finished
+        purge.remove_abandoned()
+        return purge.remove_deleted(time.time() - deletion.KEPT_S).finished
     finally:
         connections.close_all()

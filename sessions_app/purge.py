@@ -38,7 +38,10 @@ BATCH = 500
 """Rows deleted in one transaction."""
 
 STOOD_STILL_S = 600.0
-"""A fork that has not been copied on for so long is no longer being copied: its process was killed."""
+"""Seconds without progress after which a fork is no longer being copied: its process was killed."""
+
+_forks_seen: dict[str, tuple[float, float]] = {}
+"""Unfinished forks by realm: the latest progress, and when it was first seen here (monotonic seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,6 @@ def purge(
         for pk in _set_aside_before():
             _remove_rows(pk, report)
             report.finished += 1
-        remove_abandoned(moment - STOOD_STILL_S)
         remove_deleted(moment - deletion.KEPT_S, report)
     pks = list(wanted.due(moment).order_by("updated_at", "pk").values_list("pk", flat=True))
     for done, pk in enumerate(pks, start=1):
@@ -136,13 +138,29 @@ def remove_deleted(before: float, report: Report | None = None) -> Report:
     return report
 
 
-def remove_abandoned(before: float) -> int:
-    """Remove forks whose copying was killed: none of their rows was written since a moment. Return how many."""
-    rows = AgentSession.objects.filter(realm__startswith=realms.FORMING, updated_at__lt=before)
-    found = list(rows)
-    for session in found:
-        remove_unfinished(session)
-    return len(found)
+def remove_abandoned() -> int:
+    """Remove forks that made no progress for `STOOD_STILL_S` while this process looked on. Return how many.
+
+    Call it again and again. Progress is timed by this process's monotonic clock: who copies a fork may be another
+    process with another clock, and clocks are set.
+    """
+    now = time.monotonic()
+    forks = list(AgentSession.objects.filter(realm__startswith=realms.FORMING))
+    for ended in _forks_seen.keys() - {fork.realm for fork in forks}:
+        del _forks_seen[ended]
+    abandoned = [fork for fork in forks if _still_for(fork, now) >= STOOD_STILL_S]
+    for fork in abandoned:
+        remove_unfinished(fork)
+    return len(abandoned)
+
+
+def _still_for(fork: AgentSession, now: float) -> float:
+    """Return for how many seconds this process has seen no progress of an unfinished fork."""
+    progress, since = _forks_seen.get(fork.realm, (None, now))
+    if progress != fork.updated_at:
+        _forks_seen[fork.realm] = fork.updated_at, now
+        return 0.0
+    return now - since
 
 
 def remove_unfinished(session: AgentSession) -> None:

@@ -9,8 +9,8 @@ app and user it is made for. One in a realm of its own has owners of its own, wh
 with the ledger that the events taken over looked at.
 
 A long session is copied in many short transactions, so that no append waits for it (`copying`). Meanwhile the copy is
-in a realm that nobody sees; one last transaction gives it its place, whole. A copy that fails is removed, one whose
-process was killed by the next purge.
+in a realm that nobody sees; one last transaction gives it its place, whole. A copy that fails is removed; one whose
+process was killed, by a server (`purge.remove_abandoned`).
 """
 
 from __future__ import annotations

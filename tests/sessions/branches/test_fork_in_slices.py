@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connections
 
-from devui import housekeeping
 from sessions_app import deletion, history, indexing, listing, purge, realms, slices, writes
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.branches import copying
@@ -31,6 +31,7 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
+from tests.clock import STEPS_S, Clock
 from tests.sessions.branches.test_fork import columns, events_of, merged, merged_at
 from tests.timeline.story import Story
 
@@ -192,13 +193,51 @@ def test_what_a_killed_process_has_copied_is_removed_once_it_has_stood_still(
         fork(story.pk, NewFork(own_realm=own_realm))
     monkeypatch.undo()
     assert counts() != before
-    housekeeping.clean_up()
+    look_after(monkeypatch, 0, purge.STOOD_STILL_S - 1)
     assert counts() != before, "it could still be copied on"
-    AgentSession.objects.filter(realm__startswith=realms.FORMING).update(
-        updated_at=time.time() - purge.STOOD_STILL_S - 1
-    )
-    housekeeping.clean_up()
+    look_after(monkeypatch, purge.STOOD_STILL_S + 1)
     assert counts() == before
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_step_of_the_clock_removes_no_fork_that_is_copied(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: float
+):
+    story, clock = told(), Clock(monkeypatch, tmp_path / "shift")
+
+    def set_clock(number: int) -> None:
+        if number == 5:
+            clock.step(step)
+        purge.remove_abandoned()
+
+    between(monkeypatch, set_clock)
+    new = fork(story.pk, NewFork())
+    assert events_of(new) == events_of(story.session)
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_abandoned_fork_is_removed_though_the_clock_was_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: float
+):
+    story, clock = told(), Clock(monkeypatch, tmp_path / "shift")
+    before = counts()
+    out_of_sight = story.key._replace(realm=f"{realms.FORMING}killed")
+    writes.create_session(out_of_sight)
+    look_after(monkeypatch, 0)
+    clock.step(step)
+    look_after(monkeypatch, purge.STOOD_STILL_S / 2)
+    assert counts() != before
+    look_after(monkeypatch, purge.STOOD_STILL_S)
+    assert counts() == before
+
+
+def look_after(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+    """Let the server clean up so many seconds from now, by the clock that nobody sets."""
+    monotonic = time.monotonic
+    for passed in seconds:
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "monotonic", lambda passed=passed: monotonic() + passed)
+            purge.remove_abandoned()
 
 
 def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pytest.MonkeyPatch):
@@ -207,7 +246,7 @@ def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pyt
 
     def give_up(number: int) -> None:
         if number == 5:
-            purge.remove_abandoned(time.time() + 60)
+            look_after(monkeypatch, 0, purge.STOOD_STILL_S + 1)
 
     between(monkeypatch, give_up)
     with pytest.raises(StaleSession, match="stood still"):
