@@ -7,6 +7,7 @@ Where its front end asks for what that server does not have, or loses what it do
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
@@ -206,8 +207,7 @@ for path in (DEV + "/eval_results/{seg:result_id}", DEV + "/eval-results/{seg:re
 
 async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
     asked = bodies.shaped(bodies.parse(request), AskedRun)
-    ordered = await db.write(_order, app_name, evalset_id, asked)
-    await dispatch.hand_over(ordered)
+    ordered = await dispatch.order(partial(_order, app_name, evalset_id, asked))
     async with listen() as ring:
         while (found := await db.read(_ended, ordered.pk)) is None:
             await ring.wait()
@@ -216,7 +216,7 @@ async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Jso
     return await db.read(lambda: list(adk_results.case_results(found)))
 
 
-def _order(app_name: str, evalset_id: str, asked: AskedRun) -> EvalRun:
+def _order(app_name: str, evalset_id: str, asked: AskedRun, run_id: str) -> EvalRun:
     if not asked.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     evalset = _listed(app_name, evalset_id)
@@ -243,7 +243,7 @@ def _order(app_name: str, evalset_id: str, asked: AskedRun) -> EvalRun:
     config = configs.Config(
         {**config.data, "criteria": {**config.criteria, **criteria}}, config.source, config.warnings
     )
-    return launch.order_run(evalset, choices.order_from(config, wanted))
+    return launch.order_run(evalset, choices.order_from(config, wanted), run_id)
 
 
 def _ended(run_id: str) -> EvalRun | None:

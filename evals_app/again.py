@@ -61,10 +61,13 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
     return _take_up(run, which, RETRIED, "No attempt of the run failed or erred.")
 
 
-def repeat(run: EvalRun, source: str = "page") -> EvalRun:
+def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
     """Order a run again exactly as it was: evalset version, cases, configuration, numbers, limits, policy, prices.
 
     The code is what it is now; both runs say which it was.
+
+    Args:
+        run_id: the id that the new run gets; empty: one is made.
     """
     cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
     return writes.create_run(
@@ -81,6 +84,7 @@ def repeat(run: EvalRun, source: str = "page") -> EvalRun:
         warnings=json.loads(run.warnings),
         source=source,
         repeats=run,
+        run_id=run_id,
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+import uuid
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,9 @@ from evals_app import writes
 from evals_app.models import EvalRun
 from evals_app.writes import Failure
 from sessions_app import db, store_retry
-from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.errors import DevUIError, RuntimeUnavailable, StoreFault
 from sessions_app.live.bell import listen
+from sessions_app.runs import processes, unattended
 from sessions_app.runs.client import provider
 
 PATIENCE = 2.0
@@ -28,18 +30,63 @@ REACTS = 8.0
 
 log = logging.getLogger(__name__)
 
-_tasks: set[asyncio.Task[None]] = set()
+
+async def order(create: Callable[[str], EvalRun]) -> EvalRun:
+    """Create a run and give it to its agent's process. A cancelled caller undoes neither.
+
+    When the store fails the run is cancelled: it may have been stored all the same, and who ordered it orders again.
+
+    Args:
+        create: creates the run under the id that it is given.
+
+    Raises:
+        StoreFault: see `faults`; also what `create` raises.
+    """
+    run_id = uuid.uuid4().hex
+    cancel_it = partial(store_retry.write, writes.request_cancel, run_id)
+    return await unattended.to_its_end(_write(partial(create, run_id), cancel_it))
+
+
+async def go_on(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
+    """Let a run that has ended go on, and give it to its agent's process. A cancelled caller undoes neither.
+
+    When the store fails and the run waits all the same, it goes on: asking again is refused while it is active.
+
+    Raises:
+        StoreFault: see `faults`; also what `take_up` raises.
+    """
+    return await unattended.to_its_end(_write(take_up, partial(_deliver_own, run_id)))
+
+
+async def _write(
+    change: Callable[[], EvalRun], in_doubt: Callable[[], Coroutine[Any, Any, object]]
+) -> EvalRun:
+    """Write a pending run and hand it over. When nobody knows whether it was written, `in_doubt` deals with it."""
+    try:
+        run = await db.write(change)
+    except StoreFault:
+        unattended.in_background(in_doubt())
+        raise
+    await hand_over(run)
+    return run
+
+
+async def _deliver_own(run_id: str) -> None:
+    """Deliver a run that waits to be given out by this process, if it does."""
+    own = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING, runtime_id=processes.own_id())
+    if run := await store_retry.read(own.first):
+        await deliver(run.id, run.app_name)
 
 
 async def hand_over(run: EvalRun) -> None:
     """Give a pending run to its agent's process. When no process takes it, the run says why."""
-    await asyncio.wait([_keep(deliver(run.id, run.app_name))], timeout=PATIENCE)
+    await asyncio.wait([unattended.in_background(deliver(run.id, run.app_name))], timeout=PATIENCE)
 
 
 async def cancel(run_id: str) -> None:
     """Ask a run to stop: its process looks at the row. A process that does not react is ended meanwhile."""
     if await db.write(writes.request_cancel, run_id):
-        _keep(_see_it_end(run_id))
+        unattended.in_background(_see_it_end(run_id))
 
 
 async def deliver(run_id: str, app_name: str) -> None:
@@ -79,10 +126,3 @@ async def _see_it_end(run_id: str) -> None:
 
 def _is_active(run_id: str) -> bool:
     return EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE).exists()
-
-
-def _keep(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    task = asyncio.create_task(work)
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-    return task

@@ -41,8 +41,11 @@ class Order:
     source: str = "page"
 
 
-def order_run(evalset: EvalSet, order: Order) -> EvalRun:
+def order_run(evalset: EvalSet, order: Order, run_id: str = "") -> EvalRun:
     """Create a pending run of an evalset.
+
+    Args:
+        run_id: the id that the run gets; empty: one is made.
 
     Raises:
         BadFile: the evalset's file cannot be used.
@@ -75,6 +78,7 @@ def order_run(evalset: EvalSet, order: Order) -> EvalRun:
         prices=costs.as_json(),
         warnings=warnings,
         source=order.source,
+        run_id=run_id,
     )
 
 

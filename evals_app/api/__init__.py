@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 from django.http import HttpRequest
@@ -156,8 +157,7 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
 async def start_run(request: HttpRequest, wanted: RunIn) -> Status[dict[str, Any]]:
     """Start a run; its status tells how it goes on."""
     await db.write(library.refresh_known, wanted.app)
-    run = await db.write(_order, wanted)
-    await dispatch.hand_over(run)
+    run = await dispatch.order(partial(_order, wanted))
     return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))
 
 
@@ -211,11 +211,11 @@ def _evalsets(app: str) -> list[EvalSetOut]:
     return [EvalSetOut.of(row) for row in rows.order_by("app_name", "evalset_id")]
 
 
-def _order(wanted: RunIn) -> EvalRun:
+def _order(wanted: RunIn, run_id: str) -> EvalRun:
     evalset = library.find(wanted.app, wanted.evalset)
     folder = overview.folder()
     beside = configs.beside(library.path_of(folder, evalset), evalset.path) if folder else configs.default()
-    return launch.order_run(evalset, choices.order_from(beside, wanted.dict()))
+    return launch.order_run(evalset, choices.order_from(beside, wanted.dict()), run_id)
 
 
 def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:

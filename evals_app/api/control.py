@@ -41,19 +41,23 @@ class Retried(Schema):
 @router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **REFUSALS})
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Go on with the attempts that came to no end. Those that ended stay as they are."""
-    return await _go_on(await db.write(lambda: again.resume(report.find_run(run_id))))
+    return await _facts(await dispatch.go_on(run_id, lambda: again.resume(report.find_run(run_id))))
 
 
 @router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **REFUSALS})
 async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Status[dict[str, Any]]:
     """Try attempts again. What a try before came to is kept beside the attempt."""
-    return await _go_on(await db.write(lambda: again.retry(report.find_run(run_id), wanted.attempts)))
+    return await _facts(
+        await dispatch.go_on(run_id, lambda: again.retry(report.find_run(run_id), wanted.attempts))
+    )
 
 
 @router.post("/runs/{run_id}/again", response={202: dict[str, Any], **REFUSALS})
 async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Start a run that repeats this one exactly, on the code as it is now."""
-    return await _go_on(await db.write(lambda: again.repeat(report.find_run(run_id), source="api")))
+    return await _facts(
+        await dispatch.order(lambda new_id: again.repeat(report.find_run(run_id), "api", new_id))
+    )
 
 
 @router.put("/runs/{run_id}/parallelism", response={200: dict[str, Any], **REFUSALS})
@@ -74,6 +78,5 @@ async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> S
     return Status(202, await db.read(lambda: exports.attempt_facts(again.find_attempt(run, attempt))))
 
 
-async def _go_on(run: EvalRun) -> Status[dict[str, Any]]:
-    await dispatch.hand_over(run)
+async def _facts(run: EvalRun) -> Status[dict[str, Any]]:
     return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest
@@ -35,6 +36,5 @@ async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[
     """Replay a session: its user's messages to the agent as it is now, from the state that the session began with."""
     session = await db.read(find_session, wanted.session)
     conversation = await recording.conversation_of(session)
-    run = await db.write(order_replay, session, conversation, wanted.models, wanted.tools)
-    await dispatch.hand_over(run)
+    run = await dispatch.order(partial(order_replay, session, conversation, wanted.models, wanted.tools))
     return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))

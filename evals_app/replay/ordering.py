@@ -26,7 +26,7 @@ ABOUT = "Sessions replayed from their pages. No file is behind them: each run ke
 
 
 def order_replay(
-    session: AgentSession, conversation: Sequence[dict[str, Any]], models: str, tools: str
+    session: AgentSession, conversation: Sequence[dict[str, Any]], models: str, tools: str, run_id: str = ""
 ) -> EvalRun:
     """Create a pending run that says what the user said in a session, from the state that it began with.
 
@@ -35,6 +35,7 @@ def order_replay(
     Args:
         conversation: what `cases.recording.conversation_of` returns for the session.
         models, tools: how they answer, see `policy.Policy`.
+        run_id: the id that the run gets; empty: one is made.
 
     Raises:
         BadInput: the policy cannot be meant, or nothing was said in the session.
@@ -56,6 +57,7 @@ def order_replay(
         policy=policy.as_json(),
         prices=launch.price_table().as_json(),
         source="replay",
+        run_id=run_id,
     )
 
 

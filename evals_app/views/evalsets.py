@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -66,19 +67,18 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
     if request.method != "POST":
         return await db.read(_evalset_page, request, app_name, evalset_id)
     try:
-        run = await db.write(_order, request, app_name, evalset_id)
+        run = await dispatch.order(partial(_order, request, app_name, evalset_id))
     except DevUIError as error:
         return await db.read(_evalset_page, request, app_name, evalset_id, error)
-    await dispatch.hand_over(run)
     return redirect("eval-run", run_id=run.id)
 
 
-def _order(request: HttpRequest, app_name: str, evalset_id: str) -> EvalRun:
+def _order(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
     found = library.find(app_name, evalset_id)
     order = choices.order_of(request.POST, _config(found))
     if (text := request.POST.get("cases_with", "")) and not order.case_ids:
         order = replace(order, case_ids=_ids_of_cases_with(found, text))
-    return launch.order_run(found, order)
+    return launch.order_run(found, order, run_id)
 
 
 def _ids_of_cases_with(found: EvalSet, text: str) -> list[str]:

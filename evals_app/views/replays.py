@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
@@ -33,10 +35,9 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
     session = await db.read(find_session, pk)
     try:
         conversation = await recording.conversation_of(session)
-        run = await db.write(order_replay, session, conversation, models, tools)
+        run = await dispatch.order(partial(order_replay, session, conversation, models, tools))
     except DevUIError as error:
         return await db.read(_form, request, pk, Policy(models, tools), error)
-    await dispatch.hand_over(run)
     return redirect("eval-run", run_id=run.id)
 
 

@@ -43,24 +43,23 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Go on with the attempts that came to no end."""
-    return await _go_on(await db.write(lambda: again.resume(report.find_run(run_id))))
+    return _page_of(await dispatch.go_on(run_id, lambda: again.resume(report.find_run(run_id))))
 
 
 @require_POST
 async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
     """Try again what failed or erred, or the attempt `attempt` alone."""
     chosen = [_whole(key) for key in request.POST.getlist("attempt")]
-    return await _go_on(await db.write(lambda: again.retry(report.find_run(run_id), chosen)))
+    return _page_of(await dispatch.go_on(run_id, lambda: again.retry(report.find_run(run_id), chosen)))
 
 
 @require_POST
 async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
     """Run the whole again, exactly as it was."""
-    return await _go_on(await db.write(lambda: again.repeat(report.find_run(run_id))))
+    return _page_of(await dispatch.order(lambda new_id: again.repeat(report.find_run(run_id), run_id=new_id)))
 
 
-async def _go_on(run: EvalRun) -> HttpResponse:
-    await dispatch.hand_over(run)
+def _page_of(run: EvalRun) -> HttpResponse:
     return redirect("eval-run", run_id=run.id)
 
 

@@ -37,6 +37,7 @@ def create_run(
     warnings: Sequence[str] = (),
     source: str = "page",
     repeats: EvalRun | None = None,
+    run_id: str = "",
 ) -> EvalRun:
     """Create a pending run with one pending attempt per case and repetition.
 
@@ -50,9 +51,10 @@ def create_run(
         policy: what is replayed of models and tools.
         prices: the price table that costs are reckoned by.
         repeats: the run that this one does once more.
+        run_id: the id that the run gets; empty: one is made.
     """
     run = EvalRun(
-        id=uuid.uuid4().hex,
+        id=run_id or uuid.uuid4().hex,
         evalset=version.evalset,
         version=version,
         app_name=version.evalset.app_name,

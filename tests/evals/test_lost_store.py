@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from evals_app import again, report, standing, writes
+from evals_app import again, configs, dispatch, launch, library, report, standing, writes
 from evals_app.engine import course
 from evals_app.engine.execute import MOST_LOST
+from evals_app.launch import Order
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app import db, store_retry
 from sessions_app import writes as sessions
 from sessions_app.errors import StoreUnavailable
 from tests.evals.builders import case, evalset, turn
+from tests.evals.conftest import settled
 from tests.sessions.faults.test_store_retry import failing
+from tests.sessions.test_unattended import given_up_while_it_is_written
 
 ONE = evalset(case("one", turn("go", "fine")))
 
@@ -131,3 +137,92 @@ async def test_an_attempt_that_a_person_cancelled_is_not_tried_again(play, monke
     attempt = await db.read(only_attempt, run)
     assert (attempt.status, attempt.stopped_because, attempt.tries) == ("cancelled", writes.BY_HAND, 1)
     assert (run.status, run.cancelled) == (EvalRun.Status.DONE, 1)
+
+
+def order_by(how: str) -> tuple[str, dict[str, Any]]:
+    """Return the path and the fields by which the evalset `smoke` is run."""
+    return {
+        "page": (
+            "/evals/counter/smoke/",
+            {"metric": ["response_match_score"], "threshold:response_match_score": "0.5"},
+        ),
+        "API": ("/api/v1/evals/runs", {"app": "counter", "evalset": "smoke", "cases": ["breaks"]}),
+        "ADK's path": (
+            "/dev/apps/counter/eval-sets/smoke/run",
+            {"evalMetrics": [{"metricName": "response_match_score", "threshold": 0.5}]},
+        ),
+    }[how]
+
+
+async def post(web: Any, how: str, path: str, fields: dict[str, Any]) -> int:
+    named = {} if how == "page" else {"content_type": "application/json"}
+    return int((await web.post(path, fields, **named)).status_code)
+
+
+async def statuses_but_active() -> list[str]:
+    """Return the statuses of all runs when none is active."""
+    await settled()
+    return await db.read(
+        lambda: list(EvalRun.objects.order_by("created_at").values_list("status", flat=True))
+    )
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["nothing was stored", "the answer was lost"])
+@pytest.mark.parametrize("how", ["page", "API", "ADK's path"])
+async def test_run_whose_order_was_refused_never_begins(web, process, smoke, monkeypatch, how, before):
+    path, fields = order_by(how)
+    monkeypatch.setattr(writes, "create_run", failing(1, writes.create_run, before=before))
+    assert await post(web, how, path, fields) == 503
+    async with asyncio.timeout(30):
+        assert await statuses_but_active() == ([] if before else ["cancelled"])
+    assert process.asked == []
+
+    assert await post(web, how, path, fields) < 400
+    assert (await statuses_but_active())[-1] == "done"
+    assert len(process.asked) == 1
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["nothing was stored", "the answer was lost"])
+@pytest.mark.parametrize("how", ["page", "API"])
+async def test_repeated_run_whose_order_was_refused_never_begins(
+    web, process, play, monkeypatch, how, before
+):
+    run = await play(ONE, fine)
+    monkeypatch.setattr(writes, "create_run", failing(1, writes.create_run, before=before))
+    path = f"/evals/runs/{run.id}/again/" if how == "page" else f"/api/v1/evals/runs/{run.id}/again"
+    assert await post(web, how, path, {}) == 503
+    async with asyncio.timeout(30):
+        assert await statuses_but_active() == ["done", *([] if before else ["cancelled"])]
+    assert process.asked == []
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["nothing was stored", "the answer was lost"])
+@pytest.mark.parametrize("how", ["page", "API"])
+async def test_run_that_goes_on_does_so_once_though_the_answer_was_lost(
+    web, process, folder, smoke, monkeypatch, how, before
+):
+    process.source = replace(process.source, code_version=folder.code_version("counter"))
+    assert await post(web, "API", *order_by("API")) == 202
+    assert await statuses_but_active() == ["done"]
+    run = await db.read(EvalRun.objects.get)
+    monkeypatch.setattr(writes, "take_up", failing(1, writes.take_up, before=before))
+    path = f"/evals/runs/{run.id}/retry/" if how == "page" else f"/api/v1/evals/runs/{run.id}/retry"
+    assert await post(web, how, path, {}) == 503
+    async with asyncio.timeout(30):
+        assert await statuses_but_active() == ["done"]
+    assert len(process.asked) == (1 if before else 2)
+    assert (await db.read(only_attempt, run)).tries == (1 if before else 2)
+
+
+async def test_run_begins_though_the_client_left_while_it_was_ordered(process, smoke, folder, monkeypatch):
+    written = threading.Event()
+
+    def create(run_id: str) -> EvalRun:
+        assert written.wait(60)
+        return launch.order_run(library.adopt(folder, "counter", smoke), Order(configs.default()), run_id)
+
+    await given_up_while_it_is_written(asyncio.create_task(dispatch.order(create)), written)
+    async with asyncio.timeout(30):
+        while not await db.read(EvalRun.objects.filter(status=EvalRun.Status.DONE).exists):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert len(process.asked) == 1
