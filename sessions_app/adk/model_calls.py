@@ -61,12 +61,10 @@ class OpenCall:
     error: Exception | None = None
     by_callback: bool = False
     is_live: bool = False
-    is_kept: bool = False
 
     def snapshot(self) -> Make:
         """Return what makes the record of the call as it is now, in the thread that writes it."""
-        request, again = self.request, self.is_kept
-        self.is_kept = True
+        request = self.request
         return partial(
             _record,
             self,
@@ -77,7 +75,6 @@ class OpenCall:
             tuple(() if self.responses else self.partials),
             tuple(self.event_ids),
             (self.first_at, self.finished_at, self.chunks),
-            again,
         )
 
 
@@ -90,7 +87,6 @@ def _record(
     partials: tuple[LlmResponse, ...],
     event_ids: tuple[str, ...],
     progress: tuple[float | None, float | None, int],
-    again: bool,
 ) -> Unit:
     used: list[Piece] = []
     request = _request(call.request, contents, config, used) | ({"live": True} if call.is_live else {})
@@ -116,7 +112,6 @@ def _record(
             chunks=chunks,
             event_ids=event_ids,
             usage=_usage(responses or partials),
-            again=again,
             by_callback=call.by_callback,
             error_type=type(call.error).__name__ if call.error else "",
             error=str(call.error or ""),

@@ -37,7 +37,6 @@ class CallRecord:
         pieces: what `request` and `response` are made of.
         event_ids: the events that it became.
         usage: token counts by name of `ModelCall`'s columns.
-        again: there may be a row of the call already.
     """
 
     key: SessionKey
@@ -55,7 +54,6 @@ class CallRecord:
     chunks: int = 0
     event_ids: tuple[str, ...] = ()
     usage: dict[str, int] = field(default_factory=dict)
-    again: bool = False
     by_callback: bool = False
     error_type: str = ""
     error: str = ""
@@ -113,7 +111,10 @@ def save_call(record: CallRecord) -> bool:
         "error": state.clean_error(record.error)[:ERROR_MOST],
         **record.usage,
     }
-    if record.again and ModelCall.objects.filter(session=session_pk, ref=record.ref).update(**known):
+    if _is_stored(
+        "SELECT 1 FROM sessions_app_modelcall WHERE session_id = %s AND ref = %s", session_pk, record.ref
+    ):
+        ModelCall.objects.filter(session=session_pk, ref=record.ref).update(**known)
         return True
     ModelCall.objects.create(
         session_id=session_pk,
@@ -179,12 +180,20 @@ def close_open(at: float, **of: Any) -> None:
 
 
 def save_spans(records: Sequence[SpanRecord]) -> bool:
-    """Write spans that have ended. Those of sessions that are gone are left out."""
+    """Write spans that have ended. Those of sessions that are gone, and those that are stored already, are left out.
+
+    The store's answer to a write may be lost. A span's ids alone do not tell it from others: they are random numbers,
+    and an agent that seeds Python's generator of them gets the same ones again.
+    """
     pks: dict[SessionKey, int | None] = {}
     for record in records:
         if record.key not in pks:
             pks[record.key] = _session_pk(record.key)
-    rows = [(pk, record) for record in records if (pk := pks[record.key]) is not None]
+    rows = [
+        (pk, record)
+        for record in records
+        if (pk := pks[record.key]) is not None and not _is_stored(STORED_SPAN, pk, *_identity(record))
+    ]
     Span.objects.bulk_create(
         Span(
             session_id=pk,
@@ -204,6 +213,20 @@ def save_spans(records: Sequence[SpanRecord]) -> bool:
         for pk, record in rows
     )
     return True
+
+
+STORED_SPAN = (
+    "SELECT 1 FROM sessions_app_span WHERE session_id = %s AND invocation_id = %s AND started_ns = %s"
+    " AND ended_ns = %s AND trace_id = %s AND span_id = %s"
+)
+
+
+def _identity(record: SpanRecord) -> tuple[str | int, ...]:
+    return record.invocation_id, record.started_ns, record.ended_ns, record.trace_id, record.span_id
+
+
+def _is_stored(statement: str, *given: str | int) -> bool:
+    return bool(_rows(statement, given))
 
 
 def _session_pk(key: SessionKey) -> int | None:

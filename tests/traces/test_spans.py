@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -17,12 +18,14 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from sessions_app import db
 from sessions_app.adk.spans import SpanKeeper
-from sessions_app.models import AgentSession, Event, Span, Trace
+from sessions_app.models import AgentSession, Event, ModelCall, Span, Trace
 from sessions_app.traces import adk_shape, waterfall
+from sessions_app.traces import outbox as outboxes
 from sessions_app.traces.outbox import outbox
 from tests.clock import STEPS_S, Clock
 from tests.fakes import ScriptedModel, call
 from tests.pages.page import parse
+from tests.sessions.faults.test_store_retry import failing
 
 pytestmark = pytest.mark.anywhere
 
@@ -209,6 +212,35 @@ async def test_traces_and_spans_are_found_by_indexes(ran):
 def test_what_a_span_does_is_told_apart_from_what_it_is_of(name: str, act: str, of: str):
     bar = waterfall.Bar("1", name, "tool", 0, 0, 1, 0.1, False, "", None, {})
     assert (bar.act, bar.of) == (act, of)
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["nothing was stored", "the answer was lost"])
+async def test_each_record_of_a_run_is_stored_once_though_the_store_fails(
+    ask, keeper, monkeypatch, caplog, before
+):
+    monkeypatch.setattr(outboxes, "_run", failing(3, outboxes._run, before=before))
+    model = ScriptedModel.saying(call("count", city="Rome"), "three")
+    await ask(LlmAgent(name="ann", model=model, tools=[count]), "how many?")
+    await outbox().settled()
+    assert await db.read(Span.objects.count) == 5
+    assert await db.read(lambda: list(ModelCall.objects.values_list("number", flat=True))) == [1, 2]
+    assert await db.read(Trace.objects.count) == 1
+    assert "dropped" not in caplog.text
+
+
+async def test_spans_of_an_agent_that_seeds_random_numbers_are_all_kept(ask, keeper):
+    def seed(city: str) -> str:
+        """Seed the numbers of which ids of spans are made."""
+        random.seed(1)
+        return city
+
+    answers = [call("seed", city="Rome"), call("seed", city="Oslo"), call("seed", city="Bonn"), "three"]
+    await ask(LlmAgent(name="ann", model=ScriptedModel.saying(*answers), tools=[seed]), "how many?")
+    random.seed()
+    await outbox().settled()
+    spans = await db.read(lambda: list(Span.objects.all()))
+    assert len(spans) == 9
+    assert len({span.span_id for span in spans}) < len(spans)
 
 
 @pytest.mark.parametrize("step", STEPS_S)
