@@ -33,6 +33,7 @@ from sessions_app.models import (
     UserScope,
 )
 from sessions_app.runs import rows as runs
+from sessions_app.stopwatch import ChangeTimer
 
 BATCH = 500
 """Rows deleted in one transaction."""
@@ -40,8 +41,8 @@ BATCH = 500
 STOOD_STILL_S = 600.0
 """Seconds without progress after which a fork is no longer being copied: its process was killed."""
 
-_forks_seen: dict[str, tuple[float, float]] = {}
-"""Unfinished forks by realm: the latest progress, and when it was first seen here (monotonic seconds)."""
+_progress = ChangeTimer()
+"""The latest progress of unfinished forks, by their realm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +145,12 @@ def remove_abandoned() -> int:
     Call it again and again. Progress is timed by this process's monotonic clock: who copies a fork may be another
     process with another clock, and clocks are set.
     """
-    now = time.monotonic()
-    forks = list(AgentSession.objects.filter(realm__startswith=realms.FORMING))
-    for ended in _forks_seen.keys() - {fork.realm for fork in forks}:
-        del _forks_seen[ended]
-    abandoned = [fork for fork in forks if _still_for(fork, now) >= STOOD_STILL_S]
-    for fork in abandoned:
-        remove_unfinished(fork)
+    forks = {fork.realm: fork for fork in AgentSession.objects.filter(realm__startswith=realms.FORMING)}
+    progress = {realm: fork.updated_at for realm, fork in forks.items()}
+    abandoned = _progress.unchanged(progress, STOOD_STILL_S)
+    for realm in abandoned:
+        remove_unfinished(forks[realm])
     return len(abandoned)
-
-
-def _still_for(fork: AgentSession, now: float) -> float:
-    """Return for how many seconds this process has seen no progress of an unfinished fork."""
-    progress, since = _forks_seen.get(fork.realm, (None, now))
-    if progress != fork.updated_at:
-        _forks_seen[fork.realm] = fork.updated_at, now
-        return 0.0
-    return now - since
 
 
 def remove_unfinished(session: AgentSession) -> None:

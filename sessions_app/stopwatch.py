@@ -1,8 +1,9 @@
-"""Times of what goes on in one process, steady though the clock is set meanwhile."""
+"""Times that stay steady though the clock is set meanwhile: of one process, and of what it sees of others."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping
 
 
 class Stopwatch:
@@ -28,3 +29,32 @@ class Stopwatch:
     def clock_error(self) -> float:
         """Return by how many seconds the clock was set forward since the start; below 0: back."""
         return time.time() - self.now()
+
+
+class ChangeTimer:
+    """Measures for how long values have not changed since this process first saw them as they are.
+
+    For values that other processes write: no times of two processes are compared.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[object, float]] = {}
+
+    def seconds_unchanged(self, name: str, value: object) -> float:
+        """Note what the value of this name is now; return for how many seconds it has been seen to be that."""
+        now = time.monotonic()
+        seen, since = self._seen.get(name, (None, now))
+        if name not in self._seen or seen != value:
+            self._seen[name] = value, now
+            return 0.0
+        return now - since
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Forget all other names."""
+        for gone in self._seen.keys() - set(names):
+            del self._seen[gone]
+
+    def unchanged(self, values: Mapping[str, object], seconds: float) -> list[str]:
+        """Note all values there are, by name; return the names of those that have not changed for so many seconds."""
+        self.keep_only(values)
+        return [name for name, value in values.items() if self.seconds_unchanged(name, value) >= seconds]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,15 @@ _clock, _shift = time.time, pathlib.Path({file!r})
 time.time = lambda: _clock() + float(_shift.read_text())
 """
 """Lines at the head of an agent's file: the clock of its process is shifted by the seconds in a file."""
+
+
+@contextmanager
+def later(seconds: float) -> Iterator[None]:
+    """Let so many seconds have passed inside the block, by the clock that nobody sets."""
+    monotonic = time.monotonic
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: monotonic() + seconds)
+        yield
 
 
 class Clock:

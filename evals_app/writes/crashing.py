@@ -28,9 +28,13 @@ from evals_app.writes.taking_up import begin_anew, wait_again
 from sessions_app import bell, state
 from sessions_app.models import Run
 from sessions_app.runs import processes
+from sessions_app.stopwatch import ChangeTimer
 
 UNASSIGNED_S = 60.0
 """Seconds after which a pending run that belongs to no process is an orphan: whoever orders runs owns them."""
+
+_unassigned = ChangeTimer()
+"""When pending runs that belong to no process were queued, by their ids."""
 
 FAULT_HANDLER_STATUS = 1
 """Exit status of a process that Python's fault handler ends (`engine/watchdog`)."""
@@ -218,7 +222,8 @@ def crash_orphans() -> int:
     pending = EvalRun.objects.filter(status=EvalRun.Status.PENDING)
     begun = EvalRun.objects.filter(status=EvalRun.Status.RUNNING)
     gone = Q(runtime__stopped_at__isnull=False)
-    nobodys = Q(runtime=None, queued_at__lt=time.time() - UNASSIGNED_S)
+    unassigned = dict(pending.filter(runtime=None).values_list("pk", "queued_at"))
+    nobodys = Q(pk__in=_unassigned.unchanged(unassigned, UNASSIGNED_S))
     why = "The process that ran it has ended."
     stopped = list(begun.filter(gone).values_list("pk", "runtime__heartbeat_at"))
     never = list(pending.filter(gone | nobodys).values_list("pk", flat=True))

@@ -19,6 +19,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from sessions_app.models import Run, RuntimeProcess
+from sessions_app.stopwatch import ChangeTimer
 
 HEARTBEAT_S = 5.0
 """Seconds between two signs of life."""
@@ -44,8 +45,8 @@ PLATFORM: str = sys.platform
 SERVER = ""
 """Name of the app of a server, which starts processes and runs no agent itself."""
 
-_beats_seen: dict[str, tuple[float, float]] = {}
-"""Of processes on other hosts: their latest heartbeat, and when it was first seen here (monotonic seconds)."""
+_heartbeats = ChangeTimer()
+"""The heartbeats of processes on other hosts, by the id of the process."""
 
 _own_id: str | None = None
 
@@ -115,8 +116,7 @@ def forget_stopped() -> int:
 def stop_gone() -> None:
     """Note as stopped which processes are gone and could not say so."""
     running = list(RuntimeProcess.objects.filter(stopped_at__isnull=True))
-    for forgotten in _beats_seen.keys() - {process.pk for process in running}:
-        del _beats_seen[forgotten]
+    _heartbeats.keep_only([process.pk for process in running])
     for process in running:
         if not is_alive(process):
             stop(process.pk)
@@ -136,7 +136,7 @@ def confirm_alive(process: RuntimeProcess) -> bool:
 def is_alive(process: RuntimeProcess) -> bool:
     """Tell whether a process that has not been noted as stopped still lives."""
     if _is_known_by_beats(process):
-        return _silent_for(process) < SILENCE_S
+        return _heartbeats.seconds_unchanged(process.pk, process.heartbeat_at) < SILENCE_S
     if process.pid_identity:
         return identity(process.pid) == process.pid_identity
     started = started_at(process.pid)  # a row that was written before there were identities
@@ -155,16 +155,6 @@ def ending(code: int) -> str:
 
 def _is_known_by_beats(process: RuntimeProcess) -> bool:
     return process.host != socket.gethostname() or PLATFORM == "win32"
-
-
-def _silent_for(process: RuntimeProcess) -> float:
-    """Return for how many seconds this process has seen no new heartbeat of another one."""
-    now = time.monotonic()
-    beat_at, since = _beats_seen.get(process.pk, (None, now))
-    if beat_at != process.heartbeat_at:
-        _beats_seen[process.pk] = process.heartbeat_at, now
-        return 0.0
-    return now - since
 
 
 def identity(pid: int) -> str | None:

@@ -25,6 +25,7 @@ from sessions_app.models import AgentSession, Event, Run
 from sessions_app.redact import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import processes
 from sessions_app.state import clean_error, clean_text
+from sessions_app.stopwatch import ChangeTimer
 from sessions_app.traces import rows as traces
 
 Status = Run.Status
@@ -32,6 +33,9 @@ ACTIVE = Run.ACTIVE
 
 UNASSIGNED_S = 60.0
 """Seconds after which a queued run that belongs to no process is left behind. Those that servers queue have one."""
+
+_unassigned = ChangeTimer()
+"""When queued runs that belong to no process were queued, by their ids."""
 
 ORDER_S = 1e-5
 """Seconds between two runs that the clock does not tell apart."""
@@ -322,9 +326,10 @@ def _left_behind() -> QuerySet[Run]:
     """
     server_gone = Q(runtime__server__stopped_at__isnull=False)
     own_master_gone = Q(runtime__server__isnull=True, runtime__stopped_at__isnull=False)
-    never_taken = Q(runtime__isnull=True, created_at__lt=time.time() - UNASSIGNED_S)
-    queued = Run.objects.filter(server_gone | own_master_gone | never_taken, status=Status.QUEUED)
-    return queued.exclude(source=ADK)
+    queued = Run.objects.filter(status=Status.QUEUED).exclude(source=ADK)
+    unassigned = dict(queued.filter(runtime=None).values_list("pk", "created_at"))
+    never_taken = Q(pk__in=_unassigned.unchanged(unassigned, UNASSIGNED_S))
+    return queued.filter(server_gone | own_master_gone | never_taken)
 
 
 def _settle(run_id: str) -> None:

@@ -12,6 +12,7 @@ from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.writes import Outcome, Score
 from sessions_app.adk import DjangoSessionService
 from sessions_app.runs import processes
+from tests.clock import STEPS_S, Clock, later
 from tests.evals.builders import case, evalset, turn, write
 
 pytestmark = pytest.mark.django_db
@@ -91,10 +92,18 @@ def test_runs_that_nobody_will_end_are_ended(run, folder):
     assert fresh(run).status == EvalRun.Status.CRASHED
 
 
-def test_a_run_that_no_process_took_is_ended_after_a_while(run):
+@pytest.mark.parametrize("step", STEPS_S)
+def test_run_that_no_process_took_is_ended_after_a_while_whatever_the_clock_says(
+    run, monkeypatch, tmp_path, step
+):
+    clock = Clock(monkeypatch, tmp_path / "shift")
     assert writes.crash_orphans() == 0
-    EvalRun.objects.update(queued_at=time.time() - writes.UNASSIGNED_S - 1)
-    assert writes.crash_orphans() == 1
+    clock.step(step)
+    assert writes.crash_orphans() == 0
+    with later(writes.UNASSIGNED_S - 1):
+        assert writes.crash_orphans() == 0
+    with later(writes.UNASSIGNED_S + 1):
+        assert writes.crash_orphans() == 1
 
 
 @pytest.mark.django_db(transaction=True)

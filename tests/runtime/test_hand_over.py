@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -93,7 +92,7 @@ async def test_a_process_that_dies_when_it_begins_is_replaced_only_so_often(own:
 
 
 @pytest.mark.soak
-async def test_runs_that_waited_long_are_handed_on_while_others_look_for_orphans(supervise):
+async def test_runs_that_waited_long_are_handed_on_while_others_look_for_orphans(supervise, monkeypatch):
     async with supervise(sweep=0.01) as stage:
         nap = await block(stage)
         sessions = [await stage.session("napper") for _ in range(6)]
@@ -102,7 +101,7 @@ async def test_runs_that_waited_long_are_handed_on_while_others_look_for_orphans
         handing_over = [asyncio.create_task(client.start_run(run.pk)) for run in queued]
         for run in queued:
             await is_assigned(run)
-        await db.write(Run.objects.update, created_at=time.time() - 10 * rows.UNASSIGNED_S)
+        monkeypatch.setattr(rows, "UNASSIGNED_S", 0.0)
 
         await kill(stage, nap)
 
@@ -248,16 +247,14 @@ async def test_what_a_server_that_was_killed_left_queued_is_taken_up_by_one_that
         assert (await read_run(gone)).status == Status.QUEUED, "that server may come back with its agents"
 
 
-async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage):
+async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage, monkeypatch):
     session = await own.session("talker")
     first = await own.start(session, "say " + " ".join(["word"] * 40), streaming=True)
     await own.first_text(first, "talker")
     asking = asyncio.create_task(own.ask(session, "say hi"))
     await until(lambda: db.read(Run.objects.count), lambda count: count == 2)
 
-    for run in await db.read(lambda: list(Run.objects.all())):
-        old = run.created_at - 10 * rows.UNASSIGNED_S
-        await db.write(Run.objects.filter(pk=run.pk).update, created_at=old)
+    monkeypatch.setattr(rows, "UNASSIGNED_S", 0.0)
     assert await db.write(rows.crash_orphans) == []
 
     status, _ = await asking

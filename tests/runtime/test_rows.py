@@ -16,6 +16,7 @@ from sessions_app.models import AgentSession, Run, RuntimeProcess
 from sessions_app.runs import processes, rows
 from sessions_app.wire import record
 from sessions_app.writes import SessionKey
+from tests.clock import STEPS_S, Clock, later
 
 Status = Run.Status
 
@@ -173,12 +174,14 @@ def test_runs_of_a_process_that_is_gone_are_orphans(session):
     assert RuntimeProcess.objects.get(pk=runtime.pk).stopped_at is not None
 
 
-def test_what_a_process_has_not_begun_is_its_servers_while_that_lives_and_then_waits_for_the_next(session):
+def test_what_a_process_has_not_begun_is_its_servers_while_that_lives_and_then_waits_for_the_next(
+    session, monkeypatch
+):
     server = processes.register("web", processes.SERVER, os.getpid(), "")
     runtime = processes.register("r2", "weather", os.getpid(), "v1", server.pk)
     run = new_run(session)
     rows.assign(run.pk, runtime.pk)
-    Run.objects.update(created_at=time.time() - 10 * rows.UNASSIGNED_S)
+    monkeypatch.setattr(rows, "UNASSIGNED_S", 0.0)
     processes.stop(runtime.pk)
     assert (rows.crash_orphans(), rows.left_behind()) == ([], [])
 
@@ -231,12 +234,19 @@ def test_a_run_of_adks_path_crashes_with_the_process_that_its_caller_waits_for(s
     assert (rows.left_behind(), rows.crash_orphans(), status(run)) == ([], [run.pk], Status.CRASHED)
 
 
-def test_a_queued_run_nobody_took_is_left_behind_after_a_while(session):
+@pytest.mark.parametrize("step", STEPS_S)
+def test_queued_run_nobody_took_is_left_behind_after_a_while_whatever_the_clock_says(
+    session, monkeypatch, tmp_path, step
+):
+    clock = Clock(monkeypatch, tmp_path / "shift")
     run = new_run(session)
     assert rows.left_behind() == []
-
-    Run.objects.update(created_at=time.time() - rows.UNASSIGNED_S - 1)
-    assert (rows.crash_orphans(), rows.left_behind()) == ([], [(run.pk, "weather")])
+    clock.step(step)
+    assert rows.left_behind() == []
+    with later(rows.UNASSIGNED_S - 1):
+        assert rows.left_behind() == []
+    with later(rows.UNASSIGNED_S + 1):
+        assert (rows.crash_orphans(), rows.left_behind()) == ([], [(run.pk, "weather")])
 
 
 def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, monkeypatch):

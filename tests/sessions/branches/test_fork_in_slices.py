@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from tests.clock import STEPS_S, Clock
+from tests.clock import STEPS_S, Clock, later
 from tests.sessions.branches.test_fork import columns, events_of, merged, merged_at
 from tests.timeline.story import Story
 
@@ -193,9 +192,10 @@ def test_what_a_killed_process_has_copied_is_removed_once_it_has_stood_still(
         fork(story.pk, NewFork(own_realm=own_realm))
     monkeypatch.undo()
     assert counts() != before
-    look_after(monkeypatch, 0, purge.STOOD_STILL_S - 1)
+    look_after(0)
+    look_after(purge.STOOD_STILL_S - 1)
     assert counts() != before, "it could still be copied on"
-    look_after(monkeypatch, purge.STOOD_STILL_S + 1)
+    look_after(purge.STOOD_STILL_S + 1)
     assert counts() == before
 
 
@@ -223,21 +223,18 @@ def test_abandoned_fork_is_removed_though_the_clock_was_set(
     before = counts()
     out_of_sight = story.key._replace(realm=f"{realms.FORMING}killed")
     writes.create_session(out_of_sight)
-    look_after(monkeypatch, 0)
+    look_after(0)
     clock.step(step)
-    look_after(monkeypatch, purge.STOOD_STILL_S / 2)
+    look_after(purge.STOOD_STILL_S / 2)
     assert counts() != before
-    look_after(monkeypatch, purge.STOOD_STILL_S)
+    look_after(purge.STOOD_STILL_S)
     assert counts() == before
 
 
-def look_after(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
-    """Let the server clean up so many seconds from now, by the clock that nobody sets."""
-    monotonic = time.monotonic
-    for passed in seconds:
-        with monkeypatch.context() as patch:
-            patch.setattr(time, "monotonic", lambda passed=passed: monotonic() + passed)
-            purge.remove_abandoned()
+def look_after(seconds: float) -> None:
+    """Let the server look for abandoned forks so many seconds from now."""
+    with later(seconds):
+        purge.remove_abandoned()
 
 
 def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pytest.MonkeyPatch):
@@ -246,7 +243,8 @@ def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pyt
 
     def give_up(number: int) -> None:
         if number == 5:
-            look_after(monkeypatch, 0, purge.STOOD_STILL_S + 1)
+            look_after(0)
+            look_after(purge.STOOD_STILL_S + 1)
 
     between(monkeypatch, give_up)
     with pytest.raises(StaleSession, match="stood still"):
