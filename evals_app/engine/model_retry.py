@@ -8,6 +8,7 @@ repeated, never what led to it: no tool of an attempt runs twice.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import socket
 import sys
@@ -221,8 +222,9 @@ def _seconds(told: str) -> float:
     """Return a number of seconds, or those until an HTTP date.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is neither. NaN and Infinity are no numbers of seconds.
     """
     with suppress(ValueError):
-        return max(float(told), 0.0)
+        if math.isfinite(seconds := float(told)):
+            return max(seconds, 0.0)
     return max((parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds(), 0.0)

@@ -488,6 +488,14 @@ def test_a_wait_is_as_long_as_the_service_asks_else_ever_longer():
     assert model_retry.seconds_before_retry(dated, 1) == 3.0
 
 
+@pytest.mark.parametrize("told", ["nan", "-NaN", "inf", "Infinity", "1e999"])
+def test_a_requested_wait_that_is_no_number_is_ignored(told):
+    assert model_retry.seconds_before_retry(client_error(429, {"Retry-After": told}), 3) == 4.0
+    delay = {**RETRY_INFO, "retryDelay": f"{told}s"}
+    error = errors.APIError(429, {"error": {"code": 429, "details": [delay]}})
+    assert model_retry.seconds_before_retry(error, 3) == 4.0
+
+
 async def test_a_wait_is_a_little_longer_by_chance(monkeypatch):
     told, slept = [], []
 
