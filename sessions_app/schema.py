@@ -109,7 +109,7 @@ def _locked_database() -> Iterator[None]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [_LOCK])
         if not cursor.fetchone()[0]:
-            _say_that_it_waits()
+            _log_wait(f"the store {_store()!r}")
             cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [_LOCK])
     try:
         yield
@@ -120,13 +120,16 @@ def _locked_database() -> Iterator[None]:
 
 @contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
-    """Hold the folder of an SQLite file: whoever closes the file itself would take SQLite's own locks on it away."""
+    """Lock the folder of an SQLite file: whoever closes the file itself would take SQLite's own locks on it away.
+
+    Programs with other stores in this folder wait for each other, too.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say_that_it_waits()
+            _log_wait(f"a store in {str(folder)!r}")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -141,8 +144,8 @@ def _sqlite_file() -> Path | None:
     return Path(unquote(urlsplit(name).path) if name.startswith("file:") else name).absolute()
 
 
-def _say_that_it_waits() -> None:
-    logger.info("Waiting for another program that brings the store %r up to date.", _store())
+def _log_wait(store: str) -> None:
+    logger.info("Waiting for another program that brings %s up to date.", store)
 
 
 def _store() -> str:

@@ -122,7 +122,7 @@ def told_by(module: str, *arguments: str) -> Any:
 def test_of_programs_that_begin_at_once_one_makes_the_store_and_the_others_wait(empty_store: str, time: int):
     done = warm.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "6"], cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert "Waiting for another program that brings the store" in done.stderr
+    assert "Waiting for another program that brings" in done.stderr
 
 
 @pytest.mark.soak
@@ -176,10 +176,30 @@ def test_migrations_of_a_foreign_project_are_its_own_to_apply(store, monkeypatch
     assert migrated == [("migrate", "sessions_app"), ("migrate", "evals_app")]
 
 
+def test_waiting_for_another_store_of_the_folder_names_the_folder(tmp_path, monkeypatch):
+    messages, said = [], threading.Event()
+
+    def wait() -> None:
+        with schema._locked_folder(tmp_path):
+            pass
+
+    def note(message: str) -> None:
+        messages.append(message)
+        said.set()
+
+    monkeypatch.setattr(schema.logger, "info", lambda *message: note(message[0] % message[1:]))
+    thread = threading.Thread(target=wait)
+    with schema._locked_folder(tmp_path):
+        thread.start()
+        assert said.wait(60)
+    thread.join(60)
+    assert messages == [f"Waiting for another program that brings a store in '{tmp_path}' up to date."]
+
+
 def test_two_that_would_make_the_store_take_turns(store, monkeypatch):
     """The lock is a connection's, or that of a folder as it was opened: threads are to each other as programs."""
     waits, done = threading.Event(), []
-    monkeypatch.setattr(schema, "_say_that_it_waits", waits.set)
+    monkeypatch.setattr(schema, "_log_wait", lambda store: waits.set())
 
     def second() -> None:
         try:
