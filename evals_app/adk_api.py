@@ -22,7 +22,7 @@ from evals_app.cases import recording
 from evals_app.evalsets.schema import EvalCase
 from evals_app.metrics import METRICS, Metric, missing_for
 from evals_app.models import EvalRun, EvalSet
-from sessions_app import bodies, db, history, redact, state
+from sessions_app import bodies, db, history, redact, state, store_retry
 from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.ids import can_exist
 from sessions_app.live.bell import listen
@@ -209,11 +209,11 @@ async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Jso
     asked = bodies.shaped(bodies.parse(request), AskedRun)
     ordered = await dispatch.order(partial(_order, app_name, evalset_id, asked))
     async with listen() as ring:
-        while (found := await db.read(_ended, ordered.pk)) is None:
+        while (found := await store_retry.read(_ended, ordered.pk)) is None:
             await ring.wait()
     if found.status == EvalRun.Status.FAILED:
         raise BadInput(f"{found.error_type}: {found.error}", hint=found.hint or "The run's page says where.")
-    return await db.read(lambda: list(adk_results.case_results(found)))
+    return await store_retry.read(lambda: list(adk_results.case_results(found)))
 
 
 def _order(app_name: str, evalset_id: str, asked: AskedRun, run_id: str) -> EvalRun:

@@ -19,7 +19,7 @@ from evals_app.api.replays import router as replays
 from evals_app.api.results import router as results
 from evals_app.metrics import KNOWN, missing_for
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from sessions_app import db, keyset, overview
+from sessions_app import db, keyset, overview, store_retry
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.errors import NotFound
 from sessions_app.ids import Name
@@ -158,7 +158,7 @@ async def start_run(request: HttpRequest, wanted: RunIn) -> Status[dict[str, Any
     """Start a run; its status tells how it goes on."""
     await db.write(library.refresh_known, wanted.app)
     run = await dispatch.order(partial(_order, wanted))
-    return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))
+    return Status(202, await store_retry.read(lambda: exports.run_facts(report.find_run(run.id))))
 
 
 @router.get("/runs", response={200: RunPage, **REFUSALS})

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from evals_app import again, dispatch, exports, launch, report, writes
 from evals_app.models import EvalRun
-from sessions_app import db
+from sessions_app import db, store_retry
 from sessions_app.api.schemas import REFUSALS
 
 router = Router(tags=["evals"])
@@ -79,4 +79,4 @@ async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> S
 
 
 async def _facts(run: EvalRun) -> Status[dict[str, Any]]:
-    return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))
+    return Status(202, await store_retry.read(lambda: exports.run_facts(report.find_run(run.id))))

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from evals_app import dispatch, exports, report
 from evals_app.cases import recording
 from evals_app.replay.ordering import order_replay
-from sessions_app import db
+from sessions_app import db, store_retry
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.found import find_session
 
@@ -37,4 +37,4 @@ async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[
     session = await db.read(find_session, wanted.session)
     conversation = await recording.conversation_of(session)
     run = await dispatch.order(partial(order_replay, session, conversation, wanted.models, wanted.tools))
-    return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run.id))))
+    return Status(202, await store_retry.read(lambda: exports.run_facts(report.find_run(run.id))))

@@ -123,7 +123,7 @@ async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     app_name = await db.read(_app_to_run, body)
     client = await provider().client(app_name)
     run = await unattended.to_its_end(_start(client, body))
-    return Status(202, await db.read(_run, run.id))
+    return Status(202, await store_retry.read(_run, run.id))
 
 
 @router.get("/runs/{run_id}", response={200: RunOut, 404: Problem}, tags=["runs"])

@@ -10,10 +10,12 @@ import httpx
 import pytest
 
 from sessions_app import db
+from sessions_app.api import v1
 from sessions_app.models import Run
 from sessions_app.runs import client as runs
 from sessions_app.runs import rows
 from tests.api.told import append, create
+from tests.sessions.faults.test_store_retry import failing
 
 
 async def test_the_list_goes_on_from_its_cursor_while_sessions_are_added(web):
@@ -186,6 +188,14 @@ async def test_a_message_becomes_a_run_that_goes_on_by_itself(web, runtime):
     stored = await db.read(lambda: json.loads(Run.objects.get().request))
     assert stored["new_message"] == {"role": "user", "parts": [{"text": "hello"}]}
     assert (stored["streaming"], stored["state_delta"], stored["invocation_id"]) == (True, {"n": 1}, None)
+
+
+async def test_run_that_began_is_acknowledged_when_the_store_answers_again(web, runtime, monkeypatch):
+    session = await create()
+    monkeypatch.setattr(v1, "_run", failing(2, v1._run, before=True))
+    answer = await web.post("/api/v1/runs", json={"session": session.pk, "message": "hello"})
+    assert answer.status_code == 202
+    assert runtime.started == [answer.json()["id"]]
 
 
 async def test_a_run_is_cancelled_once(web, runtime):

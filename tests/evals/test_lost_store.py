@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evals_app import again, configs, dispatch, launch, library, report, standing, writes
+from evals_app import again, configs, dispatch, exports, launch, library, report, standing, writes
 from evals_app.engine import course
 from evals_app.engine.execute import MOST_LOST
 from evals_app.launch import Order
@@ -226,3 +226,11 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
         while not await db.read(EvalRun.objects.filter(status=EvalRun.Status.DONE).exists):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     assert len(process.asked) == 1
+
+
+async def test_order_that_was_stored_is_acknowledged_when_the_store_answers_again(
+    web, process, smoke, monkeypatch
+):
+    monkeypatch.setattr(exports, "run_facts", failing(3, exports.run_facts, before=True))
+    assert await post(web, "API", *order_by("API")) == 202
+    assert await statuses_but_active() == ["done"]

@@ -86,6 +86,8 @@ class Load:
         self.sessions: list[int] = []
         self.runs: dict[str, str] = {}
         self.refused: list[str] = []
+        self.ordered: list[str] = []
+        self.orders_refused = 0
         self.stopped = False
 
     async def post(self, path: str, body: dict[str, Any]) -> httpx.Response:
@@ -118,6 +120,23 @@ class Load:
                 assert answer.status_code == 503, answer.text
                 self.refused.append(text)
             await asyncio.sleep(0.7)
+
+    async def order(self) -> None:
+        """Order an eval run of one case again and again."""
+        order = {
+            "app": "talker",
+            "evalset": "talk",
+            "cases": ["c0"],
+            "criteria": {"response_match_score": 0.9},
+        }
+        while not self.stopped:
+            answer = await self.post("/api/v1/evals/runs", order)
+            if answer.status_code == 202:
+                self.ordered.append(answer.json()["id"])
+            else:
+                assert answer.status_code == 503, answer.text
+                self.orders_refused += 1
+            await asyncio.sleep(0.5)
 
     async def ended(self, run_id: str) -> dict[str, Any]:
         path = f"/api/v1/runs/{run_id}"
@@ -201,7 +220,8 @@ async def check(cluster: Cluster, folder: Path, times: int) -> None:
         assert evals.status_code == 202, evals.text
         page = Page(url, load.sessions[0])
         async with beside(page.watch()):
-            async with beside(*(load.talk(session) for session in load.sessions)) as talking:
+            talks = [load.talk(session) for session in load.sessions]
+            async with beside(load.order(), *talks) as working:
                 await load.accepted(1)
                 for number in range(times):
                     before = len(load.runs)
@@ -211,9 +231,10 @@ async def check(cluster: Cluster, folder: Path, times: int) -> None:
                         lambda: still_tried(load, evals.json()["id"]), lambda tries: tries < MOST_TRIES
                     )
                 load.stopped = True
-                await asyncio.gather(*talking)
+                await asyncio.gather(*working)
             await check_runs(load)
             await check_evals(load, evals.json()["id"])
+            await check_orders(load, evals.json()["id"])
             last = (await load.get(f"/api/v1/sessions/{load.sessions[0]}/events?limit=1000"))["cursor"]
             await until(page.position, lambda cursor: cursor >= last)
             assert (page.count, page.cursor) == (last, last)
@@ -266,6 +287,21 @@ async def check_evals(load: Load, run_id: str) -> None:
     print(counts, dict(tried))
     assert counts["passed"] == counts["total"] == len(attempts), counts
     assert {one["error_type"] for attempt in attempts for one in attempt["earlier"]} <= {"StoreLost"}
+
+
+async def check_orders(load: Load, first: str) -> None:
+    """Every eval run whose order was acknowledged is done; every other one that was stored has been cancelled."""
+    path, active = "/api/v1/evals/runs?limit=200", {"pending", "running"}
+
+    async def statuses() -> dict[str, str]:
+        return {run["id"]: run["status"] for run in (await load.get(path))["runs"]}
+
+    found = await until(statuses, lambda found: not active & set(found.values()))
+    print(dict(Counter(found.values())), f"{load.orders_refused} orders refused")
+    acknowledged = {first, *load.ordered}
+    assert {run_id: found.pop(run_id) for run_id in acknowledged} == dict.fromkeys(acknowledged, "done")
+    assert set(found.values()) <= {"cancelled"}
+    assert len(found) <= load.orders_refused
 
 
 @pytest.mark.soak
