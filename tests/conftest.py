@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,12 @@ settings.load_profile("steady")  # every run tries the same examples
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the tests' store apart from a developer's own, whatever DATABASE_URL says."""
     os.environ.pop("DEVUI_AGENTS_DIR", None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let no collection of garbage look at the tests and the modules, which live to the end: an eighth of all time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,6 +66,30 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> None:
     settings.DATA_DIR = tmp_path_factory.mktemp("data")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def static_files() -> Iterator[None]:
+    """List the static files once for all the clients of the tests, not once for each."""
+    from django.conf import settings
+
+    from devui.middleware import StaticFiles
+
+    listed: dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]] = {}
+    add = StaticFiles.add_files_from_finders
+
+    def add_listed(self: Any) -> None:
+        given = self.static_prefix, self.max_age, *settings.STATICFILES_FINDERS, *settings.STATICFILES_DIRS
+        if given not in listed:
+            add(self)
+            listed[given] = dict(self.files), dict(self._known)
+        files, known = listed[given]
+        self.files.update(files)
+        self._known.update(known)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StaticFiles, "add_files_from_finders", add_listed)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def files_of_the_store(request: pytest.FixtureRequest, data_dir: None) -> None:
     """Start each test of the store without the content that others left in files, as without their rows."""
@@ -92,30 +123,37 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory, worke
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
-    """On PostgreSQL emptying the store after a test waits for no disk: a test kills processes, never the machine.
+    """Emptying the store after a test asks for no names of tables, and on PostgreSQL waits for no disk.
 
-    TRUNCATE makes and syncs new files for every table, which takes longer than most tests; they leave few rows.
+    A test kills processes, never the machine. TRUNCATE makes and syncs new files for every table, which takes longer
+    than most tests; they leave few rows.
     """
+    from django.core.management.commands import flush
+    from django.core.management.sql import sql_flush
     from django.db import connection
 
-    if connection.vendor != "postgresql":
-        yield
-        return
-    with django_db_blocker.unblock(), connection.cursor() as cursor:
-        name = connection.ops.quote_name(connection.settings_dict["NAME"])
-        cursor.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    on_postgres = connection.vendor == "postgresql"
+    with django_db_blocker.unblock():
+        if on_postgres:
+            with connection.cursor() as cursor:
+                name = connection.ops.quote_name(connection.settings_dict["NAME"])
+                cursor.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+        tables = connection.introspection.django_table_names(only_existing=True, include_views=False)
         connection.close()
-    truncate = connection.ops.sql_flush
+    deletes = [f"DELETE FROM {connection.ops.quote_name(table)};" for table in tables]
+    if on_postgres:
+        deletes = ["".join(deletes)]  # one round trip
 
     def delete(
-        style: Any, tables: Iterable[str], *, reset_sequences: bool = False, **options: Any
+        style: Any, connection: Any, reset_sequences: bool = True, allow_cascade: bool = False
     ) -> list[str]:
-        if reset_sequences:
-            return truncate(style, tables, reset_sequences=True, **options)
-        return [f"DELETE FROM {connection.ops.quote_name(table)};" for table in tables]
+        return sql_flush(style, connection, reset_sequences, allow_cascade) if reset_sequences else deletes
 
-    connection.ops.sql_flush = delete
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flush, "sql_flush", delete)
+        yield
+    if not on_postgres:
+        return
     with (
         django_db_blocker.unblock(),
         connection.cursor() as cursor,

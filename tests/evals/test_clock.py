@@ -13,6 +13,8 @@ from sessions_app.models import ModelCall
 from tests.clock import STEPS_S, Clock
 from tests.evals.builders import case, evalset, turn
 
+pytestmark = pytest.mark.anywhere
+
 TWO = evalset(*[case(word, turn(word, "fine")) for word in ("go", "set")])
 
 
