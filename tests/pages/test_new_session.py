@@ -75,6 +75,27 @@ def test_a_state_that_is_no_json_object_is_refused_with_its_place(client: Client
     assert not AgentSession.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("changed", "focused"),
+    [
+        ({"state": "{"}, ["id_state"]),
+        ({"user": ""}, ["id_user"]),
+        ({"app": "", "state": "{"}, ["id_app", "id_state"]),
+    ],
+)
+def test_a_refused_form_has_the_focus_at_its_first_fault(client: Client, changed, focused):
+    """Browsers focus the first element that asks for it."""
+    page = send(client, **changed)
+    main = page.one("main")
+    controls = [*main.all("input"), *main.all("textarea")]
+    assert [control.attrs["id"] for control in controls if "autofocus" in control.attrs] == focused
+
+
+def test_a_new_form_has_the_focus_at_its_first_field(get: Get):
+    main = get("/sessions/new/").one("main")
+    assert [field.attrs["id"] for field in main.all("input") if "autofocus" in field.attrs] == ["id_app"]
+
+
 @pytest.mark.parametrize("field", ["app", "user"])
 def test_app_and_user_are_needed(client: Client, field: str):
     assert "required" in fault(send(client, **{field: ""}))
