@@ -120,3 +120,12 @@ def test_what_stands_in_a_dialog_keeps_a_distance_from_what_stands_above_it():
     assert [name for name, classes in bodies.items() if "dialog-body" in classes] == [], (
         "say `stack`, or a layout"
     )
+
+
+def test_errors_at_fields_are_coloured_on_every_page():
+    """The frame of all pages loads forms.css; style sheets of single pages leave the rule to it."""
+    assert [
+        file.name
+        for file in (STATIC / "css").glob("*.css")
+        if re.search(r"^\S*\.error-text\b|\s\.error-text\b", file.read_text(), re.M)
+    ] == ["forms.css"]
