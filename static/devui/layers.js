@@ -11,8 +11,17 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   const own = elt.matches("form") && elt.closest("main > .panel");
   if (own && detail.target.id === "dialog-content") detail.target = own;
 });
+let opener = null;
 document.addEventListener("htmx:afterSwap", (event) => {
-  if (event.detail.target.id === "dialog-content" && !dialog.open) dialog.showModal();
+  if (event.detail.target.id !== "dialog-content" || dialog.open) return;
+  opener = document.activeElement.closest("a[hx-get]");
+  dialog.showModal();
+});
+
+/* A live update may replace the link that opened the dialog: the focus goes to the link in its place. */
+dialog.addEventListener("close", () => {
+  if (!opener || opener.isConnected) return;
+  document.querySelector(`a[hx-get="${CSS.escape(opener.getAttribute("hx-get"))}"]`)?.focus();
 });
 document.addEventListener("done", () => dialog.close());
 

@@ -129,6 +129,19 @@ def test_a_dialog_closes_by_escape_and_gives_the_focus_back(page: Page):
     expect(opener).to_be_focused()
 
 
+def test_a_closed_dialog_focuses_the_link_that_replaced_its_opener(page: Page):
+    page.goto("/sessions/")
+    opener = page.get_by_role("link", name="New session").first
+    opener.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.locator("main a[href^='/sessions/new/']").first.evaluate(
+        "link => link.replaceWith(link.cloneNode(true))"
+    )
+    page.keyboard.press("Escape")
+    expect(page.locator("#dialog")).to_be_hidden()
+    expect(opener).to_be_focused()
+
+
 def test_a_session_is_deleted_at_once_and_comes_back_by_undo(page: Page):
     Story("s1").asks("one")
     Story("s2").asks("two")
