@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,7 +44,7 @@ class Offer:
 
     metric: Metric
     chosen: bool
-    threshold: float
+    threshold: float | None
     missing: str = ""
     rest: str = ""
     options: tuple[ShownOption, ...] = ()
@@ -216,10 +217,12 @@ def _offer(
     if posted is not None:
         chosen = metric.name in posted.getlist("metric")
         threshold = _float(posted.get(f"threshold:{metric.name}", ""), threshold)
+    if threshold is None:
+        threshold = _middle(metric)
     return Offer(
         metric,
         chosen or always,
-        _middle(metric) if threshold is None else threshold,
+        threshold if math.isfinite(threshold) else None,
         missing,
         ", ".join(criteria.rest_of(metric.name, criterion)),
         tuple(

@@ -146,6 +146,16 @@ SCENARIO = {
 }
 
 
+@pytest.mark.parametrize("threshold", ["NaN", "Infinity", '{"threshold": -Infinity}'])
+async def test_a_threshold_that_is_no_number_leaves_its_field_empty(web, folder, threshold):
+    write(folder.given, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [case("a", turn("x"))]})
+    write(folder.given, "test_config.json", f'{{"criteria": {{"response_match_score": {threshold}}}}}')
+    form = (await page_of(web, "/evals/counter/s/")).one("form", id="run-form")
+    [field] = [one for one in form.all("input") if one.attrs.get("name") == "threshold:response_match_score"]
+    assert field.attrs["value"] == ""
+    assert "criteria.response_match_score" in form.text
+
+
 async def test_scenarios_and_expected_states_have_their_part_of_the_form(web, folder):
     document = {
         "eval_set_id": "s",
