@@ -14,11 +14,10 @@ import pytest
 import pytest_asyncio
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-from sessions_app import db
 from sessions_app.runs import client as runs
 from tests import warm
 from tests.api.peer import Peer, PeerProvider, adk_server
-from tests.store import store_url
+from tests.store import finish_threads, store_url
 from tests.web import over, serve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,9 +27,9 @@ AGENTS = Path(__file__).parent / "agents"
 
 @pytest.fixture
 def store(transactional_db: None) -> Iterator[None]:
-    """A store emptied after the test, whose threads end with it."""
+    """A store emptied after the test, whose threads have finished then."""
     yield
-    db.close_pools()
+    finish_threads()
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from sessions_app.runs import client as runs
 from tests.evals import agents, builders
 from tests.evals import echo as echoing
 from tests.evals.builders import case, evalset, turn, write
+from tests.store import finish_threads
 
 Play = Callable[..., Awaitable[EvalRun]]
 
@@ -30,7 +31,7 @@ Play = Callable[..., Awaitable[EvalRun]]
 def store(transactional_db: None) -> Iterator[None]:
     """A store emptied after the test: the engine works in other threads, so nothing can be rolled back."""
     yield
-    db.close_pools()
+    finish_threads()
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
-from sessions_app import db
 from sessions_app.adk import DjangoSessionService
 from sessions_app.importers import open_source
 from sessions_app.imports import Report, import_sessions
 from tests.pages.conftest import agents_dir  # noqa: F401 - the fixture: offers stand on the home page
+from tests.store import finish_threads
 
 
 @pytest.fixture
 def store(transactional_db: None) -> Iterator[None]:
     yield
-    db.close_pools()
+    finish_threads()
 
 
 @pytest.fixture

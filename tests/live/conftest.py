@@ -16,12 +16,11 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
 
-from sessions_app import db
 from sessions_app.live.routing import websocket_urlpatterns
 from sessions_app.runs import client
 from tests import warm
 from tests.live.windows import open_page  # noqa: F401 - a fixture
-from tests.store import store_url
+from tests.store import finish_threads, store_url
 from tests.timeline.story import Story
 
 Message = dict[str, Any]
@@ -34,7 +33,7 @@ def store(transactional_db: None) -> Iterator[None]:
     """A store emptied after the test: sockets read in other threads, so nothing can be rolled back."""
     yield
     client.register(None)
-    db.close_pools()
+    finish_threads()
 
 
 @pytest.fixture

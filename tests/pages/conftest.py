@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app import db
+from tests.store import finish_threads
 
 AGENT = "from google.adk.agents import LlmAgent\n"
 
@@ -34,4 +34,4 @@ def no_agents(tmp_path: Path, settings: Any) -> Path:
 def store(transactional_db: None) -> Iterator[None]:
     """A store that other threads see, as the asynchronous pages need it."""
     yield
-    db.close_pools()
+    finish_threads()

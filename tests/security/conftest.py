@@ -11,14 +11,15 @@ import pytest_asyncio
 from sessions_app import db, writes
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
+from tests.store import finish_threads
 from tests.web import over
 
 
 @pytest.fixture
 def store(transactional_db: None) -> Iterator[None]:
-    """A store emptied after the test, whose threads end with it."""
+    """A store emptied after the test, whose threads have finished then."""
     yield
-    db.close_pools()
+    finish_threads()
 
 
 @pytest_asyncio.fixture

@@ -1,4 +1,4 @@
-"""A store whose threads end with the test, and the session services the statements are held to."""
+"""A store whose threads have finished with the test, and the session services the statements are held to."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-from sessions_app import db
 from sessions_app.adk import DjangoSessionService
+from tests.store import finish_threads
 
 
 @pytest.fixture
 def store(transactional_db: None) -> Iterator[None]:
     """A store emptied after the test: service calls hop to other threads, so nothing can be rolled back."""
     yield
-    db.close_pools()
+    finish_threads()
 
 
 @pytest.fixture
