@@ -16,6 +16,8 @@ from tests.evals.echo import AGENT
 from tests.evals.test_testing import GIVEN, run, suite, write_test  # noqa: F401 - a fixture
 from tests.store import store_url
 
+pytestmark = pytest.mark.anywhere
+
 ROOT = Path(__file__).resolve().parents[2]
 
 NOISY = AGENT.replace(

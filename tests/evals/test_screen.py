@@ -14,6 +14,8 @@ from evals_app.terminal import Console
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.test_command import AGENTS, run_evals
 
+pytestmark = pytest.mark.anywhere
+
 
 class Terminal(io.StringIO):
     """A terminal that remembers what was written."""

@@ -154,7 +154,7 @@ async def test_a_run_config_that_cannot_be_is_a_failed_run(stage: Stage):
 
 async def test_a_run_that_cannot_begin_waits_to_say_so_for_the_end_of_the_one_before(stage: Stage):
     session = await stage.session("talker")
-    words = " ".join(f"w{n}" for n in range(200))
+    words = " ".join(f"w{n}" for n in range(60))
     speaking = await stage.start(session, f"say {words}", streaming=True)
     await stage.first_text(speaking, "talker")
 
