@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
 from devui.evalsets import Evalset, evalsets_of
-from sessions_app import overview
+from sessions_app.agents import configured_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Shell:
     @cached_property
     def evalsets(self) -> list[Evalset]:
         """The evalsets of the app the page is about."""
-        folder = overview.folder()
+        folder = configured_folder()
         known = folder is not None and self.app in folder.names()
         return evalsets_of(folder, self.app)[self.app] if known else []
 

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 from devui.evalsets import Evalset, evalsets_of
 from devui.http import render_partial, wants_partial
 from sessions_app import jumps, overview, remotes, saved_views, watching
+from sessions_app.agents import configured_folder
 
 MOST_SESSIONS = 8
 
@@ -25,7 +26,7 @@ def home(request: HttpRequest) -> HttpResponse:
         was = request.GET.get("shown", shown)
         context = {"remotes": known, "shown": was, "has_others": was != shown}
         return render(request, "devui/components/remotes.html", context)
-    agents, folder = overview.overview(), overview.folder()
+    agents, folder = overview.overview(), configured_folder()
     evalsets = evalsets_of(folder, *(agent.name for agent in agents if agent.in_folder))
     context = {
         "agents": [(agent, evalsets.get(agent.name, [])) for agent in agents],
@@ -53,7 +54,7 @@ def go(request: HttpRequest) -> HttpResponse:
 
 
 def _evalsets() -> list[Evalset]:
-    folder = overview.folder()
+    folder = configured_folder()
     found = evalsets_of(folder, *(folder.names() if folder else ()))
     return [evalset for evalsets in found.values() for evalset in evalsets]
 

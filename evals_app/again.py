@@ -10,8 +10,7 @@ from django.db.models import Q
 from evals_app import standing, writes
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.refusals import EvalRunActive, HasChanged
-from sessions_app import overview
-from sessions_app.agents import AgentsFolder
+from sessions_app.agents import AgentsFolder, configured_folder
 from sessions_app.errors import BadInput, NotFound
 
 IN_FLIGHT = "Its run ended while it was in flight."
@@ -122,7 +121,7 @@ def _check(run: EvalRun, agents: AgentsFolder | None) -> None:
         raise EvalRunActive(f"Eval run {run.id!r} is {run.status}.", hint="Wait for its end, or cancel it.")
     if run.source == "import":
         raise BadInput("The run was carried out by another program.", hint="Run its evalset here.")
-    folder = agents or overview.folder()
+    folder = agents or configured_folder()
     if folder is None or run.app_name not in folder.names() or not run.code_version:
         return
     now = folder.code_version(run.app_name)

@@ -15,7 +15,7 @@ from evals_app.limits import MAX_PARALLELISM, Limits
 from evals_app.models import EvalRun, EvalSet, EvalSetVersion
 from evals_app.prices import Prices
 from evals_app.replay import recordings
-from sessions_app import overview
+from sessions_app.agents import configured_folder
 from sessions_app.errors import BadInput, NotFound
 
 MAX_ATTEMPTS = 20_000
@@ -113,7 +113,7 @@ def price_table(*folders: Path) -> Prices:
 
 def price_folders() -> list[Path]:
     """Return where a file of prices is looked for, in this order: the agents folder, DevUI's own data folder."""
-    agents = overview.folder()
+    agents = configured_folder()
     return [*([agents.root] if agents else []), Path(getattr(settings, "DATA_DIR", ".devui"))]
 
 

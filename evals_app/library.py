@@ -15,8 +15,8 @@ from evals_app.evalsets.reading import YAML_SUFFIXES, Whole
 from evals_app.evalsets.schema import EvalCase
 from evals_app.evalsets.writing import digest_of
 from evals_app.models import EvalSet, EvalSetVersion
-from sessions_app import overview, state
-from sessions_app.agents import AgentsFolder
+from sessions_app import state
+from sessions_app.agents import AgentsFolder, configured_folder
 from sessions_app.errors import NotFound
 
 EVALSET_SUFFIXES = (".evalset.json", ".evalset.yaml", ".evalset.yml")
@@ -72,7 +72,7 @@ def refresh(agents: AgentsFolder, app_name: str, origin: str = DISK, *, written:
 
 def refresh_known(app_name: str = "") -> None:
     """Bring the rows of this server's evalsets up to their files; of one app, or of all (empty)."""
-    agents = overview.folder()
+    agents = configured_folder()
     if agents is None:
         return
     names = agents.names()

@@ -17,7 +17,8 @@ from django.urls import URLPattern, path
 
 from evals_app import library, report
 from evals_app.models import EvalRun, EvalSet
-from sessions_app import db, overview
+from sessions_app import db
+from sessions_app.agents import configured_folder
 from sessions_app.errors import StoreFault
 from sessions_app.live import page
 from sessions_app.live.broadcast import Broadcast
@@ -141,7 +142,7 @@ class EvalsetSocket(_Telling):
 
 
 def _file_of(pk: int) -> Path | None:
-    evalset, folder = EvalSet.objects.filter(pk=pk).first(), overview.folder()
+    evalset, folder = EvalSet.objects.filter(pk=pk).first(), configured_folder()
     return library.path_of(folder, evalset) if evalset and folder else None
 
 
@@ -155,7 +156,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _look_again(pk: int) -> dict[str, Any]:
-    evalset, folder = EvalSet.objects.get(pk=pk), overview.folder()
+    evalset, folder = EvalSet.objects.get(pk=pk), configured_folder()
     if folder is not None:
         evalset = library.look_again(folder, evalset)
     return {"digest": evalset.digest, "gone": evalset.gone}

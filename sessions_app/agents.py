@@ -17,6 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from sessions_app import remotes
 from sessions_app.errors import BadInput, NotFound
 
@@ -216,3 +218,12 @@ def _file_digest(file: Path) -> bytes:
 @lru_cache(maxsize=20_000)
 def _content_digest(file: Path, _changed_ns: int, _size: int) -> bytes:
     return sha256(file.read_bytes()).digest()
+
+
+def configured_folder() -> AgentsFolder | None:
+    """Return the agents folder this server was given, or None when there is none."""
+    path = getattr(settings, "DEVUI_AGENTS_DIR", "")
+    try:
+        return open_folder(path) if path else None
+    except BadInput:
+        return None

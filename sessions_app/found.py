@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.db import connection
+
 from sessions_app import realms
 from sessions_app.errors import EventMissing, SessionMissing
 from sessions_app.models import AgentSession, Event
@@ -80,3 +82,27 @@ def event_body(pk: int, seq: int) -> str:
         EventMissing: it has no such event.
     """
     return find_event(find_session(pk), seq=seq).data
+
+
+_APPS = """
+WITH RECURSIVE apps(app_name) AS (
+    SELECT min(app_name) FROM sessions_app_agentsession WHERE realm = ''
+    UNION ALL
+    SELECT (SELECT min(app_name) FROM sessions_app_agentsession WHERE realm = '' AND app_name > apps.app_name)
+    FROM apps WHERE apps.app_name IS NOT NULL
+)
+SELECT app_name{columns} FROM apps WHERE app_name IS NOT NULL
+"""
+"""The apps that have sessions, by skipping along the index: one seek an app, however many sessions it has."""
+
+
+def apps_with_sessions() -> list[str]:
+    """Return the names of the apps that have sessions, sorted."""
+    return sorted(row[0] for row in app_rows())
+
+
+def app_rows(columns: str = "") -> list[tuple[str, *tuple[int | None, ...]]]:
+    """Return a row for each app that has sessions: its name, then the values of `columns` (SQL)."""
+    with connection.cursor() as cursor:
+        cursor.execute(_APPS.format(columns=columns))
+        return list(cursor.fetchall())

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import (
     Case,
     Exists,
@@ -20,6 +19,7 @@ from django.db.models import (
 )
 
 from sessions_app import expiry, finding, keyset, realms
+from sessions_app.found import app_rows
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.query import Query
 
@@ -274,38 +274,16 @@ def _mentions(text: str) -> Q:
     )
 
 
-_APPS = """
-WITH RECURSIVE apps(app_name) AS (
-    SELECT min(app_name) FROM sessions_app_agentsession WHERE realm = ''
-    UNION ALL
-    SELECT (SELECT min(app_name) FROM sessions_app_agentsession WHERE realm = '' AND app_name > apps.app_name)
-    FROM apps WHERE apps.app_name IS NOT NULL
-)
-SELECT app_name{columns} FROM apps WHERE app_name IS NOT NULL
-"""
-"""The apps that have sessions, by skipping along the index: one seek an app, however many sessions it has."""
-
 _NTH_NEWEST = """,
     (SELECT id FROM sessions_app_agentsession s WHERE s.realm = '' AND s.app_name = apps.app_name
      ORDER BY updated_at DESC, id DESC LIMIT 1 OFFSET {n})"""
 
 
-def apps_with_sessions() -> list[str]:
-    """Return the names of the apps that have sessions, sorted."""
-    return sorted(row[0] for row in _apps())
-
-
 def newest_sessions() -> dict[str, list[AgentSession]]:
     """Return the newest sessions of every app that has any. Two queries."""
     columns = "".join(_NTH_NEWEST.format(n=n) for n in range(NEWEST_PER_APP))
-    keys = [row[1:] for row in _apps(columns)]
+    keys = [row[1:] for row in app_rows(columns)]
     rows = with_run_status(AgentSession.objects.filter(pk__in=[pk for pks in keys for pk in pks if pk]))
     by_pk = rows.in_bulk()
     found = [[by_pk[pk] for pk in pks if pk in by_pk] for pks in keys]
     return {rows[0].app_name: rows for rows in found if rows}
-
-
-def _apps(columns: str = "") -> list[tuple[str, *tuple[int | None, ...]]]:
-    with connection.cursor() as cursor:
-        cursor.execute(_APPS.format(columns=columns))
-        return list(cursor.fetchall())

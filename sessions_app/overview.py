@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Count
 
 from sessions_app import agents, listing, remotes
-from sessions_app.errors import BadInput
+from sessions_app.found import apps_with_sessions
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.remotes import Remote
 
@@ -65,20 +64,11 @@ class Agent:
         return self.can_run and self.status == AgentCard.Status.UNKNOWN
 
 
-def folder() -> agents.AgentsFolder | None:
-    """Return the agents folder this server was given, or None when there is none."""
-    path = getattr(settings, "DEVUI_AGENTS_DIR", "")
-    try:
-        return agents.open_folder(path) if path else None
-    except BadInput:
-        return None
-
-
 def app_names() -> list[str]:
     """Return every app a page can be about, sorted."""
-    found = folder()
+    found = agents.configured_folder()
     remote = remotes.names_of_apps(remotes.every())
-    return sorted({*(_names(found) if found else ()), *remote, *listing.apps_with_sessions()})
+    return sorted({*(_names(found) if found else ()), *remote, *apps_with_sessions()})
 
 
 def _names(found: agents.AgentsFolder) -> tuple[str, ...]:
@@ -99,7 +89,7 @@ def overview() -> list[Agent]:
 
     The number of queries does not grow with them.
     """
-    found = folder()
+    found = agents.configured_folder()
     local = found.names() if found else []
     names = [*local, *remotes.names_of_apps(remotes.every())]
     sessions = listing.newest_sessions()
@@ -121,11 +111,11 @@ def overview() -> list[Agent]:
 
 def agent(app_name: str) -> Agent | None:
     """Return one app without its sessions, or None when nothing is known of it."""
-    found = folder()
+    found = agents.configured_folder()
     in_folder = found is not None and app_name in found.names()
     card = AgentCard.objects.filter(app_name=app_name).first()
     is_remote = app_name in remotes.names_of_apps(remotes.every())
-    if not (card or in_folder or is_remote) and app_name not in listing.apps_with_sessions():
+    if not (card or in_folder or is_remote) and app_name not in apps_with_sessions():
         return None
     return _agent(app_name, card, found if in_folder else None)
 
@@ -161,7 +151,7 @@ def next_to_load(after: str) -> str:
 
     Behind those of the folder come those of remote servers that can be reached.
     """
-    found = folder()
+    found = agents.configured_folder()
     local = found.names() if found else []
     remote = remotes.names_of_apps(remote for remote in remotes.every() if not remote.problem)
     names = [*local, *remote]

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from django.db import connection
 
-from sessions_app import event_index, listing, state, unindexed
+from sessions_app import event_index, state, unindexed
+from sessions_app.found import apps_with_sessions
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
 from sessions_app.query import Name, Spot, Vocabulary
 
@@ -48,7 +49,7 @@ def known(texts: Iterable[str] = ()) -> Vocabulary:
     ids = [(scope, key_id) for scope in Scope for key_id in _names(_KEYS, str(scope))]
     keys = [state.PREFIX[scope] + key for scope, key in ids if not key.startswith(state.HASHED)]
     return Vocabulary(
-        apps=listing.apps_with_sessions(),
+        apps=apps_with_sessions(),
         users=_users(),
         tools=_names(_TRAITS, SessionTrait.Name.TOOL),
         authors=_names(_TRAITS, SessionTrait.Name.AUTHOR),
@@ -96,9 +97,7 @@ def existing(names: Iterable[Name]) -> set[Name]:
 
 
 def _has_user(name: str) -> bool:
-    return AgentSession.objects.filter(
-        realm="", app_name__in=listing.apps_with_sessions(), user_id=name
-    ).exists()
+    return AgentSession.objects.filter(realm="", app_name__in=apps_with_sessions(), user_id=name).exists()
 
 
 def _has_key(name: str) -> bool:
@@ -114,7 +113,7 @@ def _has_trait(trait: str) -> Callable[[str], bool]:
 
 
 _EXIST: dict[str, Callable[[str], bool]] = {
-    "app": lambda name: name in listing.apps_with_sessions(),
+    "app": lambda name: name in apps_with_sessions(),
     "user": _has_user,
     "tool": _has_trait(SessionTrait.Name.TOOL),
     "author": _has_trait(SessionTrait.Name.AUTHOR),

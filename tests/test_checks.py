@@ -6,7 +6,7 @@ from django.apps import apps
 from django.core.checks import run_checks
 
 from devui import embed
-from sessions_app import overview
+from sessions_app.agents import configured_folder
 
 
 def found() -> dict[str, str]:
@@ -53,7 +53,7 @@ def test_a_foreign_project_that_names_no_agents_folder_has_no_agents(settings):
     """Not the packages of its own working folder."""
     del settings.DEVUI_AGENTS_DIR
     apps.get_app_config("devui").ready()
-    assert overview.folder() is None
+    assert configured_folder() is None
     assert "devui.W004" not in found()
 
 

@@ -19,7 +19,8 @@ from evals_app.api.replays import router as replays
 from evals_app.api.results import router as results
 from evals_app.metrics import KNOWN, missing_for
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from sessions_app import db, keyset, overview, store_retry
+from sessions_app import db, keyset, store_retry
+from sessions_app.agents import configured_folder
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.errors import NotFound
 from sessions_app.ids import Name
@@ -213,7 +214,7 @@ def _evalsets(app: str) -> list[EvalSetOut]:
 
 def _order(wanted: RunIn, run_id: str) -> EvalRun:
     evalset = library.find(wanted.app, wanted.evalset)
-    folder = overview.folder()
+    folder = configured_folder()
     beside = configs.beside(library.path_of(folder, evalset), evalset.path) if folder else configs.default()
     return launch.order_run(evalset, choices.order_from(beside, wanted.dict()), run_id)
 

@@ -14,8 +14,7 @@ from evals_app.evalsets.reading import Whole, parse_whole, read_text
 from evals_app.evalsets.schema import EvalCase
 from evals_app.evalsets.writing import FileChanged, digest_of
 from evals_app.models import EvalSet
-from sessions_app import overview
-from sessions_app.agents import AgentsFolder
+from sessions_app.agents import AgentsFolder, configured_folder
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 
 Json = dict[str, Any]
@@ -84,7 +83,7 @@ def agents_folder() -> AgentsFolder:
     Raises:
         NotFound: this server has none.
     """
-    found = overview.folder()
+    found = configured_folder()
     if found is None:
         raise NotFound("This server has no folder of agents.", hint="Set DEVUI_AGENTS_DIR.")
     return found

@@ -19,6 +19,7 @@ from evals_app.evalsets import BadFile, Problem
 from evals_app.models import EvalRun, EvalSet
 from evals_app.replay.recordings import recorded_runs
 from sessions_app import db, overview
+from sessions_app.agents import configured_folder
 from sessions_app.errors import BadInput, DevUIError
 
 RUNS_SHOWN = 20
@@ -140,7 +141,7 @@ def _evalset_page(
 
 def _runnable_apps() -> list[str]:
     """Return the apps that this server can run."""
-    folder = overview.folder()
+    folder = configured_folder()
     return folder.names() if folder else []
 
 
@@ -166,7 +167,7 @@ def _recorded(found: EvalSet) -> list[EvalRun]:
 
 
 def _config(found: EvalSet) -> Config:
-    folder = overview.folder()
+    folder = configured_folder()
     if folder is None:
         return configs.default()
     return configs.beside(library.path_of(folder, found), found.path)

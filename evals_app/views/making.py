@@ -18,7 +18,8 @@ from evals_app.editing import Change, NewFile
 from evals_app.evalsets import BadFile
 from evals_app.models import EvalSet
 from evals_app.views.cases import evalset_url
-from sessions_app import db, overview
+from sessions_app import db
+from sessions_app.agents import configured_folder
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.found import find_session
 from sessions_app.models import AgentSession
@@ -299,5 +300,5 @@ def _moment(said: str) -> float:
 
 def _apps() -> list[str]:
     """Return the agents beside which files can be put."""
-    folder = overview.folder()
+    folder = configured_folder()
     return folder.names() if folder else []

@@ -19,7 +19,8 @@ from django.http.response import HttpResponseBase
 from ninja import Router
 
 from devui.http import json_text
-from sessions_app import bodies, db, keeping, overview, state, writes
+from sessions_app import bodies, db, keeping, state, writes
+from sessions_app.agents import configured_folder
 from sessions_app.api import apps, proxy, restoring, snapshots
 from sessions_app.errors import BadInput, DevUIError, SessionMissing
 from sessions_app.ids import SessionKey, check_ids
@@ -189,7 +190,7 @@ def _create_seeded(key: SessionKey, given: dict[str, Any]) -> None:
 def _initial_state(app_name: str) -> dict[str, Any]:
     """Read `initial_state.json` beside the agent; a file that cannot be used is no state (`DevServer`)."""
     try:
-        found = overview.folder()
+        found = configured_folder()
         if found is None:
             return {}
         folder = found.folder_of(app_name)

@@ -6,7 +6,8 @@ import json
 import logging
 from typing import Any
 
-from sessions_app import db, overview, remotes
+from sessions_app import db, remotes
+from sessions_app.agents import configured_folder
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentCard
 from sessions_app.runs import cards
@@ -53,7 +54,7 @@ def _info(name: str, tree: dict[str, Any]) -> dict[str, Any]:
 def _language(name: str) -> str:
     if remote := remotes.of_app(name):
         return remote.language or "python"
-    found = overview.folder()
+    found = configured_folder()
     try:
         folder = found.folder_of(name) if found else None
     except DevUIError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from sessions_app import db, overview, remotes
+from sessions_app import db, remotes
+from sessions_app.agents import configured_folder
 from sessions_app.errors import AgentNotLoaded, DevUIError, NotFound
 from sessions_app.models import AgentCard
 from sessions_app.runs import cards
@@ -63,7 +64,7 @@ def _load_error(app_name: str) -> AgentNotLoaded | None:
 
 def _version_now(app_name: str) -> str:
     """Return the version of the code that the agents folder has; empty when it has none of the app."""
-    folder = overview.folder()
+    folder = configured_folder()
     try:
         return folder.code_version(app_name) if folder else ""
     except NotFound:

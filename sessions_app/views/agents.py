@@ -13,6 +13,7 @@ from sessions_app import db, durations, expiry, listing, overview
 from sessions_app.agent_page import path
 from sessions_app.agent_page.drawing import draw
 from sessions_app.agent_page.tree import fit
+from sessions_app.agents import configured_folder
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms import SessionTtl
 from sessions_app.models import AgentSession
@@ -51,7 +52,7 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
         )
     newest = listing.sessions(listing.Wanted(app=app_name)).order_by("-updated_at", "-pk")
     sessions = list(path.with_last_invocation(newest)[:SESSIONS_SHOWN])
-    root = overview.folder()
+    root = configured_folder()
     tree = fit(found.tree, str(root.root) if root else "") if found.tree else None
     taken = _path(request, app_name, sessions)
     ttl_s = expiry.ttl_of(app_name)

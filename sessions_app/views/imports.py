@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from sessions_app import overview
+from sessions_app.agents import configured_folder
 from sessions_app.errors import NotFound
 from sessions_app.imports import jobs
 from sessions_app.imports.beside import Found, found_beside
@@ -64,5 +64,5 @@ def _answer(request: HttpRequest) -> HttpResponse:
 
 
 def _found() -> list[Found]:
-    folder = overview.folder()
+    folder = configured_folder()
     return found_beside(folder) if folder else []

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from devui.http import go_to, render_partial, wants_partial
 from sessions_app import active, elsewhere, keeping, overview, writes
+from sessions_app.agents import configured_folder
 from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.forms import NewSession
 from sessions_app.ids import can_exist
@@ -44,7 +45,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 def _facts(app: str, user: str) -> dict[str, Any]:
     """Return the state that the app's sessions begin with, and the user's active session."""
-    folder = overview.folder()
+    folder = configured_folder()
     knows = bool(app) and can_exist(user, "")
     return {
         "seed": folder.initial_state(app) if folder else {},
@@ -54,7 +55,7 @@ def _facts(app: str, user: str) -> dict[str, Any]:
 
 def _wanted(values: dict[str, Any]) -> AgentSession:
     app, user = values["app"], values["user"]
-    folder = overview.folder()
+    folder = configured_folder()
     seed = folder.initial_state(app) if folder and values["seeded"] else {}
     state = {**seed, **values["state"]}
     if values["how"] == "continue":

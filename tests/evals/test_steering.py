@@ -11,6 +11,7 @@ from evals_app import writes
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.standing import GONE
 from sessions_app import db
+from sessions_app.agents import configured_folder
 from tests.evals.conftest import settled
 from tests.evals.test_api import get, post
 from tests.evals.test_pages import page_of, start
@@ -141,9 +142,8 @@ async def test_how_many_go_on_at_once_and_one_that_shall_stop_are_noted_for_the_
 
 def ordered():
     from evals_app import configs, launch, library
-    from sessions_app import overview
 
-    folder = overview.folder()
+    folder = configured_folder()
     evalset = library.adopt(folder, "counter", folder.given / "smoke.evalset.json")
     return launch.order_run(evalset, launch.Order(configs.default()))
 
