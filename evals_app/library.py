@@ -9,12 +9,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from evals_app import writes
 from evals_app.evalsets import BadFile, EvalSetContent, Problem, parse, read_text
 from evals_app.evalsets.reading import YAML_SUFFIXES, Whole
 from evals_app.evalsets.schema import EvalCase
 from evals_app.evalsets.writing import digest_of
 from evals_app.models import EvalSet, EvalSetVersion
+from evals_app.writes.evalsets import mark_gone, mirror
 from sessions_app import state
 from sessions_app.agents import AgentsFolder, configured_folder
 from sessions_app.errors import NotFound
@@ -67,7 +67,7 @@ def refresh(agents: AgentsFolder, app_name: str, origin: str = DISK, *, written:
             _mirror(agents, app_name, evalset_id, path, known.get(evalset_id), origin, written)
     left = [row for name, row in known.items() if name not in files and not row.gone]
     if gone := [row.pk for row in left if not _exists(agents, row)]:
-        writes.mark_gone(gone)
+        mark_gone(gone)
 
 
 def refresh_known(app_name: str = "") -> None:
@@ -108,7 +108,7 @@ def look_again(
     path = path_of(agents, evalset)
     with contextlib.suppress(FileNotFoundError, NotFound):
         return _mirror(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin, written)
-    writes.mark_gone([evalset.pk])
+    mark_gone([evalset.pk])
     evalset.gone = True
     return evalset
 
@@ -188,8 +188,8 @@ def _mirror(
         is_known = written is not None and (written.file_name, written.text) == (path.name, text)
         content = written.content if written and is_known else parse(text, path.name, shown)
     except BadFile as error:
-        return writes.mirror(app_name, evalset_id, {**seen, "problems": state.dumps(error.as_json())}, None)
-    return writes.mirror(app_name, evalset_id, {**seen, **_summary(content)}, content.as_adk(), origin)
+        return mirror(app_name, evalset_id, {**seen, "problems": state.dumps(error.as_json())}, None)
+    return mirror(app_name, evalset_id, {**seen, **_summary(content)}, content.as_adk(), origin)
 
 
 def _summary(content: EvalSetContent) -> Mapping[str, Any]:

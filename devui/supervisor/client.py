@@ -6,10 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from devui.supervisor import calls
 from devui.supervisor.child import Child
+from devui.supervisor.deliveries import Deliveries, Processes
+from devui.supervisor.feeds import Feeds
+from devui.supervisor.limits import Limits
 from sessions_app import db
 from sessions_app.errors import DevUIError
 from sessions_app.models import Run
@@ -19,16 +22,28 @@ from sessions_app.runs.client import Frame, RuntimeSocket
 if TYPE_CHECKING:
     import httpx
 
-    from devui.supervisor.supervisor import Supervisor
-
 log = logging.getLogger(__name__)
+
+
+class RuntimeProcesses(Processes, Protocol):
+    """The runtime processes of a web process with the runs that they carry out."""
+
+    deliveries: Deliveries
+    feeds: Feeds
+    limits: Limits
+
+    def child_with(self, runtime_id: str | None) -> Child | None:
+        """Return the living process with this id, or None."""
+
+    async def end_to_cancel(self, child: Child, run_id: str) -> None:
+        """End a process that does not react to the cancellation of its run."""
 
 
 class AppClient:
     """Hands over runs, watches and cancels them, and passes requests on to ADK's server in the process."""
 
-    def __init__(self, supervisor: Supervisor, app_name: str) -> None:
-        self._supervisor = supervisor
+    def __init__(self, processes: RuntimeProcesses, app_name: str) -> None:
+        self._processes = processes
         self._app_name = app_name
 
     async def start_run(self, run_id: str) -> None:
@@ -37,7 +52,7 @@ class AppClient:
         Raises:
             DevUIError: no process can take it; the row says why.
         """
-        await self._supervisor.deliveries.hand_over(self._app_name, run_id)
+        await self._processes.deliveries.hand_over(self._app_name, run_id)
 
     async def cancel_run(self, run_id: str) -> None:
         """Cancel a run; a process that does not react is ended. Returns when the row says how it ended.
@@ -50,15 +65,15 @@ class AppClient:
         if not await db.write(rows.request_cancel, run_id):
             return
         runtime_id = await db.read(_runtime_of, run_id)
-        child = self._supervisor.child_with(runtime_id)
+        child = self._processes.child_with(runtime_id)
         if child is None:
-            await self._supervisor.feeds.await_foreign_cancel(run_id)
+            await self._processes.feeds.await_foreign_cancel(run_id)
         elif not await self._ends_by_itself(child, run_id):
-            await self._supervisor.end_to_cancel(child, run_id)
+            await self._processes.end_to_cancel(child, run_id)
 
     def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
         """Yield a run's frames with n > `after`, from memory and then as they come, until `end`."""
-        return self._supervisor.feeds.follow(run_id, after)
+        return self._processes.feeds.follow(run_id, after)
 
     def open(
         self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
@@ -78,7 +93,7 @@ class AppClient:
             BadInput: the server refuses it.
             RuntimeUnavailable: the process cannot be reached or died before it answered.
         """
-        child = await self._supervisor.child(self._app_name)
+        child = await self._processes.child(self._app_name)
         async with calls.open_socket(child, path) as socket:
             yield socket
 
@@ -88,20 +103,20 @@ class AppClient:
         Raises:
             DevUIError: with the status, message and hint the process answered.
         """
-        child = await self._supervisor.child(self._app_name)
+        child = await self._processes.child(self._app_name)
         return await calls.call(child, method, path, body)
 
     @asynccontextmanager
     async def _open(
         self, method: str, path: str, headers: Mapping[str, str], content: bytes
     ) -> AsyncIterator[httpx.Response]:
-        child = await self._supervisor.child(self._app_name)
+        child = await self._processes.child(self._app_name)
         async with calls.open_stream(child, method, path, headers, content) as response:
             yield response
 
     async def _ends_by_itself(self, child: Child, run_id: str) -> bool:
         try:
-            async with asyncio.timeout(self._supervisor.limits.cancel):
+            async with asyncio.timeout(self._processes.limits.cancel):
                 answer = await calls.call(child, "POST", f"/devui/runs/{run_id}/cancel")
         except (TimeoutError, DevUIError):
             return False

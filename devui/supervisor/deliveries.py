@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from devui.supervisor import calls
 from devui.supervisor.child import Child
@@ -19,9 +19,6 @@ from sessions_app import db, store_retry
 from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.models import Run
 from sessions_app.runs import rows
-
-if TYPE_CHECKING:
-    from devui.supervisor.supervisor import Supervisor
 
 HAND_OVER_S = 3.0
 """Seconds to wait for a process to take a run. A blocked one takes it later; the run is queued meanwhile."""
@@ -34,11 +31,27 @@ Status = Run.Status
 log = logging.getLogger(__name__)
 
 
+class Processes(Protocol):
+    """The runtime processes of a web process, as far as handing over runs needs them."""
+
+    id: str
+
+    async def child(self, app_name: str) -> Child:
+        """Return the app's process, started if necessary.
+
+        Raises:
+            DevUIError: it cannot be started.
+        """
+
+    def is_current(self, child: Child) -> bool:
+        """Return whether new runs of the app go to this process."""
+
+
 class Deliveries:
     """The runs of one web process that are on their way to a runtime."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended_before: Counter[str] = Counter()
 
@@ -124,7 +137,7 @@ class Deliveries:
         Raises:
             DevUIError: the process does not take it, or the run ended with it.
         """
-        child = await self._supervisor.child(app_name)
+        child = await self._processes.child(app_name)
         refusal: DevUIError | None = None
         try:
             with child.used():
@@ -144,14 +157,14 @@ class Deliveries:
                 return None
         if refusal is not None:
             raise refusal
-        return None if self._supervisor.is_current(child) else child
+        return None if self._processes.is_current(child) else child
 
     async def _has_present_code(self, child: Child) -> bool:
         """Tell whether what a process has loaded is the present code. One that dies in loading it says so itself."""
         if child.settled.is_set():
             return True
         await child.settled.wait()
-        return not child.is_alive or await self._supervisor.child(child.app_name) is child
+        return not child.is_alive or await self._processes.child(child.app_name) is child
 
     async def _give_up(self, run_id: str, error_type: str, error: str) -> None:
         status = Status.CRASHED if self._ended_before.pop(run_id, 0) else Status.FAILED
@@ -163,7 +176,7 @@ class Deliveries:
         When the store does not take that, the run belongs to its process, which ends with this server.
         """
         try:
-            await db.write(rows.assign, run_id, self._supervisor.id)
+            await db.write(rows.assign, run_id, self._processes.id)
         except StoreFault as fault:
             log.warning("Run %s waits for the next server: %s", run_id, fault.message)
 

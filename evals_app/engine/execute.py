@@ -21,6 +21,7 @@ from evals_app.refusals import HasChanged
 from evals_app.replay.policy import Policy
 from evals_app.standing import LOST_STORE
 from evals_app.writes import Facts, Failure, Outcome
+from evals_app.writes.evalsets import remember_metrics
 from sessions_app import store_retry
 from sessions_app.stopwatch import Stopwatch
 
@@ -116,7 +117,7 @@ async def prepare(run: EvalRun, agent_source: AgentSource, progress: Progress | 
     facts = await source.facts_of(agent_source, agent)
     _check_same(run, facts)
     await store_retry.write(writes.note_facts, run.id, facts)
-    await store_retry.write(writes.remember_metrics, metrics.describe_metrics(), facts.adk_version)
+    await store_retry.write(remember_metrics, metrics.describe_metrics(), facts.adk_version)
     return plan
 
 

@@ -12,6 +12,7 @@ from evals_app.cases import recording
 from evals_app.cases.recording import Options
 from evals_app.models import EvalRun, EvalSetVersion
 from evals_app.replay.policy import Policy
+from evals_app.writes.evalsets import mark_gone, mirror
 from sessions_app import state
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
@@ -72,6 +73,6 @@ def _version_of(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
         "description": ABOUT,
         "digest": digest,
     }
-    evalset = writes.mirror(app_name, REPLAYS, seen, content, origin="session")
-    writes.mark_gone([evalset.pk])  # it is on no list: each replay is found by its session and its run
+    evalset = mirror(app_name, REPLAYS, seen, content, origin="session")
+    mark_gone([evalset.pk])  # it is on no list: each replay is found by its session and its run
     return evalset.versions.get(digest=digest)

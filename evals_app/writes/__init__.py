@@ -27,7 +27,6 @@ from evals_app.writes.crashing import (
     repeat_attempt,
     waiting_of,
 )
-from evals_app.writes.evalsets import mark_gone, mirror, remember_metrics
 from evals_app.writes.notes import LONGEST_NOTE, mark_baseline, note_attempt, note_run
 from evals_app.writes.outcomes import Facts, Failure, Outcome, Recorded, Score
 from evals_app.writes.recorded import record_run
@@ -66,8 +65,6 @@ __all__ = [
     "finish_run",
     "go_on_without",
     "mark_baseline",
-    "mark_gone",
-    "mirror",
     "note_attempt",
     "note_facts",
     "note_judge",
@@ -75,7 +72,6 @@ __all__ = [
     "note_waiting",
     "realm_of",
     "record_run",
-    "remember_metrics",
     "repeat_attempt",
     "request_cancel",
     "request_cancel_attempt",
