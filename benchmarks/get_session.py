@@ -22,7 +22,7 @@ from benchmarks.stores import (
     session_of,
 )
 from sessions_app.adk import DjangoSessionService
-from sessions_app.adk.ahead import ReadAhead
+from sessions_app.adk.prefetch import ReadAhead
 
 EVENTS = 10_000
 TURNS = 5

@@ -22,8 +22,9 @@ from django.core.management.color import no_style
 from django.db import connection, transaction
 
 from benchmarks.stores import ON_POSTGRES
-from sessions_app import event_index, jsonsql, search
 from sessions_app.models import AgentSession, EventWords, SessionWords, UserScope
+from sessions_app.search import event_index
+from sessions_app.store import json_sql, tokens
 
 EVENTS = 20
 """Of each session."""
@@ -108,7 +109,7 @@ def _put() -> None:
             _insert(cursor, rows, _waiting.pop(rows, []))
         if ON_POSTGRES:
             _copy(cursor, Rows(EventWords._meta.db_table, "id, words"), [_vector(each) for each in _words])
-            sets = [(place, search.tsset(words)) for place, words in event_index.sums(_words)]
+            sets = [(place, tokens.tsset(words)) for place, words in event_index.sums(_words)]
             _copy(cursor, Rows(SessionWords._meta.db_table, "id, words"), sets)
         else:
             event_index.put(_words)
@@ -131,7 +132,7 @@ def _copy(cursor: Any, rows: Rows, values: Sequence[tuple[object, ...]]) -> None
 
 
 def _vector(entry: event_index.EventEntry) -> tuple[int, str]:
-    return entry.place, search.tsvector([*entry.words, *entry.names], entry.fresh)
+    return entry.place, tokens.tsvector([*entry.words, *entry.names], entry.fresh)
 
 
 @contextmanager
@@ -165,7 +166,7 @@ def _fill_users() -> None:
         cursor.executemany(USER_CHANGE, [(pk, value, f"user{(pk - 1) % USERS}") for pk, _, _, value in tiers])
         cursor.executemany(
             "INSERT INTO sessions_app_statevalue (scope, key_id, mark, owner_id) VALUES ('user', 'tier', %s, %s)",
-            [(mark, pk) for pk, _, _, value in tiers for mark in (jsonsql.ANY, jsonsql.mark(value))],
+            [(mark, pk) for pk, _, _, value in tiers for mark in (json_sql.ANY, json_sql.mark(value))],
         )
 
 
@@ -191,7 +192,7 @@ def _session(number: int, sessions: int, moment: float) -> None:
                 *("session", number, key, key, position, value, "", False, "append", moment, number, user),
                 *(f"s{number}", position, "e", "i", "agent", "tool", "look", "", True),
             )
-        for mark in dict.fromkeys([jsonsql.ANY, *map(jsonsql.mark, values)]):
+        for mark in dict.fromkeys([json_sql.ANY, *map(json_sql.mark, values)]):
             _add(VALUE, "session", key, mark, number)
 
 

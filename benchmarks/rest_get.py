@@ -21,15 +21,15 @@ from benchmarks.stores import (
     peers,
     session_of,
 )
-from sessions_app import db
 from sessions_app.api import snapshots
+from sessions_app.store import units_of_work
 
 EVENTS = 10_000
 
 
 async def own_answer(_: int) -> int:
     """Join the answer from the texts of the store; return its length."""
-    snapshot = await db.read(snapshots.take, APP, USER, "big")
+    snapshot = await units_of_work.read(snapshots.take, APP, USER, "big")
     return sum([len(text) async for text in snapshots.stream(snapshot)])
 
 

@@ -8,8 +8,10 @@ from django.db import connection
 
 from benchmarks.figures import Figure
 from benchmarks.stores import APP, FULL, USER, median_of
-from sessions_app import db, history, writes
 from sessions_app.models import AgentSession, Event
+from sessions_app.sessions import writes
+from sessions_app.state import history
+from sessions_app.store import units_of_work
 
 ROWS = 1_000_000 if FULL else 100_000
 KEYS = 50
@@ -45,9 +47,11 @@ def state_at(session: AgentSession, seq: int) -> None:
 
 async def main() -> None:
     """Measure and print."""
-    session = await db.write(fill)
+    session = await units_of_work.write(fill)
     seqs = [ROWS // 2, ROWS, 1000, ROWS - 1, ROWS // 3]
-    median = await median_of(lambda turn: db.read(state_at, session, seqs[turn % 5]), 50, warm_up=5)
+    median = await median_of(
+        lambda turn: units_of_work.read(state_at, session, seqs[turn % 5]), 50, warm_up=5
+    )
     print(Figure(f"state of {KEYS} keys at any of {ROWS:,} events", "ms", median, 20).as_line())
 
 

@@ -30,9 +30,9 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
 from sessions_app import models as store
-from sessions_app import writes
 from sessions_app.adk import DjangoSessionService, mapping
-from sessions_app.wire import EventRecord
+from sessions_app.events import EventRecord
+from sessions_app.sessions import writes
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 FULL = bool(os.environ.get("BENCH_FULL"))

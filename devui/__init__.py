@@ -38,7 +38,7 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
 
         django.setup()
     if migrate:
-        from sessions_app.schema import ensure_schema
+        from sessions_app.store.schema import ensure_schema
 
         ensure_schema()
 
@@ -46,7 +46,7 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
 def _names_configured_store(database_url: str) -> bool:
     from django.conf import settings
 
-    from devui import env
+    from devui.config import env
 
     configured = settings.DATABASES["default"]
     if database_url in env.IN_MEMORY:

@@ -26,13 +26,13 @@ def main() -> None:
 def _run() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
     if sys.argv[1:2] in (["run_evals"], ["web"]):
-        gc.disable()  # until all is imported, see `evals_app.engine.alone` and `devui.server`
+        gc.disable()  # until all is imported, see `evals_app.engine.local_runner` and `devui.serving.server`
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
     if sys.argv[1:2] == ["web"]:
-        from devui import flags
+        from devui.serving import flags
 
         flags.export(sys.argv[2:])
     try:

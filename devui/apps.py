@@ -17,7 +17,7 @@ class DevUIConfig(AppConfig):
 
     def ready(self) -> None:
         """Fill in the settings that are missing, and register the system checks."""
-        from devui import checks  # noqa: F401 - registers itself
+        from devui.config import checks  # noqa: F401 - registers itself
 
         for name, value in DEFAULTS.items():
             if not hasattr(settings, name):

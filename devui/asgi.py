@@ -16,10 +16,10 @@ from channels.security.websocket import WebsocketDenier  # noqa: E402 - after Dj
 from django.conf import settings  # noqa: E402 - after Django is set up
 from django.urls import path, re_path  # noqa: E402 - after Django is set up
 
-from devui.admission import GuardedBodies  # noqa: E402 - after Django is set up
-from devui.login.guard import LoginSockets  # noqa: E402 - after Django is set up
-from devui.origins import SameOriginSockets  # noqa: E402 - after Django is set up
-from devui.proxies import ForwardedClients  # noqa: E402 - after Django is set up
+from devui.web.admission import GuardedBodies  # noqa: E402 - after Django is set up
+from devui.web.login.guard import LoginSockets  # noqa: E402 - after Django is set up
+from devui.web.origins import SameOriginSockets  # noqa: E402 - after Django is set up
+from devui.web.proxies import ForwardedClients  # noqa: E402 - after Django is set up
 from evals_app.live import websocket_urlpatterns as eval_sockets  # noqa: E402 - after Django is set up
 from sessions_app.api.live import run_live  # noqa: E402 - after Django is set up
 from sessions_app.live.routing import websocket_urlpatterns as session_sockets  # noqa: E402 - after Django is set up

@@ -18,23 +18,23 @@ APPS = [
     "django_htmx",
     "template_partials",
     "channels",
-    "devui.api_docs.ApiDocs",
+    "devui.apis.docs.ApiDocs",
     "sessions_app",
     "evals_app",
     "devui",
 ]
 
 GUARDS = [
-    "devui.middleware.ContentSecurity",
-    "devui.middleware.KnownHost",
-    "devui.middleware.SameOriginWrites",
+    "devui.web.middleware.ContentSecurity",
+    "devui.web.middleware.KnownHost",
+    "devui.web.middleware.SameOriginWrites",
 ]
 ANSWERS = [
     "django_htmx.middleware.HtmxMiddleware",
-    "devui.middleware.VaryOnHtmx",
-    "devui.middleware.Errors",
+    "devui.web.middleware.VaryOnHtmx",
+    "devui.web.middleware.Errors",
 ]
-BODIES = ["devui.middleware.LargeBodies"]
+BODIES = ["devui.web.middleware.LargeBodies"]
 MIDDLEWARE = [*GUARDS, *ANSWERS, *BODIES]
 
-CONTEXT_PROCESSORS = ["django.template.context_processors.request", "devui.context.shell"]
+CONTEXT_PROCESSORS = ["django.template.context_processors.request", "devui.web.context.shell"]

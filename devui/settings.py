@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from devui import embed, env
+from devui import embed
+from devui.config import env
 
 DATA_DIR = Path(env.text("DEVUI_DATA_DIR", ".devui")).absolute()
 
@@ -26,11 +27,11 @@ FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
 
 INSTALLED_APPS = ["django.contrib.staticfiles", *embed.APPS]
 
-DEVUI_GUARDS = [*embed.GUARDS, "devui.login.guard.LoginRequired"]
-MIDDLEWARE = [*DEVUI_GUARDS, "devui.middleware.StaticFiles", *embed.ANSWERS, *embed.BODIES]
+DEVUI_GUARDS = [*embed.GUARDS, "devui.web.login.guard.LoginRequired"]
+MIDDLEWARE = [*DEVUI_GUARDS, "devui.web.middleware.StaticFiles", *embed.ANSWERS, *embed.BODIES]
 DEVUI_LOGIN_REQUIRED = False  # answer nobody without a login: set by a server that the network reaches
 APPEND_SLASH = False
-SILENCED_SYSTEM_CHECKS = [  # what they miss is done otherwise, in `devui.middleware`
+SILENCED_SYSTEM_CHECKS = [  # what they miss is done otherwise, in `devui.web.middleware`
     "security.W001",  # ContentSecurity sends the headers
     "security.W002",  # its policy has `frame-ancestors 'none'`
     "security.W003",  # SameOriginWrites refuses what other sites send
@@ -76,7 +77,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {
         "line": {
-            "()": "devui.logs.RedactingFormatter",
+            "()": "devui.config.logs.RedactingFormatter",
             "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
         }
     },

@@ -2,23 +2,23 @@
 
 from django.urls import include, path
 
-from devui import views
-from devui.api_urls import ADK, V1, ApiUrls
-from devui.login import views as login
+from devui.apis.urls import ADK, V1, ApiUrls
+from devui.web import views
+from devui.web.login import views as login
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("go/", views.go, name="go"),
     path("login/", login.log_in, name="devui-login"),
     path("logout/", login.log_out, name="devui-logout"),
-    path("", include("devui.front_end")),
+    path("", include("devui.web.front_end")),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),
     ApiUrls("api/v1/", V1),
     ApiUrls("", ADK),
 ]
 
-handler400 = "devui.errors.handler400"
-handler403 = "devui.errors.handler403"
-handler404 = "devui.errors.handler404"
-handler500 = "devui.errors.handler500"
+handler400 = "devui.web.errors.handler400"
+handler403 = "devui.web.errors.handler403"
+handler404 = "devui.web.errors.handler404"
+handler500 = "devui.web.errors.handler500"

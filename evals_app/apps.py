@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
-from sessions_app.extras import Extra, extras
+from sessions_app.transfer.extensions import Extra, extras
 
 if TYPE_CHECKING:
-    from sessions_app.imports import Report
+    from sessions_app.transfer.writers import Report
 
 
 class EvalsConfig(AppConfig):
@@ -28,12 +28,12 @@ class EvalsConfig(AppConfig):
 
 
 def _find(agent_folder: Path) -> dict[str, str]:
-    from evals_app import imports
+    from evals_app.runs import adk_imports as imports
 
     return imports.fingerprints(agent_folder)
 
 
 def _bring(app_name: str, agent_folder: Path, report: Report) -> None:
-    from evals_app import imports
+    from evals_app.runs import adk_imports as imports
 
     imports.import_results(app_name, agent_folder, report)

@@ -15,13 +15,14 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path
 
-from evals_app import library, report
+from evals_app.analysis import report
+from evals_app.files import library
 from evals_app.models import EvalRun, EvalSet
-from sessions_app import db
-from sessions_app.agents import configured_folder
+from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import StoreFault
 from sessions_app.live import page
 from sessions_app.live.broadcast import Broadcast
+from sessions_app.store import units_of_work
 
 PAUSE_S = 0.15
 """Least time between two messages: a quick run changes many rows at once."""
@@ -111,7 +112,7 @@ class RunBroadcast(Broadcast[tuple[int, str] | None]):
 
     async def look(self) -> tuple[int, str] | None:
         """Read the revision and the status."""
-        return await db.read(_standing_of, self.run_id)
+        return await units_of_work.read(_standing_of, self.run_id)
 
 
 def _standing_of(run_id: str) -> tuple[int, str] | None:
@@ -122,7 +123,7 @@ class EvalsetSocket(_Telling):
     """Tells when an evalset's file says something else than `?digest=`, whoever changed it."""
 
     async def _tell(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
-        path, known = await db.read(_file_of, named["pk"]), query.get("digest", "")
+        path, known = await units_of_work.read(_file_of, named["pk"]), query.get("digest", "")
         stamp: tuple[int, int] | None = (-1, -1)
         was_gone = False
         said_at = time.monotonic()
@@ -130,7 +131,7 @@ class EvalsetSocket(_Telling):
             now = await asyncio.to_thread(_stamp, path)
             if now != stamp:
                 stamp = now
-                found = await db.write(_look_again, named["pk"])
+                found = await units_of_work.write(_look_again, named["pk"])
                 if found["digest"] != known or found["gone"] != was_gone:
                     known, was_gone = found["digest"], found["gone"]
                     await page.send(self, page.text_of({"type": "file", **found}))

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.errors import BadInput
 
 ID_BYTES = 512
@@ -24,7 +24,7 @@ class SessionKey(NamedTuple):
 
 def can_exist(*ids: str) -> bool:
     """Tell whether a store can hold these ids at all; a database refuses to look for one it cannot."""
-    return all(map(state.is_clean, ids))
+    return all(map(scopes.is_clean, ids))
 
 
 def _existing(name: str) -> str:
@@ -67,7 +67,7 @@ def check_id(name: str, value: str) -> None:
     Raises:
         BadInput: naming the id and the rule.
     """
-    if not state.is_clean(value):
+    if not scopes.is_clean(value):
         raise BadInput(
             f"The {name} id {value[:40]!r} holds a NUL or a lone surrogate, which no store keeps.",
             hint="Choose an id of valid Unicode text.",

@@ -1,132 +1,306 @@
-"""The state that sessions share, as it is now: the keys of an app and of a user, each with who last wrote it."""
+"""State by scope: prefixes, canonical values and merging. Pure: no database, no agent runtime.
+
+The rules are ADK's (`google/adk/sessions/state.py`, `_session_util.py`): a key's prefix names its scope, only the
+first prefix is stripped, prefixes are case-sensitive, a dict replaces and never merges, None is a value.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
 
-from django.db import connection
-from django.db.models import Count
+from pydantic_core import to_jsonable_python
 
-from sessions_app import history
-from sessions_app.found import apps_with_sessions
-from sessions_app.models import AgentSession, AppScope, AppState, Scope, StateChange, UserScope, UserState
-from sessions_app.moments.pieces import FEW_KEYS
+from sessions_app.models import Scope
+from sessions_app.redaction import redact, redact_text
 
-PAGE_SIZE = 100
-MOST_USERS, MOST_GONE = 200, 20
-"""Users of an app, and removed keys, that are named."""
+APP_PREFIX = "app:"
+USER_PREFIX = "user:"
+TEMP_PREFIX = "temp:"
+PREFIX = {Scope.SESSION: "", Scope.USER: USER_PREFIX, Scope.APP: APP_PREFIX}
 
-_GONE = f"""
-{history.EVERY_KEY}
-SELECT {history.last_write("anywhere")} FROM keys WHERE keys.key_id IS NOT NULL AND NOT EXISTS (
-    SELECT 1 FROM {{table}} AS stored WHERE stored.owner_id = %(owner)s AND stored.key_id = keys.key_id
-) LIMIT %(most)s
-"""  # noqa: S608 - pieces of our own
-"""The last writes of keys that an owner has no more."""
+KEY_ID_BYTES = 200
+"""Longest key, in UTF-8 bytes, that is indexed as it is; a longer one is indexed by its hash."""
 
-_ANYWHERE = 2**62
-"""Above every position."""
+INT_BITS = 14_000
+"""Longest integer, in bits, that stays one: some 4,200 decimal digits."""
+
+MAX_DEPTH = 100
+"""Deepest nesting that is kept: every reader parses it."""
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_dumps_strictly = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """A page of a scope's keys, sorted by key.
+class Value:
+    """A state value in the one spelling that the event, the state row and the ledger share.
 
     Attributes:
-        owner_id: primary key of the `AppScope` or `UserScope`, or None when nothing was ever written.
-        rows: for each key the ledger row that last wrote it, with `writes`: how often it was written so far.
-        more: where the next page starts; empty on the last.
-        gone: on the first page, for keys that were removed, the row that did: of very many keys none is told.
+        data: the JSON value itself.
+        public: its JSON text with credentials left out.
+        private: its whole JSON text, when `public` leaves something out; else None.
+        note: why `data` is not what the agent wrote (`bytes`, `NaN`, `Infinity`, …); empty when it is.
     """
 
-    scope: Scope
-    owner_id: int | None
-    rows: list[StateChange]
-    more: str = ""
-    gone: tuple[StateChange, ...] = ()
-
-
-def app_keys(app_name: str, after: str = "") -> Keys:
-    """Return the keys that everyone in an app shares."""
-    owner = AppScope.objects.filter(realm="", app_name=app_name).first()
-    return _keys(Scope.APP, AppState, owner.pk if owner else None, after)
-
-
-def user_keys(app_name: str, user_id: str, after: str = "") -> Keys:
-    """Return the keys that all sessions of a user in an app share."""
-    owner = UserScope.objects.filter(realm="", app_name=app_name, user_id=user_id).first()
-    return _keys(Scope.USER, UserState, owner.pk if owner else None, after)
+    data: Any
+    public: str
+    private: str | None
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
-    """An app that has shared state: how many keys of its own, how many users with keys of theirs."""
+class ScopedDelta:
+    """A state delta split by scope; the prefixes are stripped."""
 
-    app_name: str
-    key_count: int
-    user_count: int
+    session: dict[str, Any]
+    user: dict[str, Any]
+    app: dict[str, Any]
+    temp: dict[str, Any]
 
-
-def apps_with_state() -> list[Owner]:
-    """Return the apps in which anything was ever shared, sorted."""
-    keys = AppScope.objects.filter(realm="").values_list("app_name").annotate(Count("state_rows"))
-    users = UserScope.objects.filter(realm="").values_list("app_name").annotate(Count("pk"))
-    key_counts, user_counts = dict(keys), dict(users)
-    names = sorted(key_counts.keys() | user_counts.keys())
-    return [Owner(name, key_counts.get(name, 0), user_counts.get(name, 0)) for name in names]
+    def stored(self) -> Iterable[tuple[Scope, str, Any]]:
+        """Yield (scope, key, value) of what is kept, in the order rows are locked: session, user, app; keys sorted."""
+        for scope, part in ((Scope.SESSION, self.session), (Scope.USER, self.user), (Scope.APP, self.app)):
+            for key in sorted(part):
+                yield scope, key, part[key]
 
 
-def users_with_state(app_name: str) -> tuple[list[UserScope], bool]:
-    """Return users of an app with state of their own, sorted, each with `key_count`, and whether there are more."""
-    owners = UserScope.objects.filter(realm="", app_name=app_name).annotate(key_count=Count("state_rows"))
-    found: list[UserScope] = list(owners.order_by("user_id")[: MOST_USERS + 1])
-    return found[:MOST_USERS], len(found) > MOST_USERS
+def split(delta: Mapping[str, Any]) -> ScopedDelta:
+    """Split a state delta, or an initial state, by the scopes its prefixes name."""
+    scoped = ScopedDelta({}, {}, {}, {})
+    for raw, value in delta.items():
+        key = canonical_key(raw)
+        if key.startswith(APP_PREFIX):
+            scoped.app[key.removeprefix(APP_PREFIX)] = value
+        elif key.startswith(USER_PREFIX):
+            scoped.user[key.removeprefix(USER_PREFIX)] = value
+        elif key.startswith(TEMP_PREFIX):
+            scoped.temp[key.removeprefix(TEMP_PREFIX)] = value
+        else:
+            scoped.session[key] = value
+    return scoped
 
 
-def apps_of(user_id: str) -> list[str]:
-    """Return the apps in which a user has sessions or state, sorted. Three queries."""
-    names = {
-        *apps_with_sessions(),
-        *AppScope.objects.filter(realm="").values_list("app_name", flat=True),
-    }
-    whose = {"realm": "", "app_name__in": names, "user_id": user_id}
-    owners = UserScope.objects.filter(**whose).values_list("app_name")
-    talkers = AgentSession.objects.filter(**whose).order_by().values_list("app_name")
-    return sorted(row[0] for row in owners.union(talkers))
+def scope_of(key: str) -> tuple[Scope, str]:
+    """Return the stored scope of a prefixed key and its bare name.
+
+    Raises:
+        ValueError: the key is `temp:`, which no scope stores.
+    """
+    if key.startswith(TEMP_PREFIX):
+        raise ValueError(f"{key!r} is temporary: it lives in one invocation and no scope stores it.")
+    if key.startswith(APP_PREFIX):
+        return Scope.APP, key.removeprefix(APP_PREFIX)
+    if key.startswith(USER_PREFIX):
+        return Scope.USER, key.removeprefix(USER_PREFIX)
+    return Scope.SESSION, key
 
 
-def _keys(scope: Scope, table: type[AppState | UserState], owner_id: int | None, after: str) -> Keys:
-    if owner_id is None:
-        return Keys(scope, None, [])
-    rows = table.objects.filter(owner_id=owner_id, key_id__gt=after).order_by("key_id")
-    found = list(rows.values_list("key_id", "position")[: PAGE_SIZE + 1])
-    shown = dict(found[:PAGE_SIZE])
-    changes = StateChange.objects.filter(
-        scope=scope, owner_id=owner_id, key_id__in=shown, position__in=set(shown.values())
-    )
-    writers = {
-        change.key_id: change
-        for change in changes.annotate(writes=history.count_of_writes())
-        .select_related("session")
-        .defer("private")
-        if change.position == shown[change.key_id]
-    }
-    more = found[PAGE_SIZE - 1][0] if len(found) > PAGE_SIZE else ""
-    gone = () if after else _gone(scope, table, owner_id)
-    return Keys(scope, owner_id, [writers[key_id] for key_id in shown if key_id in writers], more, gone)
+def merged(session: Mapping[str, Any], user: Mapping[str, Any], app: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an agent reads: session ∪ `app:` + app ∪ `user:` + user, in ADK's order."""
+    state = dict(session)
+    state.update((APP_PREFIX + key, value) for key, value in app.items())
+    state.update((USER_PREFIX + key, value) for key, value in user.items())
+    return state
 
 
-def _gone(scope: Scope, table: type[AppState | UserState], owner_id: int) -> tuple[StateChange, ...]:
-    """Return the rows that removed keys of an owner, by key; of many keys, which would all be gone through, none."""
-    if table.objects.filter(owner_id=owner_id)[: FEW_KEYS + 1].count() > FEW_KEYS:
-        return ()
-    given: dict[str, str | int] = {
-        "scope": str(scope),
-        "owner": owner_id,
-        "anywhere": _ANYWHERE,
-        "most": MOST_GONE,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_GONE.format(table=table._meta.db_table), given)
-        pks = [pk for (pk,) in cursor.fetchall()]
-    return tuple(StateChange.objects.filter(pk__in=pks).order_by("key_id").defer("private", "value"))
+HASHED = "\x1f"
+"""How the id of a key begins that is too long to be one itself."""
+
+
+def key_id(key: str) -> str:
+    """Return what a key is indexed by: itself, or a hash when it is longer than a btree entry should be."""
+    if len(key.encode()) <= KEY_ID_BYTES:
+        return key
+    return HASHED + sha256(key.encode()).hexdigest()
+
+
+def canonical_key(key: Any) -> str:
+    """Return a state key every store can hold: text, without NUL and lone surrogates."""
+    return clean_text(key if isinstance(key, str) else _text(key, str))
+
+
+def is_clean(text: str) -> bool:
+    """Tell whether a text column can hold a text as it is."""
+    return clean_text(text) == text
+
+
+def clean_text(text: str) -> str:
+    """Replace what no UTF-8 text column can hold (NUL, lone surrogates) by U+FFFD."""
+    if "\x00" in text:
+        text = text.replace("\x00", _REPLACEMENT)
+    return without_surrogates(text)
+
+
+def clean_error(text: str) -> str:
+    """Return the text of an error as a column can hold it, without the credentials in it."""
+    return redact_text(clean_text(text))
+
+
+def without_surrogates(text: str) -> str:
+    """Replace lone surrogates by U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def canonical(value: Any, key: str = "") -> Value:
+    """Return the one JSON form of a state value. Never raises: what is not JSON becomes text and is noted.
+
+    Some keys say that their value is a credential (`sessions_app.redaction`).
+    """
+    notes: set[str] = set()
+    data, text = _canonical(value, notes.add)
+    public = redact({key: data})[key]
+    note = ",".join(sorted(notes))[:32]
+    if public == data:
+        return Value(data, text, None, note)
+    return Value(data, dumps(public), text, note)
+
+
+def jsonable(value: Any) -> Any:
+    """Return the JSON form of anything, as `canonical` has it."""
+    return _canonical(value, lambda note: None)[0]
+
+
+def dumps(data: Any) -> str:
+    """Return compact JSON text of a canonical value."""
+    return _dumps(data)
+
+
+def same_json(left: str, right: str) -> bool:
+    """Compare JSON texts by value: databases reorder keys."""
+    return left == right or _ordered(left) == _ordered(right)
+
+
+def storable(data: Any) -> str:
+    """Return compact JSON text that every store holds and every reader parses.
+
+    Raises:
+        ValueError: something in `data` has no such form (`jsonable` has one for it): NaN, a lone surrogate, an
+            integer of thousands of digits, a cycle.
+        RecursionError: it is nested too deeply.
+    """
+    text = _dumps_strictly(data)
+    if not text.isascii():
+        text.encode()
+    return text
+
+
+def _ordered(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
+
+
+def _canonical(value: Any, note: Callable[[str], None]) -> tuple[Any, str]:
+    """Return the JSON form of a value and its text."""
+    try:
+        data = _jsonable(value, note)
+    except _TooDeep:
+        data = _bounded(value, note, ())
+    return data, dumps(data)
+
+
+class _TooDeep(Exception):
+    """A value is cyclic, or nested deeper than `MAX_DEPTH`."""
+
+
+def _jsonable(value: Any, note: Callable[[str], None], depth: int = 0) -> Any:
+    if value is None or value is True or value is False:
+        return value
+    kind = type(value)
+    if kind is str:
+        clean = without_surrogates(value)
+        if clean is not value and clean != value:
+            note("surrogate")
+        return clean
+    if kind is int:
+        return value if value.bit_length() < INT_BITS else _long_int(value, note)
+    if kind is float:
+        return value if math.isfinite(value) else _not_finite(value, note)
+    if depth >= MAX_DEPTH:
+        raise _TooDeep
+    if kind is dict:
+        return {name: _jsonable(item, note, depth + 1) for name, item in _items(value, note)}
+    if kind is list:
+        return [_jsonable(item, note, depth + 1) for item in value]
+    return _from_python(value, note, depth)
+
+
+def _bounded(value: Any, note: Callable[[str], None], above: tuple[int, ...]) -> Any:
+    """Return the JSON form of a value that is cyclic or nested too deeply, cut where it is."""
+    if type(value) not in (dict, list):
+        return _leaf(value, note)
+    if id(value) in above:
+        note("cyclic")
+        return f"<the {type(value).__name__} that this is part of>"
+    if len(above) == MAX_DEPTH:
+        note("deep")
+        return f"<{type(value).__name__} nested deeper than {MAX_DEPTH} levels>"
+    inner = (*above, id(value))
+    if isinstance(value, dict):
+        return {name: _bounded(item, note, inner) for name, item in _items(value, note)}
+    return [_bounded(item, note, inner) for item in value]
+
+
+def _leaf(value: Any, note: Callable[[str], None]) -> Any:
+    try:
+        return _jsonable(value, note)
+    except _TooDeep:
+        note("deep")
+        return _text(value, repr)
+
+
+def _items(value: dict[Any, Any], note: Callable[[str], None]) -> Iterable[tuple[str, Any]]:
+    """Yield a dict's items by JSON keys."""
+    if not all(type(key) is str for key in value):
+        note("key")
+    for key, item in value.items():
+        text = key if isinstance(key, str) else _text(key, str)
+        clean = without_surrogates(text)
+        if clean != text:
+            note("surrogate")
+        yield clean, item
+
+
+def _long_int(value: int, note: Callable[[str], None]) -> str:
+    """Python writes, and most readers parse, no decimal of more than 4,300 digits."""
+    note("int")
+    return hex(value)
+
+
+def _not_finite(value: float, note: Callable[[str], None]) -> str:
+    name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    note(name)
+    return name
+
+
+def _from_python(value: Any, note: Callable[[str], None], depth: int) -> Any:
+    """Turn what is no JSON type into its JSON form as pydantic does, else into text."""
+    note("bytes" if isinstance(value, bytes | bytearray | memoryview) else type(value).__name__[:12])
+    if isinstance(value, memoryview):
+        value = bytes(value)
+    try:
+        plain = to_jsonable_python(
+            value, by_alias=True, bytes_mode="base64", inf_nan_mode="strings", fallback=repr
+        )
+    except Exception:
+        return _text(value, repr)
+    return _jsonable(plain, note, depth) if type(plain) is not type(value) else _text(value, repr)
+
+
+def _text(value: Any, form: Callable[[Any], str]) -> str:
+    """Return a value's `str` or `repr`; what raises there too is named by its type."""
+    try:
+        return without_surrogates(form(value))
+    except Exception:
+        return f"<{type(value).__name__}>"

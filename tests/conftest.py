@@ -71,7 +71,7 @@ def static_files() -> Iterator[None]:
     """List the static files once for all the clients of the tests, not once for each."""
     from django.conf import settings
 
-    from devui.middleware import StaticFiles
+    from devui.web.middleware import StaticFiles
 
     listed: dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]] = {}
     add = StaticFiles.add_files_from_finders

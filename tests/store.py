@@ -7,7 +7,7 @@ from threading import Barrier
 
 from django.db import connection
 
-from sessions_app import db
+from sessions_app.store import units_of_work
 
 PATIENCE_S = 60
 
@@ -27,11 +27,11 @@ def finish_threads() -> None:
     Those of the pools stay, with their connections: opening them for each test took a third of the time of the
     store's tests on PostgreSQL.
     """
-    for (process, _), pool in list(db._pools.items()):
+    for (process, _), pool in list(units_of_work._pools.items()):
         if process == os.getpid():
             all_free = Barrier(pool.threads)
             waits = [pool.executor.submit(all_free.wait, PATIENCE_S) for _ in range(pool.threads)]
             for wait in waits:
                 wait.result()
-    for key in [key for key in db._committers if key[0] == os.getpid()]:
-        db._committers.pop(key).close()
+    for key in [key for key in units_of_work._committers if key[0] == os.getpid()]:
+        units_of_work._committers.pop(key).close()

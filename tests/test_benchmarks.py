@@ -12,9 +12,9 @@ from benchmarks import figures
 from benchmarks.__main__ import ALL
 from benchmarks.figures import Figure, table
 from benchmarks.serving import NeverServed, server
-from sessions_app import finding, unindexed
 from sessions_app.models import AgentSession
-from sessions_app.query import parse
+from sessions_app.search import execution, index_backlog
+from sessions_app.search.query import parse
 
 
 def test_a_time_is_met_from_the_budget_down_and_compared_with_the_peer():
@@ -74,6 +74,6 @@ def test_a_generated_store_is_indexed_and_found_in(db: None):
     from benchmarks import large_store  # it looks at the store's schema
 
     large_store.fill(4)
-    assert not unindexed.has_any()
-    found = finding.Search(parse("antique")).narrowed(AgentSession.objects.order_by("pk"))
+    assert not index_backlog.has_any()
+    found = execution.Search(parse("antique")).narrowed(AgentSession.objects.order_by("pk"))
     assert list(found.values_list("session_id", flat=True)) == ["s1", "s2"]

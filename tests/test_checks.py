@@ -6,7 +6,7 @@ from django.apps import apps
 from django.core.checks import run_checks
 
 from devui import embed
-from sessions_app.agents import configured_folder
+from sessions_app.agents.folder import configured_folder
 
 
 def found() -> dict[str, str]:

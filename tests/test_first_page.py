@@ -15,7 +15,7 @@ ASK = """
 import asyncio, sys
 import devui
 devui.setup(sys.argv[1])
-import devui.server
+import devui.serving.server
 from devui.asgi import application
 from tests.web import over
 
@@ -23,14 +23,14 @@ async def ask(paths):
     async with over(application) as client:
         return [(await client.get(path)).status_code for path in paths]
 
-print(asyncio.run(ask(sys.argv[2:])), "devui.api" in sys.modules, "ninja" in sys.modules)
+print(asyncio.run(ask(sys.argv[2:])), "devui.apis.build" in sys.modules, "ninja" in sys.modules)
 """
 
 BEHIND = """
 import asyncio, sys
 import devui
 devui.setup(sys.argv[1])
-from devui import api_urls
+from devui.apis import urls as api_urls
 from devui.asgi import application
 from tests.web import over
 api_urls.PAUSE_S = 0
@@ -38,13 +38,13 @@ api_urls.PAUSE_S = 0
 async def main():
     building = asyncio.create_task(api_urls.build_behind_first_page())
     await asyncio.sleep(0)
-    assert "devui.api" not in sys.modules
+    assert "devui.apis.build" not in sys.modules
     async with over(application) as client:
         await client.get("/")
     await asyncio.wait_for(building, 60)
 
 asyncio.run(main())
-print("devui.api" in sys.modules)
+print("devui.apis.build" in sys.modules)
 """
 
 

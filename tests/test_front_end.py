@@ -9,7 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from devui import front_end
+from devui.web import front_end
 from tests.web import over
 
 

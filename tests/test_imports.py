@@ -1,7 +1,4 @@
-"""The direction of imports, held: the rooms, the layers inside them, and who may know the agent runtime.
-
-A module's layer is what docs/architecture.md says of it, so the page and the code cannot drift apart.
-"""
+"""The direction of imports: packages in the order of docs/architecture.md, no cycles, and who may import ADK."""
 
 from __future__ import annotations
 
@@ -11,38 +8,33 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("devui", "sessions_app", "evals_app")
-LAYERED = ("sessions_app", "evals_app")
-RUNTIME_ROOMS = ("sessions_app/adk/", "evals_app/engine/", "devui/runtime/")
+APPS = ("sessions_app", "evals_app", "devui")
+"""The Django apps, the lowest first: each imports only itself and those before it."""
 
-MAY_IMPORT = {
-    "base": {"base"},
-    "writes": {"base", "writes"},
-    "reads": {"base", "reads"},
-    "acts": {"base", "writes", "reads", "acts"},
-    "doors": {"base", "writes", "reads", "acts", "doors"},
-}
-DOORS_THAT_MEET = {
+RUNTIME_PACKAGES = ("sessions_app/adk/", "evals_app/engine/", "devui/runtime/")
+
+ENTRY_POINTS_THAT_MEET = {
     ("urls", "views"),  # what a table of addresses is for
     ("management", "engine"),  # the command line runs evals in its own process
     ("management", "adk"),  # and hands sessions over to memory
     ("engine", "adk"),  # attempts run on the store's services, seen by the recorder
 }
 
-Found = tuple[str, ast.Module]
+ParsedModule = tuple[str, ast.Module]
 Rule = Callable[[str, str], bool]
 """Tells of (path of a module, dotted name that it imports) whether that is forbidden."""
 
 
 @cache
-def modules() -> tuple[Found, ...]:
-    """Return every module of the rooms by its path."""
-    files = (file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py")))
+def modules() -> tuple[ParsedModule, ...]:
+    """Return every module of the apps with its path."""
+    files = (file for app in APPS for file in sorted((ROOT / app).rglob("*.py")))
     return tuple(
         (file.relative_to(ROOT).as_posix(), ast.parse(file.read_text()))
         for file in files
@@ -68,7 +60,7 @@ def _name_of(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def offenders(forbidden: Rule, among: Iterable[Found] | None = None) -> list[str]:
+def offenders(forbidden: Rule, among: Iterable[ParsedModule] | None = None) -> list[str]:
     """Return the imports that break a rule, in words."""
     return [
         f"{path} imports {name}"
@@ -83,29 +75,28 @@ def is_under(name: str, *packages: str) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
-# Layers
+# Packages
 
 
 @cache
-def layers() -> dict[str, str]:
-    """Return dotted name → layer, of each module and package that the tables of docs/architecture.md name."""
-    found, room = {}, ""
+def order() -> dict[str, int]:
+    """Return the position of each package and root module in the tables of docs/architecture.md, the lowest first."""
+    positions, app = {}, ""
     for line in (ROOT / "docs/architecture.md").read_text().splitlines():
-        if heading := re.match(r"### The modules of `(\w+)`", line):
-            room = heading[1]
-        elif room and (row := re.match(rf"\| (`.*?`) \| ({'|'.join(MAY_IMPORT)}) \|", line)):
-            for name in re.findall(r"`([\w/]+)/?`", row[1]):
-                found[f"{room}.{name.strip('/').replace('/', '.')}"] = row[2]
+        if heading := re.match(r"### Packages of `(\w+)`", line):
+            app = heading[1]
+        elif app and (row := re.match(r"\| `(\w+)/?`", line)):
+            positions[f"{app}.{row[1]}"] = len(positions)
         elif line.startswith("## "):
-            room = ""
-    return found
+            app = ""
+    return positions
 
 
-def place_of(name: str) -> str | None:
-    """Return the longest prefix of a dotted name that has a layer."""
-    parts = name.split(".")
-    prefixes = (".".join(parts[:length]) for length in range(len(parts), 1, -1))
-    return next((prefix for prefix in prefixes if prefix in layers()), None)
+@cache
+def entry_points() -> set[str]:
+    """Return the packages that the tables call entry points."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    return set(re.findall(r"^\| `(\w+)/?`[ †]*\| entry point", page, re.MULTILINE))
 
 
 def dotted(path: str) -> str:
@@ -113,77 +104,124 @@ def dotted(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def against_the_layers(path: str, name: str) -> bool:
-    """`models ← writes ← doors` and `models ← timeline, history, report ← doors`."""
-    here, there = place_of(dotted(path)), place_of(name)
-    if here is None or there is None:
+def package_of(name: str) -> str:
+    """Return the package or root module of an app that a dotted name lies in."""
+    return ".".join(name.split(".")[:2])
+
+
+def up_the_order(path: str, name: str) -> bool:
+    """A package imports only packages above it in its table, which are lower."""
+    importer, imported = package_of(dotted(path)), package_of(name)
+    if importer == imported or importer not in order() or imported not in order():
         return False
-    return layers()[there] not in MAY_IMPORT[layers()[here]]
+    return order()[imported] > order()[importer] and importer.split(".")[0] == imported.split(".")[0]
 
 
-def between_doors(path: str, name: str) -> bool:
-    """Doors never import each other; the same door of another room is no other door."""
-    here, there = place_of(dotted(path)), place_of(name)
-    if here is None or there is None or {layers()[here], layers()[there]} != {"doors"}:
+def up_the_apps(path: str, name: str) -> bool:
+    """`sessions_app` ← `evals_app` ← `devui`."""
+    importer, imported = path.split("/")[0], name.split(".")[0]
+    return imported in APPS and APPS.index(imported) > APPS.index(importer)
+
+
+def between_entry_points(path: str, name: str) -> bool:
+    """Entry points never import each other; the same one of another app is no other one."""
+    if not is_under(name, *APPS) or "." not in name:
         return False
-    doors = here.split(".")[1], there.split(".")[1]
-    return doors[0] != doors[1] and doors not in DOORS_THAT_MEET
+    importer, imported = dotted(path).split(".")[1:2], name.split(".")[1]
+    if not importer or not {importer[0], imported} <= entry_points():
+        return False
+    return importer[0] != imported and (importer[0], imported) not in ENTRY_POINTS_THAT_MEET
 
 
-def test_every_module_has_a_layer():
-    """A new one gets a row in the tables of docs/architecture.md."""
-    rooms = [*LAYERED, *(f"{room}.management.commands" for room in LAYERED)]
-    names = [dotted(path) for path, _ in modules() if path.startswith(LAYERED)]
-    assert not [name for name in names if name not in rooms and place_of(name) is None]
-
-
-def test_every_name_in_the_tables_is_a_module():
-    assert len(layers()) > 50
-    assert not [
-        name
-        for name in layers()
-        if not (ROOT / f"{name.replace('.', '/')}.py").is_file()
-        and not (ROOT / name.replace(".", "/")).is_dir()
+def cycles(among: Iterable[ParsedModule] | None = None) -> list[str]:
+    """Return, for each level of the tree, a cycle of imports between siblings: modules or whole packages."""
+    parsed = tuple(modules() if among is None else among)
+    names = {dotted(path) for path, _ in parsed}
+    siblings: dict[str, dict[str, set[str]]] = {}
+    for path, tree in parsed:
+        importer = dotted(path).split(".")
+        for name in imports_of(path, tree):
+            imported = _module_named(name, names)
+            shared = next(
+                (n for n, pair in enumerate(zip(importer, imported, strict=False)) if pair[0] != pair[1]),
+                None,
+            )
+            if shared is not None:
+                graph = siblings.setdefault(".".join(importer[:shared]), {})
+                graph.setdefault(importer[shared], set()).add(imported[shared])
+    return [
+        f"{parent or 'the apps'}: {cycle}"
+        for parent, graph in siblings.items()
+        if (cycle := _cycle_in(graph))
     ]
 
 
-def test_imports_go_down_the_layers():
-    assert not offenders(against_the_layers)
+def _module_named(name: str, names: set[str]) -> list[str]:
+    """Return the parts of the module that an imported name lies in; empty when it is none of ours."""
+    parts = name.split(".")
+    while parts and ".".join(parts) not in names:
+        parts.pop()
+    return parts
 
 
-def test_doors_never_import_each_other():
-    assert not offenders(between_doors)
+def _cycle_in(graph: dict[str, set[str]]) -> str:
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        return " ← ".join(error.args[1])
+    return ""
 
 
-def test_every_part_of_the_composing_room_is_in_its_table():
-    page = (ROOT / "docs/architecture.md").read_text()
-    table = page.partition("### The modules of `devui`")[2].partition("\n### ")[0]
-    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
-    named = {name for row in rows for name in re.findall(r"`(\w+)/?`", row)}
-    parts = {path.split("/")[1].removesuffix(".py") for path, _ in modules() if path.startswith("devui/")}
-    assert named == {part for part in parts if not part.startswith("__")}
+def test_every_package_is_in_its_table_and_every_row_is_a_package():
+    packages = {package_of(dotted(path)) for path, _ in modules() if path.count("/") > 0}
+    assert set(order()) == {name for name in packages if "." in name and not name.endswith("__main__")}
 
 
-# Rooms
+def test_packages_import_only_what_stands_above_them_in_the_table():
+    assert not offenders(up_the_order)
+
+
+def test_entry_points_never_import_each_other():
+    assert not offenders(between_entry_points)
+
+
+def test_no_import_goes_in_a_circle():
+    assert not cycles()
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        {
+            "sessions_app/state/drift.py": "from sessions_app.state import history",
+            "sessions_app/state/history.py": "from . import drift",
+        },
+        {
+            "sessions_app/state/drift.py": "from sessions_app.search import tokens",
+            "sessions_app/search/tokens.py": "import sessions_app.state.history",
+            "sessions_app/state/history.py": "",
+        },
+        {
+            "sessions_app/runs/rows.py": "def f(): from evals_app.models import EvalRun",
+            "evals_app/models.py": "from sessions_app.runs import rows",
+        },
+    ],
+    ids=["modules", "packages", "apps"],
+)
+def test_a_planted_cycle_is_seen(planted):
+    assert cycles([(path, ast.parse(text)) for path, text in planted.items()])
+
+
+# ADK
 
 
 def of_the_agent_runtime(path: str, name: str) -> bool:
-    """Only the rooms that run in an agent's process know ADK."""
-    return is_under(name, "google") and not path.startswith(RUNTIME_ROOMS)
-
-
-def from_sessions_to_evals(path: str, name: str) -> bool:
-    """Evals know sessions, never the reverse."""
-    return path.startswith("sessions_app/") and is_under(name, "evals_app")
-
-
-def of_the_composing_room(path: str, name: str) -> bool:
-    """`devui` composes, so nothing imports it but itself; its leaf for HTTP is everybody's."""
-    return not path.startswith("devui/") and is_under(name, "devui") and not is_under(name, "devui.http")
+    """Only packages that run in an agent's process import ADK."""
+    return is_under(name, "google") and not path.startswith(RUNTIME_PACKAGES)
 
 
 def of_private_names(path: str, name: str) -> bool:
-    """Names of ADK that start with an underscore are used in one guarded module a room."""
+    """Names of ADK that start with an underscore are used in one guarded module per app."""
     is_private = any(part.startswith("_") for part in name.split("."))
     return is_under(name, "google.adk") and is_private and not path.endswith("/_adk.py")
 
@@ -207,49 +245,49 @@ def private_attributes(path: str, tree: ast.AST) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    "rule", [of_the_agent_runtime, from_sessions_to_evals, of_the_composing_room, of_private_names]
-)
-def test_the_rooms_keep_apart(rule):
+@pytest.mark.parametrize("rule", [of_the_agent_runtime, up_the_apps, of_private_names])
+def test_apps_import_downwards_and_adk_only_where_agents_run(rule):
     assert not offenders(rule)
 
 
 def test_private_attributes_of_adk_are_reached_in_the_guarded_modules_alone():
-    assert not [found for path, tree in modules() for found in private_attributes(path, tree)]
+    assert not [use for path, tree in modules() for use in private_attributes(path, tree)]
 
 
-def test_a_guarded_module_stands_in_every_room_that_runs_agents():
-    for room in RUNTIME_ROOMS:
-        assert (ROOT / room / "_adk.py").is_file()
+def test_every_package_that_imports_adk_has_a_guarded_module():
+    for package in RUNTIME_PACKAGES:
+        assert (ROOT / package / "_adk.py").is_file()
 
 
 @pytest.mark.parametrize(
     ("rule", "path", "line"),
     [
-        (against_the_layers, "sessions_app/models/state.py", "from sessions_app import writes"),
-        (against_the_layers, "sessions_app/wire/records.py", "import sessions_app.runs.rows"),
-        (against_the_layers, "sessions_app/redact.py", "from . import writes"),
-        (against_the_layers, "sessions_app/redact.py", "from sessions_app.views import session"),
-        (against_the_layers, "sessions_app/writes.py", "from sessions_app import history"),
-        (against_the_layers, "sessions_app/writes.py", "from sessions_app.live import tail"),
-        (against_the_layers, "sessions_app/runs/rows.py", "from ..timeline.runs import runs_of"),
-        (against_the_layers, "sessions_app/history.py", "from sessions_app.writes import append_event"),
-        (against_the_layers, "sessions_app/timeline/board.py", "from sessions_app.runs import rows"),
-        (against_the_layers, "sessions_app/timeline/board.py", "from sessions_app import edits"),
-        (against_the_layers, "evals_app/report.py", "from evals_app import writes"),
-        (against_the_layers, "evals_app/models.py", "from sessions_app.writes import SessionKey"),
-        (against_the_layers, "evals_app/launch.py", "def f(): from evals_app.views import run"),
-        (between_doors, "sessions_app/views/session.py", "from sessions_app.api import v1"),
-        (between_doors, "sessions_app/api/v1.py", "from ..views import session"),
-        (between_doors, "sessions_app/live/tail.py", "from sessions_app.adk import DjangoSessionService"),
-        (between_doors, "sessions_app/management/commands/x.py", "from sessions_app import views"),
-        (between_doors, "evals_app/views/runs.py", "from sessions_app.api import v1"),
+        (up_the_order, "sessions_app/models/state.py", "from sessions_app.sessions import writes"),
+        (up_the_order, "sessions_app/events/records.py", "import sessions_app.runs.rows"),
+        (up_the_order, "sessions_app/redaction.py", "from .models import Event"),
+        (up_the_order, "sessions_app/sessions/writes.py", "from sessions_app.live import tail"),
+        (up_the_order, "sessions_app/runs/rows.py", "from ..timeline.runs import runs_of"),
+        (up_the_order, "evals_app/models.py", "def f(): from evals_app.views import runs"),
+        (up_the_order, "devui/web/errors.py", "from devui import settings"),
+        (between_entry_points, "sessions_app/views/session.py", "from sessions_app.api import v1"),
+        (between_entry_points, "sessions_app/api/v1.py", "from ..views import session"),
+        (
+            between_entry_points,
+            "sessions_app/live/tail.py",
+            "from sessions_app.adk import DjangoSessionService",
+        ),
+        (between_entry_points, "sessions_app/management/commands/x.py", "from sessions_app import views"),
+        (between_entry_points, "evals_app/views/runs.py", "from sessions_app.api import v1"),
+        (up_the_apps, "sessions_app/sessions/overview.py", "from evals_app.models import EvalRun"),
+        (up_the_apps, "sessions_app/store/units_of_work.py", "from devui import settings"),
+        (up_the_apps, "evals_app/api/cases.py", "from devui.web.errors import answer"),
         (of_the_agent_runtime, "sessions_app/views/session.py", "def f(): import google.adk"),
         (of_the_agent_runtime, "devui/asgi.py", "from google.genai import types"),
-        (of_the_agent_runtime, "evals_app/metrics.py", 'importlib.import_module("google.adk.evaluation")'),
-        (from_sessions_to_evals, "sessions_app/overview.py", "from evals_app.models import EvalRun"),
-        (of_the_composing_room, "sessions_app/db.py", "from devui import settings"),
-        (of_the_composing_room, "evals_app/api.py", "from devui.errors import answer"),
+        (
+            of_the_agent_runtime,
+            "evals_app/metrics/catalog.py",
+            'importlib.import_module("google.adk.evaluation")',
+        ),
         (
             of_private_names,
             "sessions_app/adk/service.py",

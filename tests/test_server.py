@@ -13,8 +13,8 @@ from typing import Any, Self
 import pytest
 import uvicorn
 
-from devui import server
 from devui.remote import Runtimes
+from devui.serving import server
 from devui.supervisor import Supervisor
 from sessions_app.errors import BadInput
 from tests import warm

@@ -11,7 +11,7 @@ from django.contrib.staticfiles import finders
 from django.http import HttpResponse
 from django.test import AsyncRequestFactory
 
-from devui.middleware import StaticFiles
+from devui.web.middleware import StaticFiles
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import devui
 devui.setup(sys.argv[1])
 devui.setup(sys.argv[1])
 from django.db import connection
-from sessions_app import keeping, writes
+from sessions_app.sessions import storage_location as keeping, writes
 from sessions_app.ids import SessionKey
 writes.create_session(SessionKey("", "app", "user", "s1"))
 place = keeping.place()
@@ -26,7 +26,7 @@ assert (place.kind, place.survives_restart) == ("a temporary file", False), plac
 child = '''
 import devui
 devui.setup()
-from sessions_app import keeping
+from sessions_app.sessions import storage_location as keeping
 from sessions_app.models import AgentSession
 assert AgentSession.objects.count() == 1
 assert not keeping.place().survives_restart

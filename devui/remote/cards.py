@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from devui.remote import dialects
 from devui.remote.line import Line
-from sessions_app.remotes import Remote
+from sessions_app.agents.remotes import Remote
 
 MOST_AGENTS = 300
 MOST_DEPTH = 20

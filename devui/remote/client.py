@@ -11,11 +11,11 @@ import httpx
 from devui.remote import dialects
 from devui.remote.server import RemoteServer
 from devui.supervisor.feeds import Feeds
-from sessions_app import db
 from sessions_app.errors import BadInput
 from sessions_app.models import Run
 from sessions_app.runs import rows
 from sessions_app.runs.client import Frame, RuntimeSocket
+from sessions_app.store import units_of_work
 
 HEALTHY = {"state": "ready"}
 
@@ -45,11 +45,11 @@ class RemoteClient:
         Raises:
             RuntimeUnavailable: another process has it, which does not react.
         """
-        if run_id not in self._server.runs.active and await db.write(
+        if run_id not in self._server.runs.active and await units_of_work.write(
             rows.end_queued, run_id, Run.Status.CANCELLED
         ):
             return
-        if not await db.write(rows.request_cancel, run_id):
+        if not await units_of_work.write(rows.request_cancel, run_id):
             return
         if run_id in self._server.runs.active:
             await self._server.runs.cancel(run_id)

@@ -14,14 +14,16 @@ from weakref import WeakValueDictionary
 from devui.remote import dialects
 from devui.remote.dialects import Dialect, SessionTold, Told
 from devui.remote.line import MOST_SESSION, Answer, Line, NotReached
-from sessions_app import copying, db, mirrors, state, wire
+from sessions_app import events, scopes
+from sessions_app.agents.remotes import name_there
 from sessions_app.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
+from sessions_app.external import copying, mirrors
+from sessions_app.external.mirrors import Arrival, Copy, Truth
 from sessions_app.ids import SessionKey, check_ids
-from sessions_app.mirrors import Arrival, Copy, Truth
 from sessions_app.models import Cause
 from sessions_app.paths import upstream_path
-from sessions_app.remotes import name_there
-from sessions_app.writes import Appended
+from sessions_app.sessions.writes import Appended
+from sessions_app.store import units_of_work
 
 MOST_FOLLOWED = 500
 """Sessions of one list that are brought here because of it; the others come when they are read."""
@@ -52,12 +54,14 @@ class Copies:
             UpstreamFailed: it fails, or its answer is no session.
         """
         async with self.turn(key):
-            here = await db.read(mirrors.look, key)
+            here = await units_of_work.read(mirrors.look, key)
             try:
                 told = await self._read(key)
             except SessionMissing:
                 if here.revision is not None:
-                    await db.write(mirrors.note_behind, key, f"It is not in {self.place} any more.")
+                    await units_of_work.write(
+                        mirrors.note_behind, key, f"It is not in {self.place} any more."
+                    )
                 raise
             await self._bring(key, here, told, came or {})
             return told
@@ -73,7 +77,7 @@ class Copies:
         told = self._session(answer)
         key = key._replace(session_id=told.id)
         async with self.turn(key):
-            await self._bring(key, await db.read(mirrors.look, key), told, {}, seeds)
+            await self._bring(key, await units_of_work.read(mirrors.look, key), told, {}, seeds)
         return key
 
     async def append(self, key: SessionKey, told: Told) -> Appended:
@@ -86,12 +90,12 @@ class Copies:
         """
         arrival = await asyncio.to_thread(_arrival, told)
         async with self.turn(key):
-            return await db.write(mirrors.append, key, arrival, arrival.record.timestamp)
+            return await units_of_work.write(mirrors.append, key, arrival, arrival.record.timestamp)
 
     async def remove(self, key: SessionKey) -> None:
         """Remove the copy of a session that was deleted there."""
         async with self.turn(key):
-            await db.write(mirrors.remove, key)
+            await units_of_work.write(mirrors.remove, key)
 
     def follow(self, app_name: str, sessions: Iterable[SessionTold]) -> None:
         """Bring the sessions of a list here that went on since, in the background."""
@@ -207,7 +211,7 @@ class Copies:
         for told in sessions:
             key = SessionKey("", app_name, told.user_id, told.id)
             try:
-                if not await db.read(mirrors.is_newest, key, self.place, told.updated_at):
+                if not await units_of_work.read(mirrors.is_newest, key, self.place, told.updated_at):
                     await self.catch_up(key)
             except NotReached as error:
                 log.warning("The sessions of %s are not all here: %s", self.place, error.message)
@@ -218,9 +222,9 @@ class Copies:
 
 def _arrival(told: Told) -> Arrival:
     is_rewind = told.wire["actions"].get("rewindBeforeInvocationId") is not None
-    record = wire.record(told.wire)
+    record = events.record(told.wire)
     if told.removed:
-        record = wire.removing(record, told.removed)
+        record = events.removing(record, told.removed)
     return Arrival(record, Cause.REWIND if is_rewind else Cause.APPEND)
 
 
@@ -232,7 +236,7 @@ def _unexplained(told: SessionTold) -> dict[str, Any]:
         if isinstance(actions, dict):
             delta = actions.get("stateDelta", actions.get("state_delta"))
             written.update(delta if isinstance(delta, dict) else ())
-    own = state.split(told.state).session
+    own = scopes.split(told.state).session
     return {key: value for key, value in own.items() if key not in written}
 
 

@@ -26,11 +26,11 @@ from devui.remote.dialects import Failure, Told
 from devui.remote.line import CONNECT_S, HEADERS, MOST_FRAME, Answer, Line, NotReached
 from devui.remote.runs import ABSENT, CATCH_UP_S, RemoteFailure, RemoteRuns, publish_chunks, read_frame
 from devui.runtime.turns import LiveRun
-from sessions_app import db
+from sessions_app.agents.remotes import name_there
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run
-from sessions_app.remotes import name_there
+from sessions_app.store import units_of_work
 
 LOOK_S = 1.0
 """Seconds between two reads of a session while its run goes on: each reads it whole."""
@@ -241,7 +241,7 @@ class LiveCall:
     async def _read(self, live: LiveRun) -> None:
         """Bring the copy up to date, and tell who listens what is new in it."""
         await self._runs.catch_up(self._key, {}, CATCH_UP_S)
-        for event in await db.read(_events_after, live.session.pk, self._seq):
+        for event in await units_of_work.read(_events_after, live.session.pk, self._seq):
             self._seq = event.seq
             self._runs.note_stored(
                 live.session.pk,

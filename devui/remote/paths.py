@@ -24,14 +24,15 @@ from devui.remote.line import Answer, Line, NotReached
 from devui.remote.live import LiveCall
 from devui.remote.runs import RemoteRuns
 from devui.runtime.turns import LiveRun
-from sessions_app import db, redact, state, wire
+from sessions_app import events, redaction, scopes
+from sessions_app.agents.remotes import name_there
 from sessions_app.api import snapshots
 from sessions_app.errors import AlreadyExists, BadInput, DevUIError, SessionMissing, UpstreamFailed
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import upstream_path
-from sessions_app.remotes import name_there
 from sessions_app.runs import rows, unattended
+from sessions_app.store import units_of_work
 
 SESSION_PARTS = 6
 """Parts of `/apps/{app}/users/{user}/sessions/{session}`."""
@@ -151,7 +152,7 @@ class Paths:
                 "id": told.id,
                 "appName": app_name,
                 "userId": told.user_id,
-                "state": redact.redact(told.state),
+                "state": redaction.redact(told.state),
                 "events": [],
                 "lastUpdateTime": told.updated_at,
             }
@@ -189,7 +190,7 @@ class Paths:
             raise self.copies.refusal(answer)
         await self.copies.catch_up(key)
         delta = _json(content)
-        temp = state.split(delta.get("stateDelta") or delta.get("state_delta") or {}).temp
+        temp = scopes.split(delta.get("stateDelta") or delta.get("state_delta") or {}).temp
         return await _stored(key, temp)
 
     async def _run(self, app_name: str, how: str, asked: Any) -> httpx.Response:
@@ -218,7 +219,7 @@ class Paths:
             events = [told async for told in stream.events()]
         finally:
             await stream.aclose()
-        ended = await db.read(_ended, run.pk)
+        ended = await units_of_work.read(_ended, run.pk)
         if ended.status == Run.Status.FAILED:
             return _failed(ended)
         return _answer(events)
@@ -237,10 +238,10 @@ class Paths:
         Raises:
             SessionMissing: there is none, there or here.
         """
-        session = await db.read(_find, key)
+        session = await units_of_work.read(_find, key)
         if session is None:
             await self.copies.catch_up(key)
-            session = await db.read(_find, key)
+            session = await units_of_work.read(_find, key)
         if session is None:
             raise SessionMissing(f"Session not found: {key.session_id}", hint="Create it first.")
         return session
@@ -270,8 +271,8 @@ class _Stream(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for event in self.events():
-            yield b"data: " + state.dumps(event).encode() + b"\n\n"
-        ended = await db.read(_ended, self._live.id)
+            yield b"data: " + scopes.dumps(event).encode() + b"\n\n"
+        ended = await units_of_work.read(_ended, self._live.id)
         if ended.status == Run.Status.FAILED:
             details = {
                 "error_type": ended.error_type,
@@ -279,12 +280,12 @@ class _Stream(httpx.AsyncByteStream):
                 "timestamp": ended.finished_at,
             }
             frame = {"error": f"{ended.error_type}: {ended.error}", "error_details": details}
-            yield b"data: " + state.dumps(frame).encode() + b"\n\n"
+            yield b"data: " + scopes.dumps(frame).encode() + b"\n\n"
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yield the events as they come, fit to be sent out."""
         while (told := await self._heard.get()) is not None:
-            yield redact.redact(wire.without_internals(told.wire))
+            yield redaction.redact(events.without_internals(told.wire))
 
     async def aclose(self) -> None:
         """Cancel the run, unless it has ended."""
@@ -293,14 +294,14 @@ class _Stream(httpx.AsyncByteStream):
 
 async def _stored(key: SessionKey, temp: dict[str, Any] | None = None) -> httpx.Response:
     """Answer a session from its copy."""
-    snapshot = await db.read(snapshots.take, key.app_name, key.user_id, key.session_id, temp)
+    snapshot = await units_of_work.read(snapshots.take, key.app_name, key.user_id, key.session_id, temp)
     content = "".join([piece async for piece in snapshots.stream(snapshot)])
     return httpx.Response(200, headers={"Content-Type": "application/json"}, content=content.encode())
 
 
 def _answer(body: Any, status: int = 200) -> httpx.Response:
     headers = {"Content-Type": "application/json"}
-    return httpx.Response(status, headers=headers, content=state.dumps(body).encode())
+    return httpx.Response(status, headers=headers, content=scopes.dumps(body).encode())
 
 
 def _refusal(error: DevUIError) -> httpx.Response:

@@ -10,7 +10,7 @@ from devui.remote.address import Address
 from devui.supervisor import Supervisor
 from devui.supervisor.feeds import Feeds
 from devui.supervisor.supervisor import STOPPED
-from sessions_app import remotes
+from sessions_app.agents import remotes
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.runs.client import RuntimeClient
 

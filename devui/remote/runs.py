@@ -22,12 +22,13 @@ from devui.remote.copies import Copies
 from devui.remote.dialects import Failure, Told
 from devui.remote.line import MOST_REFUSAL, MOST_SESSION, Answer, Line
 from devui.runtime.turns import LiveRun, Status, Turns
-from sessions_app import db, wire
+from sessions_app import events
+from sessions_app.agents.remotes import name_there
 from sessions_app.errors import BadInput, DevUIError, DuplicateEvent
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run
 from sessions_app.realms import refuse_kept
-from sessions_app.remotes import name_there
+from sessions_app.store import units_of_work
 
 CATCH_UP_S = 60.0
 """Seconds that reading a session may take at the end of its run; what is missing then comes with the next read."""
@@ -248,7 +249,7 @@ class _Recorder:
             appended = await self._copies.append(self.key, told)
             seq = appended.seq
         except DuplicateEvent:
-            seq = await db.read(_seq_of, self._live.session.pk, told.id)
+            seq = await units_of_work.read(_seq_of, self._live.session.pk, told.id)
         self.came[told.id] = told.wire["timestamp"]
         self._runs.note_stored(
             self._live.session.pk,
@@ -262,7 +263,7 @@ class _Recorder:
 
 def publish_chunks(live: LiveRun, event: Mapping[str, Any]) -> None:
     """Tell who listens to a run the texts of a piece of an event."""
-    for part in wire.parts_of(event):
+    for part in events.parts_of(event):
         if isinstance(text := part.get("text"), str) and text:
             live.frames.publish(
                 "chunk",

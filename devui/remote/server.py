@@ -21,11 +21,12 @@ from devui.remote.line import Answer, Line, NotReached
 from devui.remote.paths import Paths
 from devui.remote.runs import RemoteRuns
 from devui.supervisor import process_ends
-from sessions_app import agent_cards, db, remotes, store_retry
+from sessions_app.agents import cards, remotes
+from sessions_app.agents.remotes import Remote
 from sessions_app.errors import BadInput, DevUIError, NotFound, StoreFault
 from sessions_app.models import AgentSession, Run
-from sessions_app.remotes import Remote
 from sessions_app.runs import processes, rows
+from sessions_app.store import retry, units_of_work
 
 LOOK_S = 15.0
 """Seconds between two looks at a server that answers."""
@@ -68,7 +69,7 @@ class RemoteServer:
 
     async def start(self) -> None:
         """Register what runs its agents, and begin to look at it."""
-        await db.write(processes.register, self.runtime_id, f"@{self.told.name}", os.getpid(), "")
+        await units_of_work.write(processes.register, self.runtime_id, f"@{self.told.name}", os.getpid(), "")
         self._spawn(self._watch())
         self._spawn(self._beat())
 
@@ -113,22 +114,22 @@ class RemoteServer:
 
     async def take(self, run_id: str) -> None:
         """Carry out a queued run. One that has ended meanwhile, or that another process has begun, is left alone."""
-        if not await store_retry.write(rows.assign, run_id, self.runtime_id):
+        if not await retry.write(rows.assign, run_id, self.runtime_id):
             return
-        run = await store_retry.read(_read_run, run_id)
+        run = await retry.read(_read_run, run_id)
         if run is not None and run.status == Run.Status.QUEUED and run_id not in self.runs.active:
             self.runs.start(run)
 
     async def take_up(self) -> None:
         """Carry out what was left queued for this server's apps by a web process that has gone."""
-        for run_id, app_name in await db.read(rows.left_behind):
+        for run_id, app_name in await units_of_work.read(rows.left_behind):
             if remotes.of_app(app_name) != self.told:
                 continue
             if app_name in self.told.app_names:
                 await self.take(run_id)
             else:
                 why = f"{self.told.url} has no app {remotes.name_there(app_name)!r} any more."
-                await db.write(rows.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why)
+                await units_of_work.write(rows.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why)
 
     async def describe(self, app_name: str) -> None:
         """Ask what an app is like, and write its card.
@@ -138,9 +139,9 @@ class RemoteServer:
         """
         description, error = await described(self.line, remotes.name_there(app_name), self.told)
         if error:
-            await db.write(agent_cards.write_failed, app_name, "", error)
+            await units_of_work.write(cards.write_failed, app_name, "", error)
         else:
-            await db.write(agent_cards.write_ready, app_name, "", description)
+            await units_of_work.write(cards.write_ready, app_name, "", description)
 
     async def _asked(self) -> tuple[tuple[str, ...], str, str]:
         """Return the apps, the language and the version that the server tells.
@@ -198,7 +199,7 @@ class RemoteServer:
         for app_name in self.told.app_names:
             try:
                 await self.describe(app_name)
-                for user_id in await db.read(_users, app_name):
+                for user_id in await units_of_work.read(_users, app_name):
                     self.copies.follow(app_name, await self.copies.sessions(app_name, user_id))
                     await self.copies.settled()
             except NotReached:
@@ -220,8 +221,8 @@ class RemoteServer:
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)
             try:
-                await db.write(processes.beat, self.runtime_id)
-                for run_id in await db.read(rows.cancel_requests, self.runtime_id):
+                await units_of_work.write(processes.beat, self.runtime_id)
+                for run_id in await units_of_work.read(rows.cancel_requests, self.runtime_id):
                     await self.runs.cancel(run_id)
             except StoreFault as fault:
                 log.warning("The store did not take a sign of life of %s: %s", self.told.name, fault.message)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from google.adk.events.event import Event
 from pydantic import ValidationError
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.adk import mapping
-from sessions_app.wire import is_failed_result
+from sessions_app.events import is_failed_result
 
 
 def sendable(event: Event) -> Event:
@@ -43,7 +43,7 @@ def _tells_error(event: Event) -> bool:
 def _is_json(event: Event) -> bool:
     """Tell whether ADK's dump of an event is JSON. ADK's own way out for a delta, `str`, is not the store's."""
     try:
-        state.storable(
+        scopes.storable(
             event.model_dump(
                 mode="json",
                 by_alias=True,
@@ -54,4 +54,4 @@ def _is_json(event: Event) -> bool:
         )
     except (ValueError, TypeError, RecursionError):
         return False
-    return not any(state.canonical(value, key).note for key, value in event.actions.state_delta.items())
+    return not any(scopes.canonical(value, key).note for key, value in event.actions.state_delta.items())

@@ -21,10 +21,11 @@ from devui.runtime.host import RuntimeHost
 from devui.runtime.runs import MAX_MESSAGE
 from devui.runtime.said import message_of
 from devui.runtime.seen import Moment, seen
-from sessions_app import db, state
+from sessions_app import scopes
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
 from sessions_app.runs import rows
 from sessions_app.runs.frames import FrameLog
+from sessions_app.store import units_of_work
 
 UNKNOWN_CALL = "Function call not found for function response ids"
 """How ADK begins what it says of an answer to a call that the session has not (`google/adk/runners.py`)."""
@@ -122,7 +123,7 @@ def _add_runs(router: APIRouter, host: RuntimeHost) -> None:
     @router.post("/runs/{run_id}/cancel")
     async def cancel_run(run_id: str) -> dict[str, Any]:
         ended = await host.runs.cancel(run_id)
-        return {"ended": ended, "status": await db.read(rows.status_of, run_id)}
+        return {"ended": ended, "status": await units_of_work.read(rows.status_of, run_id)}
 
 
 def _add_evals(router: APIRouter, host: RuntimeHost) -> None:
@@ -159,7 +160,7 @@ class Sendable(JSONResponse):
         try:
             return super().render(content)
         except (ValueError, RecursionError):
-            return state.dumps(state.jsonable(content)).encode()
+            return scopes.dumps(scopes.jsonable(content)).encode()
 
 
 def _answer_errors(app: FastAPI) -> None:

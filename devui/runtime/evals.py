@@ -13,9 +13,9 @@ from typing import Any
 from google.adk.sessions.base_session_service import BaseSessionService
 
 from devui.runtime.loading import AgentSource
-from evals_app import writes
-from sessions_app import db
+from evals_app.runs import writes
 from sessions_app.errors import SessionMissing
+from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class EvalRuns:
 
         It is this process's when this returns: should it end now, the run is known to have been with it.
         """
-        await db.write(writes.assign, [eval_run_id], self._runtime_id)
+        await units_of_work.write(writes.assign, [eval_run_id], self._runtime_id)
         if eval_run_id in self.active:
             return
         cancelled = self.active[eval_run_id] = asyncio.Event()

@@ -33,15 +33,16 @@ from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import AgentExited, AgentRaised, Runs
 from devui.runtime.said import message_of
 from devui.runtime.turns import LiveRun
-from sessions_app import agent_cards, db, store_retry
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
-from sessions_app.collector import collect_seldom
+from sessions_app.agents import cards
+from sessions_app.agents.revisions import git_revision
 from sessions_app.errors import BadInput, NotFound, RuntimeUnavailable
-from sessions_app.importers.databases import without_password
 from sessions_app.models import Run
 from sessions_app.realms import refuse_kept
-from sessions_app.revisions import git_revision
+from sessions_app.store import retry, units_of_work
+from sessions_app.store.gc_tuning import collect_seldom
+from sessions_app.transfer.readers.databases import without_password
 
 FRONT_END = Path(cli.__file__).parent / "browser"
 
@@ -134,7 +135,7 @@ class RuntimeHost:
             self.state = "ready"
             self.description = await self._described(root, app)
             self.runs.git_revision = self.description.get("code", {}).get("git", "")
-            await self._write_card(agent_cards.write_ready, self.description)
+            await self._write_card(cards.write_ready, self.description)
         self.runs.code_version = self.source.code_version
 
     def _load_code(self) -> tuple[Node, App | None]:
@@ -162,13 +163,13 @@ class RuntimeHost:
         cause = error.__cause__ if isinstance(error, AgentRaised) and error.__cause__ else error
         self.error = describe_failure(cause, self.source.folder.root)
         log.warning("Agent %r could not be loaded: %s", name, self.error["message"])
-        await self._write_card(agent_cards.write_failed, self.error)
+        await self._write_card(cards.write_failed, self.error)
 
     async def _write_card(
         self, write: Callable[[str, str, dict[str, Any]], object], told: dict[str, Any]
     ) -> None:
         """Write what is known of the agent, for its page. Runs do not wait for a store that does not take it."""
-        writing = store_retry.write(write, self.config.app_name, self.source.code_version, told)
+        writing = retry.write(write, self.config.app_name, self.source.code_version, told)
         await asyncio.wait([self._spawn(writing)], timeout=CARD_S)
 
     async def _described(self, root: Node, app: App | None) -> dict[str, Any]:
@@ -244,7 +245,7 @@ class RuntimeHost:
                 f"The process of {self.config.app_name!r} is ending.",
                 hint="Send it once more: another one runs.",
             )
-        run = await db.read(_read_run, run_id)
+        run = await units_of_work.read(_read_run, run_id)
         if run.status == Run.Status.QUEUED and run_id not in self.runs.active:
             live = self.runs.enter(run)
             self._spawn(self._carry_out(live, json.loads(run.request)))

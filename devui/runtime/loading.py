@@ -14,8 +14,8 @@ from yaml import MarkedYAMLError
 
 from devui.runtime._adk import AgentLoadError, Node, OneAppLoader
 from devui.runtime.said import message_of
-from sessions_app import state
-from sessions_app.agents import CODE_SUFFIXES, open_folder
+from sessions_app import scopes
+from sessions_app.agents.folder import CODE_SUFFIXES, open_folder
 from sessions_app.errors import NotFound
 
 MAX_TRACEBACK = 50_000
@@ -113,5 +113,5 @@ def traceback_text(error: BaseException, skip: int = 0) -> str:
     report.stack = traceback.StackSummary.from_list(
         [frame for frame in report.stack[skip:] if not frame.filename.startswith("<frozen importlib")]
     )
-    text = state.clean_error("".join(report.format()))
+    text = scopes.clean_error("".join(report.format()))
     return text if len(text) <= MAX_TRACEBACK else f"…{text[-MAX_TRACEBACK:]}"

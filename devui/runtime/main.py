@@ -22,9 +22,9 @@ from devui.runtime.guard import TokenGuard
 from devui.runtime.host import RuntimeHost
 from devui.runtime.live_frames import LiveFrames
 from devui.runtime.signs import Heartbeat, Lifeline, end_group, end_soon
-from sessions_app import db, faults
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
+from sessions_app.store import db_errors, units_of_work
 from sessions_app.traces import outbox
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
             heartbeat.stop()
             _note_end(config.runtime_id)
             outbox.close()
-            db.close_pools()
+            units_of_work.close_pools()
         finally:
             end_soon()
         if lifeline_fd is not None and os.getppid() != parent_id:
@@ -66,7 +66,7 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
 def _note_end(runtime_id: str) -> None:
     """Note that this process ends. When the store does not take it, its parent or the next sweep notes it."""
     try:
-        with faults.explained():
+        with db_errors.explained():
             processes.stop(runtime_id)
     except StoreFault as fault:
         log.warning("The end of this process was not noted: %s", fault.message)

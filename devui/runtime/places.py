@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from sessions_app.agents import is_skipped
+from sessions_app.agents.folder import is_skipped
 
 MAX_FILES = 300
 MAX_FILE_BYTES = 1_000_000

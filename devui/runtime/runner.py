@@ -20,10 +20,10 @@ from devui.runtime._adk import StreamingMode
 from devui.runtime.answers import sendable
 from devui.runtime.runs import Runs
 from devui.runtime.turns import LiveRun
-from sessions_app import keeping
 from sessions_app.ids import can_exist
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows, unattended
+from sessions_app.sessions import storage_location
 
 
 class ManagedRunner(Runner):
@@ -153,7 +153,7 @@ def _create_run(
     )
     if session is None:
         return None
-    keeping.refuse_elsewhere(session, runs.place)
+    storage_location.refuse_elsewhere(session, runs.place)
     run = rows.create_run(session.pk, request, rows.ADK, runs.runtime_id, run_id=run_id)
     run.session = session
     return run

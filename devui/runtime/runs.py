@@ -20,12 +20,13 @@ from typing_extensions import override
 from devui.runtime.loading import traceback_text
 from devui.runtime.said import message_of, without_credentials
 from devui.runtime.turns import LiveRun, Status, Turns
-from sessions_app import db, keeping, store_retry
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
-from sessions_app.adk.ahead import ReadAhead
-from sessions_app.found import find_session
+from sessions_app.adk.prefetch import ReadAhead
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession
-from sessions_app.writes import Appended
+from sessions_app.sessions import storage_location
+from sessions_app.sessions.writes import Appended
+from sessions_app.store import retry, units_of_work
 
 MAX_MESSAGE = 10_000
 
@@ -78,7 +79,9 @@ class Runs(Turns):
         """
         if not session.realm:
             await self.bring(session.app_name, session.user_id, session.session_id)
-            await db.read(lambda: keeping.refuse_elsewhere(find_session(session.pk), self.place))
+            await units_of_work.read(
+                lambda: storage_location.refuse_elsewhere(find_session(session.pk), self.place)
+            )
 
     async def manage(self, live: LiveRun, start: Callable[[], Events]) -> Events:
         """Yield the events of a run when its turn has come, and write how it ended.
@@ -178,7 +181,7 @@ class Runs(Turns):
             author=live.author, invocation_id=live.invocation_id, error_code=code, error_message=message
         )
         try:
-            await store_retry.until_taken(partial(self._append, live, event))
+            await retry.until_taken(partial(self._append, live, event))
         except Exception:
             log.exception("The failure of run %s could not be added to its session.", live.id)
 

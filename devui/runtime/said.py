@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessions_app import state
+from sessions_app import scopes
 
 
 def message_of(error: BaseException) -> str:
@@ -14,7 +14,7 @@ def message_of(error: BaseException) -> str:
         message = str(error)
     except Exception:  # an agent's own `__str__`
         message = ""
-    return state.clean_error(message) or type(error).__name__
+    return scopes.clean_error(message) or type(error).__name__
 
 
 def without_credentials(error: Exception) -> Exception:

@@ -28,9 +28,9 @@ from pydantic import BaseModel
 
 from devui.runtime import _adk
 from devui.runtime.files_then import FilesThen
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.redact import redact
+from sessions_app.redaction import redact
 
 ASKED_S = 10.0
 """Seconds that an instruction provider or a toolset has to answer."""
@@ -264,5 +264,5 @@ def _declared(tool: BaseTool) -> dict[str, Any]:
 
 
 def _plain(value: BaseModel) -> dict[str, Any]:
-    told: dict[str, Any] = state.jsonable(value.model_dump(mode="json", by_alias=True, exclude_none=True))
+    told: dict[str, Any] = scopes.jsonable(value.model_dump(mode="json", by_alias=True, exclude_none=True))
     return told

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from sessions_app import store_retry
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows
 from sessions_app.runs.frames import FrameLog
-from sessions_app.stopwatch import Stopwatch
+from sessions_app.store import retry
+from sessions_app.store.stopwatch import Stopwatch
 
 TURN_POLL_S = 0.25
 """Seconds between two looks whether another process has finished the run before."""
@@ -135,7 +135,7 @@ class Turns:
         live.frames.publish("stored", seq=seq, event_id=event_id, author=author, branch=branch)
         if not live.invocation_id and invocation_id:
             live.invocation_id = invocation_id
-            self._spawn(store_retry.write(rows.note_invocation, live.id, invocation_id))
+            self._spawn(retry.write(rows.note_invocation, live.id, invocation_id))
         return live
 
     async def _finish(self, live: LiveRun, status: str, error: Mapping[str, str]) -> None:
@@ -154,7 +154,7 @@ class Turns:
             from_status=ending,
             finished_at=live.watch.now() if live.watch else time.time(),
         )
-        await store_retry.write(end, live.id, status)
+        await retry.write(end, live.id, status)
         await self._leave(live)
 
     async def take_turn(self, live: LiveRun) -> bool:
@@ -164,12 +164,12 @@ class Turns:
         """
         while not live.abort.is_set():
             freed = self._freed
-            first = await store_retry.read(rows.active_run, live.session.pk)
+            first = await retry.read(rows.active_run, live.session.pk)
             if first is None or (first.status == Status.QUEUED and (first.created_at, first.pk) > live.place):
                 return False
             if first.pk == live.id:
                 code = self.code_version, self.git_revision
-                claimed = await store_retry.write(rows.claim, live.id, self.runtime_id, *code, time.time())
+                claimed = await retry.write(rows.claim, live.id, self.runtime_id, *code, time.time())
                 if claimed is None:
                     return False
                 live.watch = Stopwatch(claimed.started_at)
@@ -190,11 +190,11 @@ class Turns:
         """Return how a run ended that nothing broke off: cancelled, waiting for input, or done."""
         if live.abort.is_set():
             return Status.CANCELLED
-        waiting = await store_retry.read(rows.open_calls, live.session.pk, live.invocation_id)
+        waiting = await retry.read(rows.open_calls, live.session.pk, live.invocation_id)
         return Status.WAITING if waiting else Status.DONE
 
     async def _leave(self, live: LiveRun) -> None:
-        status = await store_retry.read(rows.status_of, live.id) or Status.CANCELLED
+        status = await retry.read(rows.status_of, live.id) or Status.CANCELLED
         if status not in rows.ACTIVE:
             live.frames.publish("status", status=status)
         live.frames.publish("end", status=status)

@@ -13,11 +13,11 @@ from devui.supervisor.child import Child
 from devui.supervisor.deliveries import Deliveries, Processes
 from devui.supervisor.feeds import Feeds
 from devui.supervisor.limits import Limits
-from sessions_app import db
 from sessions_app.errors import DevUIError
 from sessions_app.models import Run
 from sessions_app.runs import rows
 from sessions_app.runs.client import Frame, RuntimeSocket
+from sessions_app.store import units_of_work
 
 if TYPE_CHECKING:
     import httpx
@@ -60,11 +60,11 @@ class AppClient:
         Raises:
             RuntimeUnavailable: the run belongs to another server's process, which does not react.
         """
-        if await db.write(rows.end_queued, run_id, Run.Status.CANCELLED):
+        if await units_of_work.write(rows.end_queued, run_id, Run.Status.CANCELLED):
             return
-        if not await db.write(rows.request_cancel, run_id):
+        if not await units_of_work.write(rows.request_cancel, run_id):
             return
-        runtime_id = await db.read(_runtime_of, run_id)
+        runtime_id = await units_of_work.read(_runtime_of, run_id)
         child = self._processes.child_with(runtime_id)
         if child is None:
             await self._processes.feeds.await_foreign_cancel(run_id)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from devui.supervisor import calls
 from devui.supervisor.child import Child
-from sessions_app import store_retry
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import processes, rows
 from sessions_app.runs.client import Frame
 from sessions_app.runs.frames import FrameLog
+from sessions_app.store import retry
 
 LOOK_S = 0.2
 """Seconds between two looks at the row of a run that no process of this server has."""
@@ -76,7 +76,7 @@ class Feeds:
     async def _fill(self, run_id: str, frames: FrameLog) -> None:
         try:
             while not frames.ended:
-                run = await store_retry.read(_look, run_id)
+                run = await retry.read(_look, run_id)
                 if run is None or run.status not in rows.ACTIVE:
                     _end(frames, run.status if run else Run.Status.CANCELLED)
                 elif child := self._find(run.runtime_id):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from devui import env
+from devui.config import env
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from sessions_app.process_output import MARK, OutputLimit, OutputReader, megabytes
+from sessions_app.runs.process_output import MARK, OutputLimit, OutputReader, megabytes
 
 MAX_LINE = 8_192
 """Bytes of a line; a longer one is broken."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 
 from devui.supervisor.child import Child
-from sessions_app import agent_cards, db, store_retry
+from sessions_app.agents import cards
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes, rows
+from sessions_app.store import retry, units_of_work
 
 log = logging.getLogger(__name__)
 
@@ -15,14 +16,14 @@ log = logging.getLogger(__name__)
 async def note_stopped(runtime_id: str) -> None:
     """Note that a process ends: this one. When the store does not take it, the next server sees that it has gone."""
     try:
-        await db.write(processes.stop, runtime_id)
+        await units_of_work.write(processes.stop, runtime_id)
     except StoreFault as fault:
         log.warning("The end of this process was not noted: %s", fault.message)
 
 
 def crash_orphans() -> None:
     """End the runs and eval runs that nobody else will end."""
-    from evals_app import writes as evals
+    from evals_app.runs import writes as evals
 
     rows.crash_orphans()
     evals.crash_orphans()
@@ -30,17 +31,17 @@ def crash_orphans() -> None:
 
 async def eval_runs_without(child: Child) -> list[str]:
     """Let the eval runs of a process that has died wait for the next one; return those that do."""
-    from evals_app import writes as evals
+    from evals_app.runs import writes as evals
 
     death = evals.Death(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
-    left = await store_retry.read(evals.active_runs_of, child.id)
-    await store_retry.write(evals.go_on_without, child.id, death)
-    return await store_retry.read(evals.waiting_of, left)
+    left = await retry.read(evals.active_runs_of, child.id)
+    await retry.write(evals.go_on_without, child.id, death)
+    return await retry.read(evals.waiting_of, left)
 
 
 def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
     """End the runs and eval runs of a process that is gone, but those that are handed on. Return the runs' ids."""
-    from evals_app import writes as evals
+    from evals_app.runs import writes as evals
 
     evals.crash_runs_of(runtime_id, why)
     return rows.crash_runs_of(runtime_id, why, spared)
@@ -51,7 +52,7 @@ def note_failed_start(child: Child) -> None:
 
     The card tells whether it did by having changed: the clock may have been set since the process started.
     """
-    if agent_cards.written_at(child.app_name) == child.card_before:
+    if cards.written_at(child.app_name) == child.card_before:
         error = {
             "type": "RuntimeCrashed",
             "message": child.death(),
@@ -59,4 +60,4 @@ def note_failed_start(child: Child) -> None:
             "line": None,
             "traceback": "\n".join(child.output.last_lines),
         }
-        agent_cards.write_failed(child.app_name, child.config.code_version, error)
+        cards.write_failed(child.app_name, child.config.code_version, error)

@@ -24,9 +24,11 @@ from devui.supervisor.feeds import Feeds
 from devui.supervisor.limits import Limits
 from devui.supervisor.output import LineSink, Output
 from devui.supervisor.sockets import SocketFolder
-from sessions_app import agent_cards, agents, db, remotes, store_retry
+from sessions_app.agents import cards, remotes
+from sessions_app.agents import folder as agents
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.runs import processes, rows
+from sessions_app.store import retry, units_of_work
 
 STOPPED = "The server was stopped."
 
@@ -80,9 +82,9 @@ class Supervisor:
         self._is_watching = False
 
     async def __aenter__(self) -> Self:
-        await db.write(processes.register, self.id, processes.SERVER, os.getpid(), "")
+        await units_of_work.write(processes.register, self.id, processes.SERVER, os.getpid(), "")
         processes.set_own_id(self.id)
-        await db.write(process_ends.crash_orphans)
+        await units_of_work.write(process_ends.crash_orphans)
         for run_id, app_name in await self._left_behind():
             self.deliveries.start(app_name, run_id)
         self.spawn(_forget_stopped())
@@ -155,7 +157,7 @@ class Supervisor:
         What it had not begun goes to the next process.
         """
         why = f"Its process was ended to cancel run {run_id}, whose agent did not react."
-        await db.write(rows.finish, run_id, rows.Status.CANCELLED)
+        await units_of_work.write(rows.finish, run_id, rows.Status.CANCELLED)
         await self._end(child, why)
 
     async def _end(self, child: Child, why: str) -> None:
@@ -210,7 +212,7 @@ class Supervisor:
 
     async def _left_behind(self) -> list[tuple[str, str]]:
         """Return what servers that have gone left queued, but what waits for remote servers that are known here."""
-        left = await db.read(rows.left_behind)
+        left = await units_of_work.read(rows.left_behind)
         return [(run_id, app_name) for run_id, app_name in left if remotes.of_app(app_name) is None]
 
     async def _take_up(self) -> None:
@@ -229,7 +231,7 @@ class Supervisor:
             return self.folder
 
     async def _start(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
-        card_before = await db.read(agent_cards.written_at, app_name)
+        card_before = await units_of_work.read(cards.written_at, app_name)
         try:
             child = await Child.spawn(
                 app_name,
@@ -251,7 +253,7 @@ class Supervisor:
         if self._closing.is_set():
             child.let_go(STOPPED)
         try:
-            await db.write(processes.register, child.id, app_name, child.pid, version, self.id)
+            await units_of_work.write(processes.register, child.id, app_name, child.pid, version, self.id)
         except StoreFault as fault:
             child.kill(f"The process of agent {app_name!r} could not be registered: {fault.message}")
             raise
@@ -272,16 +274,16 @@ class Supervisor:
             del self._current[child.app_name]
         is_closing = self._closing.is_set()
         will_start = child.ready.is_set() or child.was_killed or is_closing
-        queued = await store_retry.read(rows.not_begun_by, child.id) if will_start else []
+        queued = await retry.read(rows.not_begun_by, child.id) if will_start else []
         evals = await process_ends.eval_runs_without(child) if will_start and not is_closing else []
-        crashed = await store_retry.write(process_ends.crash_runs_of, child.id, child.death(), queued)
-        await store_retry.write(processes.stop, child.id)
+        crashed = await retry.write(process_ends.crash_runs_of, child.id, child.death(), queued)
+        await retry.write(processes.stop, child.id)
         if not is_closing:
             self.deliveries.hand_on(child, queued)
         for run_id in evals:
             self.spawn(_deliver_evals(run_id, child.app_name))
         if was_current and not child.ready.is_set() and not is_closing:
-            await store_retry.write(process_ends.note_failed_start, child)
+            await retry.write(process_ends.note_failed_start, child)
         child.exited.set()
         child.settled.set()
         if crashed or not child.ended_in_order:
@@ -315,7 +317,7 @@ class Supervisor:
 
     async def _hand_on(self, child: Child) -> None:
         """Give what waits for its turn in a process to the one that replaces it."""
-        for run_id in await store_retry.read(rows.not_begun_by, child.id):
+        for run_id in await retry.read(rows.not_begun_by, child.id):
             self.deliveries.start(child.app_name, run_id)
 
     async def _end_when_done(self, child: Child, why: str) -> None:
@@ -340,7 +342,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)
             try:
-                await db.write(processes.beat, self.id)
+                await units_of_work.write(processes.beat, self.id)
             except StoreFault as fault:
                 log.warning("The store did not take a sign of life of this server: %s", fault.message)
             except Exception:
@@ -351,7 +353,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(self.limits.sweep)
             try:
-                await db.write(process_ends.crash_orphans)
+                await units_of_work.write(process_ends.crash_orphans)
                 await self._take_up()
                 newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
                 for place, child in enumerate(newest_first):
@@ -417,14 +419,14 @@ def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> No
 async def _forget_stopped() -> None:
     """Delete the rows of processes that ended long ago, a few at a time so that nobody waits for it."""
     try:
-        while await db.write(processes.forget_stopped):
+        while await units_of_work.write(processes.forget_stopped):
             pass
     except Exception:
         log.exception("Old processes could not be forgotten; the next start tries again.")
 
 
 async def _deliver_evals(run_id: str, app_name: str) -> None:
-    from evals_app import dispatch
+    from evals_app.runs import dispatch
 
     await dispatch.deliver(run_id, app_name)
 

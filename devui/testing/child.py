@@ -19,9 +19,9 @@ import devui
 
 if TYPE_CHECKING:
     from evals_app.models import EvalAttempt, EvalRun
-    from evals_app.ordering import Wish
-    from evals_app.writes import Outcome
-    from sessions_app.agents import AgentsFolder
+    from evals_app.runs.ordering import Wish
+    from evals_app.runs.writes import Outcome
+    from sessions_app.agents.folder import AgentsFolder
 
 Say = Callable[[Mapping[str, Any]], None]
 
@@ -34,7 +34,7 @@ def main() -> None:
 
 def _answer_all(requests: TextIO, answers: TextIO) -> None:
     devui.setup(migrate=False)
-    from evals_app.engine.alone import quiet
+    from evals_app.engine.local_runner import quiet
 
     with quiet():
         for line in requests:
@@ -79,8 +79,8 @@ def _answer(request: Mapping[str, Any], say: Say) -> None:
 
 def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Answer the ids of an evalset's cases; the store is not asked."""
-    from evals_app import library, ordering
-    from evals_app.evalsets import read_file
+    from evals_app.files import library, read_file
+    from evals_app.runs import ordering
 
     agents, app_name = ordering.agent_at(Path(request["agent"]))
     path = Path(request["evalset"])
@@ -91,9 +91,9 @@ def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
 
 def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Run an evalset; every attempt is told as it ends."""
-    from evals_app import ordering
-    from evals_app.engine.alone import owner
-    from sessions_app.schema import ensure_schema
+    from evals_app.engine.local_runner import owner
+    from evals_app.runs import ordering
+    from sessions_app.store.schema import ensure_schema
 
     ensure_schema()
     agents, app_name = ordering.agent_at(Path(request["agent"]))
@@ -105,9 +105,9 @@ def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
 
 def _go_on(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Go on with a run whose process died."""
-    from evals_app import ordering
-    from evals_app.engine.alone import fresh, owner, without_process
-    from evals_app.writes import Death
+    from evals_app.engine.local_runner import fresh, owner, without_process
+    from evals_app.runs import ordering
+    from evals_app.runs.writes import Death
     from sessions_app.runs import processes
 
     agents, app_name = ordering.agent_at(Path(request["agent"]))
@@ -120,24 +120,24 @@ def _go_on(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
 
 
 def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, say: Say) -> Mapping[str, Any]:
-    from evals_app.engine.alone import carry_out, run_to_end
-    from sessions_app import db
+    from evals_app.engine.local_runner import carry_out, run_to_end
+    from sessions_app.store import units_of_work
 
     try:
         return _ended(run_to_end(carry_out(runs, agents, app_name, _Teller(say)))[0])
     finally:
-        db.close_pools()
+        units_of_work.close_pools()
 
 
 def _ended(ended: EvalRun) -> Mapping[str, Any]:
-    from evals_app import exports
+    from evals_app.analysis import exports
 
     return {"ended": exports.run_facts(ended), "why": ended.stopped_because or ended.error}
 
 
 def _wish(request: Mapping[str, Any]) -> Wish:
-    from evals_app.limits import Limits
-    from evals_app.ordering import Wish
+    from evals_app.runs.limits import Limits
+    from evals_app.runs.ordering import Wish
 
     return Wish(
         request["evalset"],
@@ -172,7 +172,7 @@ class _Teller:
 
 
 def _told(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
-    from evals_app import standing
+    from evals_app.runs import attempt_status
 
     failure = outcome.failure
     overall = [score for score in outcome.scores if score.invocation is None]
@@ -182,7 +182,7 @@ def _told(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
         "case": attempt.case_id,
         "repetition": attempt.repetition,
         "status": str(outcome.status),
-        "unavailable": failure is not None and failure.type in standing.WITHOUT_OUTCOME,
+        "unavailable": failure is not None and failure.type in attempt_status.WITHOUT_OUTCOME,
         "error": f"{failure.type}: {failure.message}" if failure else "",
         "traceback": failure.traceback if failure else "",
         "tokens": outcome.total_tokens,

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sessions_app.process_output import OutputLimit, OutputReader
+from sessions_app.runs.process_output import OutputLimit, OutputReader
 
 STDERR = 2
 """Its descriptor: a suite may have put something else in the place of `sys.stderr`."""

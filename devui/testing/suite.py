@@ -44,7 +44,7 @@ def devui_evalset(
         num_runs: repetitions of every case.
         parallelism: attempts at once.
         limits: seconds, tokens and cost of a run, attempt_seconds of one attempt, retry_seconds of a model call
-            (`evals_app.limits`).
+            (`evals_app.runs.limits`).
 
     Raises:
         Refused: there is no such agent or evalset, or it cannot be used.

@@ -10,20 +10,23 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from devui.http import json_text
-from evals_app import choices, configs, deletion, dispatch, exports, launch, library, report
+from evals_app.analysis import exports, report
 from evals_app.api.cases import router as cases
 from evals_app.api.control import RunId
 from evals_app.api.control import router as control
 from evals_app.api.replays import router as replays
 from evals_app.api.results import router as results
-from evals_app.metrics import KNOWN, missing_for
+from evals_app.files import library
+from evals_app.metrics import config
+from evals_app.metrics.catalog import KNOWN, missing_for
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from sessions_app import db, keyset, store_retry
-from sessions_app.agents import configured_folder
+from evals_app.runs import choices, deletion, dispatch, launch
+from sessions_app.agents.folder import configured_folder
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.errors import NotFound
+from sessions_app.http import json_text
 from sessions_app.ids import Name
+from sessions_app.store import pagination, retry, units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by the composing room at /api/v1/evals."""
@@ -133,8 +136,8 @@ class RunPage(Schema):
 @router.get("/evalsets", response={200: list[EvalSetOut]})
 async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSetOut]:
     """List the evalset files beside the agents, of one app or of all."""
-    await db.write(library.refresh_known, app)
-    return await db.read(_evalsets, app)
+    await units_of_work.write(library.refresh_known, app)
+    return await units_of_work.read(_evalsets, app)
 
 
 @router.get("/metrics", response={200: list[MetricOut]})
@@ -157,9 +160,9 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
 @router.post("/runs", response={202: dict[str, Any], **REFUSALS})
 async def start_run(request: HttpRequest, wanted: RunIn) -> Status[dict[str, Any]]:
     """Start a run; its status tells how it goes on."""
-    await db.write(library.refresh_known, wanted.app)
+    await units_of_work.write(library.refresh_known, wanted.app)
     run = await dispatch.order(partial(_order, wanted))
-    return Status(202, await store_retry.read(lambda: exports.run_facts(report.find_run(run.id))))
+    return Status(202, await retry.read(lambda: exports.run_facts(report.find_run(run.id))))
 
 
 @router.get("/runs", response={200: RunPage, **REFUSALS})
@@ -171,40 +174,42 @@ async def list_runs(
     before: QueryEx[str, P(description="`next` of the page before.")] = "",
 ) -> RunPage:
     """List runs, newest first."""
-    return await db.read(_run_page, app, evalset, limit, before)
+    return await units_of_work.read(_run_page, app, evalset, limit, before)
 
 
 @router.get("/runs/{run_id}", response={200: dict[str, Any], **REFUSALS})
 async def get_run(request: HttpRequest, run_id: RunId) -> dict[str, Any]:
     """Return a run: what it ran on, its status and its counts."""
-    return await db.read(lambda: exports.run_facts(report.find_run(run_id)))
+    return await units_of_work.read(lambda: exports.run_facts(report.find_run(run_id)))
 
 
 @router.delete("/runs/{run_id}", response={204: None, 404: Problem, 409: Problem})
 async def delete_run(request: HttpRequest, run_id: RunId) -> Status[None]:
     """Delete a run that has ended, with its attempts' sessions, state, artifacts and memory."""
-    await db.read(deletion.delete_run, run_id)  # many small transactions: not one unit of the writing thread
+    await units_of_work.read(
+        deletion.delete_run, run_id
+    )  # many small transactions: not one unit of the writing thread
     return Status(204, None)
 
 
 @router.get("/runs/{run_id}/results", response={200: None, **REFUSALS})
 async def get_results(request: HttpRequest, run_id: RunId) -> Any:
     """Return a run with all attempts, their scores, errors and what the agent did."""
-    return json_text(await db.read(lambda: exports.run_json(report.find_run(run_id))))
+    return json_text(await units_of_work.read(lambda: exports.run_json(report.find_run(run_id))))
 
 
 @router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **REFUSALS})
 async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
     """Return one attempt with its scores and what the agent did."""
-    return await db.read(_attempt, attempt)
+    return await units_of_work.read(_attempt, attempt)
 
 
 @router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **REFUSALS})
 async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Ask a run to stop; one that has ended stays as it is."""
-    await db.read(report.find_run, run_id)
+    await units_of_work.read(report.find_run, run_id)
     await dispatch.cancel(run_id)
-    return Status(202, await db.read(lambda: exports.run_facts(report.find_run(run_id))))
+    return Status(202, await units_of_work.read(lambda: exports.run_facts(report.find_run(run_id))))
 
 
 def _evalsets(app: str) -> list[EvalSetOut]:
@@ -215,7 +220,7 @@ def _evalsets(app: str) -> list[EvalSetOut]:
 def _order(wanted: RunIn, run_id: str) -> EvalRun:
     evalset = library.find(wanted.app, wanted.evalset)
     folder = configured_folder()
-    beside = configs.beside(library.path_of(folder, evalset), evalset.path) if folder else configs.default()
+    beside = config.beside(library.path_of(folder, evalset), evalset.path) if folder else config.default()
     return launch.order_run(evalset, choices.order_from(beside, wanted.dict()), run_id)
 
 
@@ -224,7 +229,7 @@ def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:
     rows = EvalRun.objects.select_related("evalset", "version").filter(
         **{name: value for name, value in named.items() if value}
     )
-    page = keyset.page(rows, "created_at", before, size=limit, key=str)
+    page = pagination.page(rows, "created_at", before, size=limit, key=str)
     return RunPage(runs=[exports.run_facts(run) for run in page.rows], next=page.older or None)
 
 

@@ -14,12 +14,11 @@ from ninja import BodyEx, HeaderEx, P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app import editing
-from evals_app.cases import programs
+from evals_app.cases import file_changes, programs
 from evals_app.cases.programs import Tagged
-from sessions_app import db
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.ids import Name
+from sessions_app.store import units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
@@ -58,7 +57,7 @@ class Copy(Schema):
 @router.get("/cases", response={200: list[CaseOut], **REFUSALS})
 async def list_cases(request: HttpRequest, app: App, evalset: Evalset) -> list[CaseOut]:
     """List an evalset's cases in full, in the order of its file."""
-    found = await db.write(lambda: programs.listed(editing.evalset_of(app, evalset)))
+    found = await units_of_work.write(lambda: programs.listed(file_changes.evalset_of(app, evalset)))
     return [CaseOut.of(one) for one in found]
 
 
@@ -73,7 +72,9 @@ async def add_case(
     """Add a case at the end of an evalset's file. 409 when another one has its id."""
     wanted = programs.read(_text(request))
     return _told(
-        response, 201, await db.write(lambda: programs.add(editing.evalset_of(app, evalset), wanted))
+        response,
+        201,
+        await units_of_work.write(lambda: programs.add(file_changes.evalset_of(app, evalset), wanted)),
     )
 
 
@@ -82,7 +83,7 @@ async def get_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId
 ) -> Status[CaseOut]:
     """Return a case. `ETag` stands for what it says."""
-    found = await db.write(lambda: programs.get(editing.evalset_of(app, evalset), id))
+    found = await units_of_work.write(lambda: programs.get(file_changes.evalset_of(app, evalset), id))
     return _told(response, 200, found)
 
 
@@ -101,7 +102,9 @@ async def put_case(
     409 when another case has its id, or when `If-Match` is not the case's `ETag`: `detail` has the case as it is.
     """
     wanted = programs.read(_text(request))
-    made = await db.write(lambda: programs.put(editing.evalset_of(app, evalset), id, wanted, if_match))
+    made = await units_of_work.write(
+        lambda: programs.put(file_changes.evalset_of(app, evalset), id, wanted, if_match)
+    )
     return _told(response, 200, made)
 
 
@@ -110,7 +113,7 @@ async def delete_case(
     request: HttpRequest, app: App, evalset: Evalset, id: CaseId, if_match: IfMatch = None
 ) -> Status[None]:
     """Remove a case from its file. Runs of it stay. 409 as for a change."""
-    await db.write(lambda: programs.remove(editing.evalset_of(app, evalset), id, if_match))
+    await units_of_work.write(lambda: programs.remove(file_changes.evalset_of(app, evalset), id, if_match))
     return Status(204, None)
 
 
@@ -119,7 +122,9 @@ async def copy_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId, wanted: Copy
 ) -> Status[CaseOut]:
     """Add a copy of a case at the end of its file. 409 when another one has the copy's id."""
-    made = await db.write(lambda: programs.duplicate(editing.evalset_of(app, evalset), id, wanted.id))
+    made = await units_of_work.write(
+        lambda: programs.duplicate(file_changes.evalset_of(app, evalset), id, wanted.id)
+    )
     return _told(response, 201, made)
 
 

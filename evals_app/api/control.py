@@ -9,10 +9,11 @@ from ninja import P, PathEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app import again, dispatch, exports, launch, report, writes
+from evals_app.analysis import exports, report
 from evals_app.models import EvalRun
-from sessions_app import db, store_retry
+from evals_app.runs import dispatch, launch, rerun, writes
 from sessions_app.api.schemas import REFUSALS
+from sessions_app.store import retry, units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
@@ -41,14 +42,14 @@ class Retried(Schema):
 @router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **REFUSALS})
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Go on with the attempts that came to no end. Those that ended stay as they are."""
-    return await _facts(await dispatch.go_on(run_id, lambda: again.resume(report.find_run(run_id))))
+    return await _facts(await dispatch.go_on(run_id, lambda: rerun.resume(report.find_run(run_id))))
 
 
 @router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **REFUSALS})
 async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Status[dict[str, Any]]:
     """Try attempts again. What a try before came to is kept beside the attempt."""
     return await _facts(
-        await dispatch.go_on(run_id, lambda: again.retry(report.find_run(run_id), wanted.attempts))
+        await dispatch.go_on(run_id, lambda: rerun.retry(report.find_run(run_id), wanted.attempts))
     )
 
 
@@ -56,27 +57,29 @@ async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Sta
 async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Start a run that repeats this one exactly, on the code as it is now."""
     return await _facts(
-        await dispatch.order(lambda new_id: again.repeat(report.find_run(run_id), "api", new_id))
+        await dispatch.order(lambda new_id: rerun.repeat(report.find_run(run_id), "api", new_id))
     )
 
 
 @router.put("/runs/{run_id}/parallelism", response={200: dict[str, Any], **REFUSALS})
 async def set_parallelism(request: HttpRequest, run_id: RunId, wanted: AtOnce) -> dict[str, Any]:
     """Change how many attempts of a run go on at once; one that has ended stays as it is."""
-    await db.read(report.find_run, run_id)
+    await units_of_work.read(report.find_run, run_id)
     launch.check_parallelism(wanted.parallelism)
-    await db.write(writes.set_parallelism, run_id, wanted.parallelism)
-    return await db.read(lambda: exports.run_facts(report.find_run(run_id)))
+    await units_of_work.write(writes.set_parallelism, run_id, wanted.parallelism)
+    return await units_of_work.read(lambda: exports.run_facts(report.find_run(run_id)))
 
 
 @router.post("/runs/{run_id}/attempts/{int:attempt}/cancel", response={202: dict[str, Any], **REFUSALS})
 async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> Status[dict[str, Any]]:
     """Ask one attempt to stop; one that has ended stays as it is."""
-    run = await db.read(report.find_run, run_id)
-    found = await db.read(again.find_attempt, run, attempt)
-    await db.write(writes.request_cancel_attempt, found.pk)
-    return Status(202, await db.read(lambda: exports.attempt_facts(again.find_attempt(run, attempt))))
+    run = await units_of_work.read(report.find_run, run_id)
+    found = await units_of_work.read(rerun.find_attempt, run, attempt)
+    await units_of_work.write(writes.request_cancel_attempt, found.pk)
+    return Status(
+        202, await units_of_work.read(lambda: exports.attempt_facts(rerun.find_attempt(run, attempt)))
+    )
 
 
 async def _facts(run: EvalRun) -> Status[dict[str, Any]]:
-    return Status(202, await store_retry.read(lambda: exports.run_facts(report.find_run(run.id))))
+    return Status(202, await retry.read(lambda: exports.run_facts(report.find_run(run.id))))

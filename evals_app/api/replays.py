@@ -10,12 +10,13 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app import dispatch, exports, report
+from evals_app.analysis import exports, report
 from evals_app.cases import recording
-from evals_app.replay.ordering import order_replay
-from sessions_app import db, store_retry
+from evals_app.runs import dispatch
+from evals_app.runs.replayed_sessions import order_replay
 from sessions_app.api.schemas import REFUSALS
-from sessions_app.found import find_session
+from sessions_app.lookup import find_session
+from sessions_app.store import retry, units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
@@ -34,7 +35,7 @@ class ReplayIn(Schema):
 @router.post("/replays", response={202: dict[str, Any], **REFUSALS})
 async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[str, Any]]:
     """Replay a session: its user's messages to the agent as it is now, from the state that the session began with."""
-    session = await db.read(find_session, wanted.session)
+    session = await units_of_work.read(find_session, wanted.session)
     conversation = await recording.conversation_of(session)
     run = await dispatch.order(partial(order_replay, session, conversation, wanted.models, wanted.tools))
-    return Status(202, await store_retry.read(lambda: exports.run_facts(report.find_run(run.id))))
+    return Status(202, await retry.read(lambda: exports.run_facts(report.find_run(run.id))))

@@ -9,11 +9,13 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app import baselines, exports, launch, library, report, trends, writes
+from evals_app.analysis import baselines, exports, report, trends
 from evals_app.api.control import RunId
-from sessions_app import db
+from evals_app.files import library
+from evals_app.runs import launch, writes
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.ids import Name
+from sessions_app.store import units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
@@ -44,40 +46,40 @@ async def compare_run(
     ] = "baseline",
 ) -> dict[str, Any]:
     """Compare a run with another one of its evalset: a verdict on each case, with its evidence, and on the whole."""
-    return await db.read(_compared, run_id, against)
+    return await units_of_work.read(_compared, run_id, against)
 
 
 @router.get("/trend", response={200: list[dict[str, Any]], **REFUSALS})
 async def get_trend(request: HttpRequest, app: Name, evalset: Name) -> list[dict[str, Any]]:
     """Return the newest runs of an evalset, the oldest first: pass rates with intervals (95 %), cost, changes."""
-    return await db.read(lambda: exports.trend_facts(trends.trend_of(library.find(app, evalset))))
+    return await units_of_work.read(lambda: exports.trend_facts(trends.trend_of(library.find(app, evalset))))
 
 
 @router.put("/runs/{run_id}/baseline", response={204: None, **REFUSALS})
 async def mark_baseline(request: HttpRequest, run_id: RunId, wanted: Baseline) -> Status[None]:
     """Make a run the baseline of its evalset, in place of the one before, or take that back."""
-    await db.write(writes.mark_baseline, run_id, wanted.baseline)
+    await units_of_work.write(writes.mark_baseline, run_id, wanted.baseline)
     return Status(204, None)
 
 
 @router.put("/runs/{run_id}/note", response={204: None, **REFUSALS})
 async def note_run(request: HttpRequest, run_id: RunId, wanted: Note) -> Status[None]:
     """Keep a note about a run."""
-    await db.write(writes.note_run, run_id, wanted.note)
+    await units_of_work.write(writes.note_run, run_id, wanted.note)
     return Status(204, None)
 
 
 @router.put("/attempts/{int:attempt}/note", response={204: None, **REFUSALS})
 async def note_attempt(request: HttpRequest, attempt: int, wanted: Note) -> Status[None]:
     """Keep a note about an attempt."""
-    await db.write(writes.note_attempt, attempt, wanted.note)
+    await units_of_work.write(writes.note_attempt, attempt, wanted.note)
     return Status(204, None)
 
 
 @router.get("/prices", response={200: dict[str, Any]})
 async def get_prices(request: HttpRequest) -> dict[str, Any]:
     """Return the file of prices that new runs are reckoned by, what it says, and what is wrong with it."""
-    table = await db.read(launch.price_table)
+    table = await units_of_work.read(launch.price_table)
     return {**table.as_json(), "problems": [problem.as_json() for problem in table.problems]}
 
 

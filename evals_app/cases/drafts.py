@@ -13,9 +13,9 @@ from typing import Any
 
 from evals_app.cases import messages, steps
 from evals_app.cases.fields import Field, Nested, rows, text, word, writable
-from evals_app.evalsets.content import FINAL_STATE, TURN_STATES
-from evals_app.evalsets.scenario import Plan
-from evals_app.evalsets.schema import DEFAULT_USER
+from evals_app.files.content import FINAL_STATE, TURN_STATES
+from evals_app.files.scenario import Plan
+from evals_app.files.schema import DEFAULT_USER
 
 Json = dict[str, Any]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from evals_app import editing
+from evals_app.cases import file_changes
+from evals_app.cases.file_changes import Change
 from evals_app.cases.saving import free_id, refuse_taken
-from evals_app.editing import Change
-from evals_app.evalsets import BadFile
-from evals_app.evalsets.changing import Sheet, case_json
-from evals_app.evalsets.reading import only_case
+from evals_app.files import BadFile
+from evals_app.files.changing import Sheet, case_json
+from evals_app.files.reading import only_case
 from evals_app.models import EvalSet
 from sessions_app.errors import DevUIError
 
@@ -78,7 +78,7 @@ def listed(evalset: EvalSet) -> list[Tagged]:
     Raises:
         BadFile: the file cannot be used.
     """
-    return [Tagged.of(case_json(case)) for case in editing.cases(evalset)]
+    return [Tagged.of(case_json(case)) for case in file_changes.cases(evalset)]
 
 
 def get(evalset: EvalSet, case_id: str) -> Tagged:
@@ -88,7 +88,7 @@ def get(evalset: EvalSet, case_id: str) -> Tagged:
         NotFound: the evalset has no such case.
         BadFile: the file cannot be used.
     """
-    return Tagged.of(case_json(editing.case(evalset, case_id)))
+    return Tagged.of(case_json(file_changes.case(evalset, case_id)))
 
 
 def add(evalset: EvalSet, case: Json) -> Tagged:
@@ -103,7 +103,7 @@ def add(evalset: EvalSet, case: Json) -> Tagged:
         refuse_taken(sheet, case, None)
         sheet.cases.append(case)
 
-    return _at(editing.change(evalset, edit, ORIGIN), -1)
+    return _at(file_changes.change(evalset, edit, ORIGIN), -1)
 
 
 def put(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> Tagged:
@@ -123,7 +123,7 @@ def put(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> Tagged:
         refuse_taken(sheet, case, place)
         sheet.cases[place] = case
 
-    return _at(editing.change(evalset, edit, ORIGIN), place)
+    return _at(file_changes.change(evalset, edit, ORIGIN), place)
 
 
 def remove(evalset: EvalSet, case_id: str, seen: str | None) -> None:
@@ -138,7 +138,7 @@ def remove(evalset: EvalSet, case_id: str, seen: str | None) -> None:
     def edit(sheet: Sheet) -> None:
         del sheet.cases[_place(sheet, evalset, case_id, seen)]
 
-    editing.change(evalset, edit, ORIGIN)
+    file_changes.change(evalset, edit, ORIGIN)
 
 
 def duplicate(evalset: EvalSet, case_id: str, new_id: str) -> Tagged:
@@ -151,17 +151,17 @@ def duplicate(evalset: EvalSet, case_id: str, new_id: str) -> Tagged:
     """
 
     def edit(sheet: Sheet) -> None:
-        source = sheet.cases[editing.place_of(sheet, evalset, case_id)]
+        source = sheet.cases[file_changes.place_of(sheet, evalset, case_id)]
         taken = {str(one["eval_id"]) for one in sheet.cases}
         copy = {**source, "eval_id": new_id or free_id(case_id, taken)}
         refuse_taken(sheet, copy, None)
         sheet.cases.append(copy)
 
-    return _at(editing.change(evalset, edit, ORIGIN), -1)
+    return _at(file_changes.change(evalset, edit, ORIGIN), -1)
 
 
 def _place(sheet: Sheet, evalset: EvalSet, case_id: str, seen: str | None) -> int:
-    place = editing.place_of(sheet, evalset, case_id)
+    place = file_changes.place_of(sheet, evalset, case_id)
     now = Tagged.of(sheet.cases[place])
     if seen is not None and seen != now.etag:
         raise CaseChanged(evalset, seen, now)

@@ -13,13 +13,14 @@ from typing import Any
 
 from django.db.models import Max, Min
 
-from evals_app.evalsets.content import FINAL_STATE, TURN_STATES
-from evals_app.states import OF_THE_EVALUATION
-from sessions_app import history, state
+from evals_app.files.content import FINAL_STATE, TURN_STATES
+from evals_app.metrics.expected_state import OF_THE_EVALUATION
+from sessions_app import scopes
 from sessions_app.errors import BadInput, InvocationMissing
+from sessions_app.events.superseded import marks_from
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.runs.client import provider
-from sessions_app.timeline.marks import marks_from
+from sessions_app.state import history
 
 Json = dict[str, Any]
 
@@ -123,7 +124,7 @@ def state_found(session: AgentSession, turn: Turn) -> Json:
     found = history.state_at(session, event)
     hidden = _hidden(row.pk for _, rows in found.scopes() for row in rows)
     return {
-        state.PREFIX[scope] + row.key: json.loads(row.value or "null")
+        scopes.PREFIX[scope] + row.key: json.loads(row.value or "null")
         for scope, rows in found.scopes()
         for row in rows
         if row.pk not in hidden and row.key != OF_THE_EVALUATION
@@ -223,7 +224,7 @@ def _keys(session: AgentSession, first: int, last: int) -> list[Key]:
         newest[(row.scope, row.key)] = row
     hidden = _hidden(row.pk for row in newest.values())
     return [
-        Key(state.PREFIX[Scope(scope)] + key, "null" if row.removed else row.value or "null")
+        Key(scopes.PREFIX[Scope(scope)] + key, "null" if row.removed else row.value or "null")
         for (scope, key), row in sorted(newest.items())
         if row.pk not in hidden
     ]

@@ -12,18 +12,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from evals_app import editing, library
+from evals_app.cases import file_changes
 from evals_app.cases.drafts import Applied, form_of
 from evals_app.cases.fields import Nested
+from evals_app.cases.file_changes import Change
 from evals_app.cases.versions import paired_cases
-from evals_app.editing import Change
-from evals_app.evalsets import BadFile, Problem
-from evals_app.evalsets.changing import Sheet, case_json
-from evals_app.evalsets.pairing import same
-from evals_app.evalsets.reading import only_case
-from evals_app.evalsets.writing import FileChanged, digest_of
+from evals_app.files import BadFile, Problem, library
+from evals_app.files.changing import Sheet, case_json
+from evals_app.files.pairing import same
+from evals_app.files.reading import only_case
+from evals_app.files.writing import FileChanged, digest_of
 from evals_app.models import EvalSet
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 
 Json = dict[str, Any]
@@ -57,7 +57,7 @@ class Conflict:
     @property
     def mark(self) -> str:
         """What tells the case that the file has now from another one."""
-        return digest_of(state.dumps(self.theirs))
+        return digest_of(scopes.dumps(self.theirs))
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ def review(evalset: EvalSet, opened: Opened, make: Callable[[Json], Made]) -> Re
     case, errors = make(kept)
     if errors:
         return Review(case, errors)
-    file = editing.file_of(evalset)
+    file = file_changes.file_of(evalset)
     if opened.is_new:
-        change = editing.worked_out(evalset, _adding(case), file)
+        change = file_changes.worked_out(evalset, _adding(case), file)
         return Review(case, change=change)
     digest = digest_of(file.text)
     now = [case_json(case) for case in file.content.cases]
@@ -146,7 +146,7 @@ def review(evalset: EvalSet, opened: Opened, make: Callable[[Json], Made]) -> Re
         conflict = Conflict(kept, case, theirs)
         if opened.over != conflict.mark:
             return Review(case, conflict=conflict)
-    change = editing.worked_out(evalset, _putting(place, case), file)
+    change = file_changes.worked_out(evalset, _putting(place, case), file)
     return Review(case, change=change, moved_on=digest != opened.digest)
 
 
@@ -165,7 +165,7 @@ def save_change(change: Change, seen: str, origin: str = "page") -> EvalSet | No
     if change.mark != seen:
         return None
     try:
-        return editing.save(change, origin)
+        return file_changes.save(change, origin)
     except FileChanged:
         return None
 

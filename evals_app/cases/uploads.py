@@ -9,12 +9,13 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from evals_app import configs, editing, library
-from evals_app.editing.files import AlreadyTaken, cannot_write
-from evals_app.evalsets import BadFile, Problem, writing
-from evals_app.evalsets.changing import case_json
-from evals_app.evalsets.reading import YAML_SUFFIXES, Loaded, Whole, load_document, read_whole
-from evals_app.evalsets.schema import ConversationScenario, SessionInput, Strict
+from evals_app.cases import file_changes
+from evals_app.files import BadFile, Problem, library, writing
+from evals_app.files.changes import AlreadyTaken, cannot_write
+from evals_app.files.changing import case_json
+from evals_app.files.reading import YAML_SUFFIXES, Loaded, Whole, load_document, read_whole
+from evals_app.files.schema import ConversationScenario, SessionInput, Strict
+from evals_app.metrics import config
 from evals_app.models import EvalSet
 from sessions_app.errors import BadInput
 
@@ -121,7 +122,7 @@ def read(name: str, content: bytes, start: Start | None = None) -> Read:
     base = base_name(name)
     text = text_of(base, content)
     if base == CONFIG_NAME:
-        configs.parse(text, CONFIG_NAME, CONFIG_NAME)
+        config.parse(text, CONFIG_NAME, CONFIG_NAME)
         return Read(base, text)
     loaded = load_document(text, base, base)
     if (scenarios := scenarios_of(loaded, start.session if start else None)) is not None:
@@ -139,9 +140,11 @@ def put(app_name: str, file: Read) -> Uploaded:
         BadInput: the file's name is taken, or it cannot be written.
     """
     if file.scenarios is not None:
-        return Uploaded(file.base, editing.create(app_name, _stem(file.base), file.scenarios), file.start)
+        return Uploaded(
+            file.base, file_changes.create(app_name, _stem(file.base), file.scenarios), file.start
+        )
     if file.evalset is not None:
-        return Uploaded(file.base, editing.put(app_name, file.evalset))
+        return Uploaded(file.base, file_changes.put(app_name, file.evalset))
     _put_config(app_name, file.text)
     return Uploaded(file.base, None)
 
@@ -211,7 +214,7 @@ def _stem(base: str) -> str:
 
 
 def _put_config(app_name: str, text: str) -> None:
-    path = editing.agents_folder().folder_of(app_name) / CONFIG_NAME
+    path = file_changes.agents_folder().folder_of(app_name) / CONFIG_NAME
     try:
         writing.create(path, text)
     except FileExistsError as error:

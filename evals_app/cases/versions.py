@@ -9,9 +9,9 @@ from typing import Any
 
 from django.db.models import Count
 
-from evals_app.evalsets.pairing import paired, same
+from evals_app.files.pairing import paired, same
 from evals_app.models import EvalSet, EvalSetVersion
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.errors import NotFound
 from sessions_app.presentation import valuediff
 
@@ -150,5 +150,5 @@ def _kind(before: Json | None, case: Json, place: int | None, kept: list[int]) -
 
 
 def _lines(old: Any, new: Any) -> list[valuediff.Line]:
-    texts = [None if value is None else state.dumps(value) for value in (old, new)]
+    texts = [None if value is None else scopes.dumps(value) for value in (old, new)]
     return valuediff.lines(*texts)

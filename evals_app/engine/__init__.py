@@ -1,0 +1,1 @@
+"""Carries attempts out and scores them."""

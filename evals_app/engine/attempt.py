@@ -24,28 +24,28 @@ from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from evals_app import writes
 from evals_app.engine import _adk, reached, scoring
 from evals_app.engine.judges import Heard, added
 from evals_app.engine.metrics import CannotRun, evaluator_class
 from evals_app.engine.model_retry import Retries, RetryPlugin
 from evals_app.engine.reached import States
 from evals_app.engine.replay import NotRecorded, Replay, replay_of
-from evals_app.evalsets.schema import DEFAULT_USER
-from evals_app.limits import RETRY_SECONDS
-from evals_app.metrics import METRICS
+from evals_app.files.schema import DEFAULT_USER
+from evals_app.metrics.catalog import METRICS
+from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from evals_app.models import EvalAttempt
-from evals_app.replay.policy import RECORDED, Policy
-from evals_app.standing import LOST_STORE, UNAVAILABLE
-from evals_app.states import OF_THE_EVALUATION
-from evals_app.writes import Failure, Outcome, Score, measuring
-from sessions_app import db, store_retry
+from evals_app.runs import writes
+from evals_app.runs.attempt_status import LOST_STORE, UNAVAILABLE
+from evals_app.runs.limits import RETRY_SECONDS
+from evals_app.runs.replay.policy import RECORDED, Policy
+from evals_app.runs.writes import Failure, Outcome, Score, measuring
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.errors import BadInput, DevUIError, StoreFault
 from sessions_app.models import AgentSession
+from sessions_app.sessions.writes import Untracked
+from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import outbox
-from sessions_app.writes import Untracked
 
 SESSION_PREFIX = "adk-eval-session-"
 """ADK names the sessions of evals so, and its front end leaves them out of its list."""
@@ -157,7 +157,7 @@ async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
     trial.retry = RetryPlugin(retries)
     try:
         _check_can_replay(plan)
-        trial.replay = await db.read(replay_of, plan.policy, attempt)
+        trial.replay = await units_of_work.read(replay_of, plan.policy, attempt)
         trial.actual = actual = await _infer(plan, case, attempt.realm, trial)
         _check_not_recorded(trial.replay)
         _check_stored(trial)
@@ -165,7 +165,7 @@ async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
         reached_states = await _reached(case, attempt, actual)
 
         async def note_judge(metric: str) -> None:
-            await store_retry.write(writes.note_judge, attempt.pk, metric)
+            await retry.write(writes.note_judge, attempt.pk, metric)
 
         await scoring.score_attempt(judged, plan.metrics, case, actual, reached_states, note_judge)
     except Exception as error:
@@ -181,7 +181,7 @@ def _retries(plan: Plan, attempt: EvalAttempt) -> Retries:
 
     async def tell(waits_for: str, waited: float) -> None:
         attempt.waits_for, attempt.waited_seconds = waits_for, waited
-        await store_retry.write(writes.note_waiting, attempt.pk, waits_for, waited)
+        await retry.write(writes.note_waiting, attempt.pk, waits_for, waited)
         if plan.waiting:
             plan.waiting(attempt)
 
@@ -221,7 +221,7 @@ async def _outcome(
     failure: Failure | None = None,
 ) -> Outcome:
     await outbox().settled(SETTLED_S)
-    session_pk, tokens, used = await store_retry.read(_came_to, attempt.realm)
+    session_pk, tokens, used = await retry.read(_came_to, attempt.realm)
     answers_again = trial.replay is not None and trial.replay.answers
     return Outcome(
         status,
@@ -245,10 +245,10 @@ async def _reached(case: EvalCase, attempt: EvalAttempt, actual: Sequence[Invoca
     """Return the states that an attempt reached, when its case expects any."""
     if not scoring.expected_of(case):
         return None
-    session_pk, _ = await store_retry.read(_session_of, attempt.realm)
+    session_pk, _ = await retry.read(_session_of, attempt.realm)
     if session_pk is None:
         return States()
-    return await store_retry.read(reached.states_of, session_pk, [one.invocation_id for one in actual])
+    return await retry.read(reached.states_of, session_pk, [one.invocation_id for one in actual])
 
 
 def _failure_in(trial: Trial, error: Exception) -> Failure:
@@ -381,7 +381,7 @@ def _check_turns(case: EvalCase, actual: Sequence[Invocation]) -> None:
 
 async def _so_far(realm: str) -> list[Invocation]:
     """Return what happened before an agent raised, from the events that were stored."""
-    row = await store_retry.read(AgentSession.objects.filter(realm=realm).order_by("pk").first)
+    row = await retry.read(AgentSession.objects.filter(realm=realm).order_by("pk").first)
     if row is None:
         return []
     get = partial(
@@ -390,7 +390,7 @@ async def _so_far(realm: str) -> list[Invocation]:
         user_id=row.user_id,
         session_id=row.session_id,
     )
-    session = await store_retry.until_taken(get)
+    session = await retry.until_taken(get)
     return EvaluationGenerator.convert_events_to_eval_invocations(session.events) if session else []
 
 

@@ -20,13 +20,13 @@ from typing import NoReturn
 
 from django.db import connections
 
-from evals_app.engine.alone import Listener, carry_out, fresh, run_to_end, without_process
+from evals_app.engine.local_runner import Listener, carry_out, fresh, run_to_end, without_process
 from evals_app.models import EvalRun
-from evals_app.writes import Death
-from sessions_app import db, store_retry
-from sessions_app.agents import AgentsFolder
-from sessions_app.process_output import OutputLimit, OutputReader
+from evals_app.runs.writes import Death
+from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import processes
+from sessions_app.runs.process_output import OutputLimit, OutputReader
+from sessions_app.store import retry, units_of_work
 
 PATIENCE_S = 8
 """Seconds that a child has to stop its run (`executor` gives agents 5 of them to let go); then it is ended."""
@@ -74,7 +74,7 @@ def carry_out_in_children(
         if left:
             died(how)
             left = without_process(left, Death(how), listener)
-    return [store_retry.in_thread(fresh, run.pk) for run in runs]
+    return [retry.in_thread(fresh, run.pk) for run in runs]
 
 
 def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: Listener) -> None:
@@ -82,7 +82,7 @@ def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, lis
 
 
 def _left(runs: Sequence[EvalRun]) -> list[EvalRun]:
-    return [run for run in (store_retry.in_thread(fresh, one.pk) for one in runs) if run.active]
+    return [run for run in (retry.in_thread(fresh, one.pk) for one in runs) if run.active]
 
 
 class _Child:
@@ -166,7 +166,7 @@ def _terminate() -> None:
 
 
 def _leave() -> None:
-    db.close_pools()
+    units_of_work.close_pools()
     connections.close_all()
     for out in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # nobody reads it any more, or an agent closed it

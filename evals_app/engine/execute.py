@@ -11,19 +11,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from evals_app import prices, standing, writes
-from evals_app.engine.course import Course, Ending, Progress
 from evals_app.engine.executor import Executor, LocalExecutor, Work
+from evals_app.engine.run_monitor import Course, Ending, Progress
 from evals_app.engine.watchdog import Watchdog
-from evals_app.limits import Limits
+from evals_app.files.stored_evalsets import remember_metrics
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.refusals import HasChanged
-from evals_app.replay.policy import Policy
-from evals_app.standing import LOST_STORE
-from evals_app.writes import Facts, Failure, Outcome
-from evals_app.writes.evalsets import remember_metrics
-from sessions_app import store_retry
-from sessions_app.stopwatch import Stopwatch
+from evals_app.runs import attempt_status, prices, writes
+from evals_app.runs.attempt_status import LOST_STORE
+from evals_app.runs.limits import Limits
+from evals_app.runs.refusals import HasChanged
+from evals_app.runs.replay.policy import Policy
+from evals_app.runs.writes import Facts, Failure, Outcome
+from sessions_app.store import retry
+from sessions_app.store.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from evals_app.engine.attempt import Plan
@@ -65,7 +65,7 @@ async def execute_run(
         progress: is told of every attempt that starts or ends.
         make_executor: who carries the attempts out; tasks of this process unless told otherwise.
     """
-    run = await store_retry.write(writes.claim_run, eval_run_id, runtime_id, time.time())
+    run = await retry.write(writes.claim_run, eval_run_id, runtime_id, time.time())
     if run is None:
         return
     watch = Stopwatch(run.started_at)
@@ -75,16 +75,16 @@ async def execute_run(
     except asyncio.CancelledError:
         with contextlib.suppress(TimeoutError):  # whoever sees that the process has gone ends the run then
             async with asyncio.timeout(END_S):
-                await store_retry.write(
+                await retry.write(
                     writes.finish_run, run.id, EvalRun.Status.CANCELLED, because=ENDED, now=watch.now()
                 )
         raise
     except BaseException as error:
         end = partial(writes.finish_run, run.id, EvalRun.Status.FAILED, _failure(error), now=watch.now())
-        await store_retry.write(end)
+        await retry.write(end)
     else:
         end = partial(writes.finish_run, run.id, ending.status, because=ending.because, now=watch.now())
-        await store_retry.write(end)
+        await retry.write(end)
 
 
 async def prepare(run: EvalRun, agent_source: AgentSource, progress: Progress | None = None) -> Plan:
@@ -116,8 +116,8 @@ async def prepare(run: EvalRun, agent_source: AgentSource, progress: Progress | 
     warm_up(plan.metrics)
     facts = await source.facts_of(agent_source, agent)
     _check_same(run, facts)
-    await store_retry.write(writes.note_facts, run.id, facts)
-    await store_retry.write(remember_metrics, metrics.describe_metrics(), facts.adk_version)
+    await retry.write(writes.note_facts, run.id, facts)
+    await retry.write(remember_metrics, metrics.describe_metrics(), facts.adk_version)
     return plan
 
 
@@ -153,16 +153,16 @@ async def _carry_out(
     costs = prices.of_json(json.loads(run.prices))
 
     async def work(attempt_pk: int) -> None:
-        while attempt := await store_retry.write(writes.start_attempt, attempt_pk, watch.now()):
+        while attempt := await retry.write(writes.start_attempt, attempt_pk, watch.now()):
             if progress:
                 progress(attempt, None)
             outcome = _priced(await _outcome_of(plan, attempt), costs, attempt)
             failure = outcome.failure
-            if failure and failure.type == LOST_STORE and standing.count_lost(attempt) < MOST_LOST - 1:
+            if failure and failure.type == LOST_STORE and attempt_status.count_lost(attempt) < MOST_LOST - 1:
                 began = attempt.started_at
-                await store_retry.write(writes.repeat_attempt, attempt_pk, began, failure)
+                await retry.write(writes.repeat_attempt, attempt_pk, began, failure)
                 continue
-            kept = await store_retry.write(writes.finish_attempt, attempt_pk, outcome, watch.now())
+            kept = await retry.write(writes.finish_attempt, attempt_pk, outcome, watch.now())
             if progress and kept:
                 progress(attempt, outcome)
             course.note_end()

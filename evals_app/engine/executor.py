@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from evals_app.engine.room import SHARED, Room
+from evals_app.engine.admission import SHARED, Room
 
 PATIENCE = 5.0
 """Seconds that cancelled attempts have to let go."""

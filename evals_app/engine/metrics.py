@@ -12,8 +12,8 @@ from google.adk.evaluation.eval_metrics import EvalMetric, MetricInfo, MetricInf
 from google.adk.evaluation.evaluator import Evaluator
 from pydantic import ValidationError
 
-from evals_app import metrics as known
-from evals_app.metrics import NEEDS_VERTEX, missing_for
+from evals_app.metrics import catalog as known
+from evals_app.metrics.catalog import NEEDS_VERTEX, missing_for
 from sessions_app.errors import BadInput
 
 _PACKAGE = "google.adk.evaluation"

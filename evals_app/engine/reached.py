@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app import history
 from sessions_app.models import AgentSession, Event
+from sessions_app.state import history
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,17 @@ from google.adk.evaluation.eval_rubrics import Rubric
 from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
 from google.genai.types import Content
 
-from evals_app import states
+from evals_app.engine.judge_logs import overheard
 from evals_app.engine.judges import Heard, Tokens, added
 from evals_app.engine.metrics import CannotRun, evaluator_of
 from evals_app.engine.model_retry import Retries
-from evals_app.engine.overhear import overheard
 from evals_app.engine.reached import States
-from evals_app.evalsets.content import FINAL_STATE, TURN_STATES, ExpectedState, expected_states
-from evals_app.metrics import METRICS, Kind
+from evals_app.files.content import FINAL_STATE, TURN_STATES, ExpectedState, expected_states
+from evals_app.metrics import expected_state
+from evals_app.metrics.catalog import METRICS, Kind
+from evals_app.metrics.expected_state import STATE_MATCH, Check
 from evals_app.models import EvalAttempt, MetricResult
-from evals_app.states import STATE_MATCH, Check
-from evals_app.writes import Score
+from evals_app.runs.writes import Score
 
 STATUS = {
     EvalStatus.PASSED: MetricResult.Status.PASSED,
@@ -144,7 +144,9 @@ def _score_state(position: int, metric: EvalMetric, case: EvalCase, reached: Sta
     expected = expected_of(case)
     if not expected or reached is None:
         return []
-    checked = [(one.turn, states.check(one.values, reached.at(one.turn), one.turn)) for one in expected]
+    checked = [
+        (one.turn, expected_state.check(one.values, reached.at(one.turn), one.turn)) for one in expected
+    ]
     missed = [turn + 1 for turn, _ in checked if turn is not None and turn >= len(reached.turns)]
     why = f"Turn {', '.join(map(str, missed))} was not reached." if missed else ""
     everything = [check for _, checks in checked for check in checks]
@@ -164,7 +166,7 @@ def _nothing_else(position: int, metrics: Sequence[EvalMetric]) -> list[Score]:
 def _state_score(
     position: int, metric: EvalMetric, turn: int | None, checks: Sequence[Check], reason: str = ""
 ) -> Score:
-    score, threshold = states.share(checks), metric.threshold or 0.0
+    score, threshold = expected_state.share(checks), metric.threshold or 0.0
     passed = score >= threshold
     return Score(
         position=position,

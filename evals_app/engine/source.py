@@ -10,9 +10,9 @@ from google.adk.apps.app import App
 from google.adk.cli.service_registry import load_services_module
 
 from evals_app.engine._adk import Agent, load_agent
-from evals_app.writes import Facts
-from sessions_app.agents import AgentsFolder
-from sessions_app.revisions import git_revision
+from evals_app.runs.writes import Facts
+from sessions_app.agents.folder import AgentsFolder
+from sessions_app.agents.revisions import git_revision
 
 
 class AgentSource(Protocol):

@@ -9,9 +9,9 @@ from typing import Any
 
 from django.db.models import F, Sum
 
-from evals_app.limits import Limits, Spent
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.prices import Prices
+from evals_app.runs.limits import Limits, Spent
+from evals_app.runs.prices import Prices
 from sessions_app.models import AgentSession, ModelCall
 
 LOOKED_AT = 20

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from django.db import connection
 
-from evals_app import writes
-from evals_app.standing import BLOCKED_IT
-from evals_app.writes import Failure
+from evals_app.runs import writes
+from evals_app.runs.attempt_status import BLOCKED_IT
+from evals_app.runs.writes import Failure
 
 LOOK_S = 1.0
 """Seconds between two looks."""

@@ -6,7 +6,7 @@ A store that has some of those migrations goes on with the others of them, so th
 import django.db.models.deletion
 from django.db import migrations, models
 
-from sessions_app.operations import CreateModels
+from sessions_app.store.migration_operations import CreateModels
 
 
 class Migration(migrations.Migration):

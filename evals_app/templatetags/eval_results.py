@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 from django import template
 
-from evals_app.comparison import CaseChange, Outcomes, Verdict
+from evals_app.analysis.comparison import CaseChange, Outcomes, Verdict
+from evals_app.cli.terminal_text import shortened
 from evals_app.models import EvalRun
-from evals_app.screen import shortened
 
 register = template.Library()
 

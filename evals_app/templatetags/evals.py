@@ -8,7 +8,7 @@ from typing import Any
 
 from django import template
 
-from evals_app.exports import number
+from evals_app.analysis.exports import number
 from evals_app.models import EvalRun
 
 register = template.Library()

@@ -12,19 +12,19 @@ from django.shortcuts import redirect
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
-from devui.http import render_partial
-from evals_app import library
 from evals_app.cases import diff, saving
 from evals_app.cases.drafts import FRESH, OWN_PERSONA, PERSONAS, RUBRIC_TYPES, Draft, form_of
 from evals_app.cases.fields import Field, Nested, nested, rearranged
 from evals_app.cases.saving import Opened, Review
 from evals_app.cases.versions import find as find_version
-from evals_app.evalsets import BadFile
+from evals_app.files import BadFile, library
 from evals_app.models import EvalSet
-from sessions_app import db, state
+from sessions_app import scopes
 from sessions_app.errors import DevUIError
+from sessions_app.http import render_partial
 from sessions_app.paths import seg_reverse
 from sessions_app.presentation import valuediff
+from sessions_app.store import units_of_work
 
 FORM = "devui/evals/case_form.html"
 PERSONAS_OFFERED = [
@@ -59,21 +59,21 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     Raises:
         NotFound: no such evalset or case.
     """
-    await db.write(library.refresh_known, app_name)
+    await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
-        return await db.read(_opened, request, app_name, evalset_id)
-    page = await db.read(_posted, request.POST, app_name, evalset_id)
+        return await units_of_work.read(_opened, request, app_name, evalset_id)
+    page = await units_of_work.read(_posted, request.POST, app_name, evalset_id)
     review = page.review
     if request.POST.get("act") == "save" and review and review.change:
         try:
-            saved = await db.write(saving.save_change, review.change, request.POST.get("seen", ""))
+            saved = await units_of_work.write(saving.save_change, review.change, request.POST.get("seen", ""))
         except DevUIError as error:
             page = replace(page, error=error)
         else:
             if saved is not None:
                 return redirect(evalset_url(saved, saved=[review.case["eval_id"]]))
             page = replace(page, has_changed=True)
-    return await db.read(_page, request, app_name, evalset_id, page)
+    return await units_of_work.read(_page, request, app_name, evalset_id, page)
 
 
 def evalset_url(evalset: EvalSet, saved: Sequence[str] = ()) -> str:
@@ -175,13 +175,13 @@ def _sides(review: Review | None) -> Mapping[str, Any] | None:
     if review is None or review.conflict is None:
         return None
     conflict = review.conflict
-    base = state.dumps(conflict.base)
-    theirs = None if conflict.theirs is None else state.dumps(conflict.theirs)
+    base = scopes.dumps(conflict.base)
+    theirs = None if conflict.theirs is None else scopes.dumps(conflict.theirs)
     return {
         "theirs": valuediff.lines(base, theirs),
         "is_gone": conflict.theirs is None,
         "theirs_id": (conflict.theirs or {}).get("eval_id", ""),
-        "mine": valuediff.lines(base, state.dumps(conflict.mine)),
+        "mine": valuediff.lines(base, scopes.dumps(conflict.mine)),
         "mark": conflict.mark,
     }
 

@@ -13,15 +13,14 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from evals_app import editing, library
-from evals_app.cases import diff, saving, uploads
-from evals_app.editing import Change
-from evals_app.evalsets import BadFile
-from evals_app.evalsets.changing import Edit
+from evals_app.cases import diff, file_changes, saving, uploads
+from evals_app.cases.file_changes import Change
+from evals_app.files import BadFile, library
+from evals_app.files.changing import Edit
 from evals_app.models import EvalSet
 from evals_app.views.cases import evalset_url
-from sessions_app import db
 from sessions_app.errors import BadInput, DevUIError, NotFound
+from sessions_app.store import units_of_work
 
 CHANGE = "devui/evals/change.html"
 DELETE = "devui/evals/evalset_delete.html"
@@ -90,22 +89,24 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
         NotFound: no such evalset.
         BadInput: there is no such act.
     """
-    await db.write(library.refresh_known, app_name)
+    await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
-        return await db.read(_show, request, app_name, evalset_id, FileAct.of(request.GET))
+        return await units_of_work.read(_show, request, app_name, evalset_id, FileAct.of(request.GET))
     asked = FileAct.of(request.POST)
     worked_out, has_changed = None, False
     try:
-        asked = await db.read(_with_file, request, asked)
-        worked_out = await db.read(_worked_out, app_name, evalset_id, asked)
+        asked = await units_of_work.read(_with_file, request, asked)
+        worked_out = await units_of_work.read(_worked_out, app_name, evalset_id, asked)
         if worked_out and "seen" in request.POST:
-            saved = await db.write(saving.save_change, worked_out, request.POST["seen"])
+            saved = await units_of_work.write(saving.save_change, worked_out, request.POST["seen"])
             if saved is not None:
                 return redirect(evalset_url(saved))
             has_changed = True
     except DevUIError as error:
-        return await db.read(_show, request, app_name, evalset_id, asked, error)
-    return await db.read(_show, request, app_name, evalset_id, asked, None, worked_out, has_changed)
+        return await units_of_work.read(_show, request, app_name, evalset_id, asked, error)
+    return await units_of_work.read(
+        _show, request, app_name, evalset_id, asked, None, worked_out, has_changed
+    )
 
 
 def _with_file(request: HttpRequest, asked: FileAct) -> FileAct:
@@ -120,7 +121,7 @@ def _with_file(request: HttpRequest, asked: FileAct) -> FileAct:
 def _worked_out(app_name: str, evalset_id: str, asked: FileAct) -> Change | None:
     evalset = library.find(app_name, evalset_id)
     edit = asked.edit(evalset)
-    return editing.worked_out(evalset, edit) if edit else None
+    return file_changes.worked_out(evalset, edit) if edit else None
 
 
 def _show(
@@ -174,10 +175,10 @@ async def delete(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
         NotFound: no such evalset.
         BadInput: the file cannot be removed.
     """
-    await db.write(library.refresh_known, app_name)
+    await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
-        return await db.read(_ask, request, app_name, evalset_id)
-    await db.write(editing.remove, app_name, evalset_id)
+        return await units_of_work.read(_ask, request, app_name, evalset_id)
+    await units_of_work.write(file_changes.remove, app_name, evalset_id)
     return redirect("evals")
 
 
@@ -193,8 +194,8 @@ async def file(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     Raises:
         NotFound: no such evalset, or its file is gone.
     """
-    await db.write(library.refresh_known, app_name)
-    evalset, text = await db.read(_file, app_name, evalset_id)
+    await units_of_work.write(library.refresh_known, app_name)
+    evalset, text = await units_of_work.read(_file, app_name, evalset_id)
     answer = HttpResponse(text, content_type="text/plain; charset=utf-8")
     name = evalset.path.rpartition("/")[2].encode("ascii", "replace").decode().replace('"', "_")
     answer.headers["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -203,4 +204,4 @@ async def file(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
 
 def _file(app_name: str, evalset_id: str) -> tuple[EvalSet, str]:
     evalset = library.find(app_name, evalset_id)
-    return evalset, editing.text_of(evalset)
+    return evalset, file_changes.text_of(evalset)

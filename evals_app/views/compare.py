@@ -7,11 +7,11 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial
-from evals_app import baselines, report
-from evals_app.comparison import CaseChange, Comparison, Outcomes, Verdict
+from evals_app.analysis import baselines, report
+from evals_app.analysis.comparison import CaseChange, Comparison, Outcomes, Verdict
+from evals_app.analysis.statistics import Rate
 from evals_app.models import EvalRun
-from evals_app.statistics import Rate
+from sessions_app.http import render_partial
 
 PAGE = 100
 

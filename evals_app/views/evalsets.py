@@ -11,16 +11,19 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from devui.http import render_partial, wants_partial
-from evals_app import attempts, choices, configs, dispatch, launch, library, progress, report
-from evals_app.case_list import CaseList
-from evals_app.configs import Config
-from evals_app.evalsets import BadFile, Problem
+from evals_app.analysis import attempts, report
+from evals_app.cases.listing import CaseList
+from evals_app.files import BadFile, Problem, library
+from evals_app.metrics import config as configs
+from evals_app.metrics.config import Config
 from evals_app.models import EvalRun, EvalSet
-from evals_app.replay.recordings import recorded_runs
-from sessions_app import db, overview
-from sessions_app.agents import configured_folder
+from evals_app.runs import choices, dispatch, launch, progress
+from evals_app.runs.replay.recordings import recorded_runs
+from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput, DevUIError
+from sessions_app.http import render_partial, wants_partial
+from sessions_app.sessions import overview
+from sessions_app.store import units_of_work
 
 RUNS_SHOWN = 20
 FILE = "evalset-file"
@@ -40,8 +43,8 @@ class EvalsetRow:
 async def index(request: HttpRequest) -> HttpResponse:
     """Show the evalsets of all apps, or of `?app=`, with the newest run of each."""
     app = request.GET.get("app", "")
-    await db.write(library.refresh_known, app)
-    return await db.read(_index, request, app)
+    await units_of_work.write(library.refresh_known, app)
+    return await units_of_work.read(_index, request, app)
 
 
 def _index(request: HttpRequest, app: str) -> HttpResponse:
@@ -64,13 +67,13 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
     Raises:
         NotFound: no evalset has this app and id.
     """
-    await db.write(library.refresh_known, app_name)
+    await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
-        return await db.read(_evalset_page, request, app_name, evalset_id)
+        return await units_of_work.read(_evalset_page, request, app_name, evalset_id)
     try:
         run = await dispatch.order(partial(_order, request, app_name, evalset_id))
     except DevUIError as error:
-        return await db.read(_evalset_page, request, app_name, evalset_id, error)
+        return await units_of_work.read(_evalset_page, request, app_name, evalset_id, error)
     return redirect("eval-run", run_id=run.id)
 
 

@@ -11,18 +11,17 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from evals_app import editing, library
-from evals_app.cases import diff, recording, saving, uploads
+from evals_app.cases import diff, file_changes, recording, saving, uploads
+from evals_app.cases.file_changes import Change, NewFile
 from evals_app.cases.recording import Key, Options, Turn
-from evals_app.editing import Change, NewFile
-from evals_app.evalsets import BadFile
+from evals_app.files import BadFile, library
 from evals_app.models import EvalSet
 from evals_app.views.cases import evalset_url
-from sessions_app import db
-from sessions_app.agents import configured_folder
+from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput, DevUIError
-from sessions_app.found import find_session
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession
+from sessions_app.store import units_of_work
 
 NEW = "devui/evals/evalset_new.html"
 UPLOAD = "devui/evals/evalset_upload.html"
@@ -44,17 +43,17 @@ Refused = list[tuple[str, DevUIError]]
 async def new(request: HttpRequest) -> HttpResponse:
     """Show the form of a new evalset; make one."""
     if request.method != "POST":
-        return await db.read(_new, request, request.GET)
+        return await units_of_work.read(_new, request, request.GET)
     post = request.POST
     about = {"description": said} if (said := post.get("description", "").strip()) else {}
     try:
-        made = await db.write(
-            lambda: editing.create(
+        made = await units_of_work.write(
+            lambda: file_changes.create(
                 post.get("app", ""), post.get("id", "").strip(), [], form=post.get("form", "json"), **about
             )
         )
     except DevUIError as error:
-        return await db.read(_new, request, post, error)
+        return await units_of_work.read(_new, request, post, error)
     return redirect(evalset_url(made))
 
 
@@ -67,7 +66,7 @@ def _new(request: HttpRequest, given: QueryDict, error: DevUIError | None = None
 async def upload(request: HttpRequest) -> HttpResponse:
     """Show the form that uploads evalsets, scenarios or a `test_config.json`; put them beside their agent."""
     if request.method != "POST":
-        return await db.read(_upload, request, request.GET, [], [])
+        return await units_of_work.read(_upload, request, request.GET, [], [])
     app_name = request.POST.get("app", "")
     files = [(file.name or "", file.read(uploads.MOST_BYTES + 1)) for file in request.FILES.getlist("file")]
     done, refused = await _put(app_name, files[:MOST_FILES])
@@ -76,7 +75,7 @@ async def upload(request: HttpRequest) -> HttpResponse:
         refused.append(("", BadInput(what, hint=f"Choose up to {MOST_FILES} files.")))
     if not refused and len(done) == 1 and done[0].evalset:
         return redirect(evalset_url(done[0].evalset))
-    return await db.read(_upload, request, request.POST, done, refused)
+    return await units_of_work.read(_upload, request, request.POST, done, refused)
 
 
 async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.Uploaded], Refused]:
@@ -84,13 +83,13 @@ async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.Uploaded]
     done: list[uploads.Uploaded] = []
     refused: Refused = []
     try:
-        start, rest = await db.read(uploads.apart, files)
+        start, rest = await units_of_work.read(uploads.apart, files)
     except DevUIError as error:
         return [], [("", error)]
     for name, content in rest:
         try:
-            file = await db.read(uploads.read, name, content, start)  # others write meanwhile
-            done.append(await db.write(uploads.put, app_name, file))
+            file = await units_of_work.read(uploads.read, name, content, start)  # others write meanwhile
+            done.append(await units_of_work.write(uploads.put, app_name, file))
         except DevUIError as error:
             refused.append((name, error))
     if start and not refused and not any(one.start for one in done):
@@ -189,34 +188,34 @@ async def record(request: HttpRequest) -> HttpResponse:
     """
     given = request.POST if request.method == "POST" else request.GET
     wish = CasesWish.of(given, is_form=request.method == "POST")
-    sources = await db.read(_sources, wish)
+    sources = await units_of_work.read(_sources, wish)
     app_name = sources[0].session.app_name
-    await db.write(library.refresh_known, app_name)
+    await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST" or given.get("act") == "choose":
-        return await db.read(_record, request, wish, sources)
+        return await units_of_work.read(_record, request, wish, sources)
     try:
         said = {source.session.pk: await recording.conversation_of(source.session) for source in sources}
-        cases = await db.read(_cases, wish, sources, said)
-        worked_out = await db.read(_worked_out, app_name, wish, cases)
+        cases = await units_of_work.read(_cases, wish, sources, said)
+        worked_out = await units_of_work.read(_worked_out, app_name, wish, cases)
         if wish.seen == worked_out.mark:
-            saved = await db.write(_saved, worked_out)
+            saved = await units_of_work.write(_saved, worked_out)
             if saved is not None:
                 added = worked_out.will_be.content.cases[-len(cases) :]  # under the ids that were free
                 return redirect(evalset_url(saved, [case.eval_id for case in added]))
     except DevUIError as error:
-        return await db.read(_record, request, wish, sources, None, error)
-    return await db.read(_record, request, wish, sources, worked_out, None)
+        return await units_of_work.read(_record, request, wish, sources, None, error)
+    return await units_of_work.read(_record, request, wish, sources, worked_out, None)
 
 
 def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> Change | NewFile:
     if not wish.target:
-        return editing.worked_out_new(app_name, wish.new_id, cases, wish.created)
-    return editing.worked_out(library.find(app_name, wish.target), saving.adding_all(cases))
+        return file_changes.worked_out_new(app_name, wish.new_id, cases, wish.created)
+    return file_changes.worked_out(library.find(app_name, wish.target), saving.adding_all(cases))
 
 
 def _saved(worked_out: Change | NewFile) -> EvalSet | None:
     if isinstance(worked_out, NewFile):
-        return editing.put(worked_out.app_name, worked_out.will_be, origin="session")
+        return file_changes.put(worked_out.app_name, worked_out.will_be, origin="session")
     return saving.save_change(worked_out, worked_out.mark, "session")
 
 

@@ -8,15 +8,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from devui.http import render_partial
-from evals_app import dispatch
 from evals_app.cases import recording
-from evals_app.replay.ordering import order_replay
-from evals_app.replay.policy import MODELS, RECORDED, TOOLS, Policy
-from sessions_app import db
+from evals_app.runs import dispatch
+from evals_app.runs.replay.policy import MODELS, RECORDED, TOOLS, Policy
+from evals_app.runs.replayed_sessions import order_replay
 from sessions_app.errors import DevUIError
-from sessions_app.found import find_session
+from sessions_app.http import render_partial
+from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
+from sessions_app.store import units_of_work
 
 REPLAY = "devui/evals/replay.html"
 DIALOG = "dialog-content"
@@ -30,14 +30,14 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     if request.method != "POST":
-        return await db.read(_form, request, pk, Policy(tools=RECORDED))
+        return await units_of_work.read(_form, request, pk, Policy(tools=RECORDED))
     models, tools = request.POST.get("replay_models", ""), request.POST.get("replay_tools", "")
-    session = await db.read(find_session, pk)
+    session = await units_of_work.read(find_session, pk)
     try:
         conversation = await recording.conversation_of(session)
         run = await dispatch.order(partial(order_replay, session, conversation, models, tools))
     except DevUIError as error:
-        return await db.read(_form, request, pk, Policy(models, tools), error)
+        return await units_of_work.read(_form, request, pk, Policy(models, tools), error)
     return redirect("eval-run", run_id=run.id)
 
 

@@ -9,10 +9,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial, wants_partial
-from evals_app import adk_results, attempts, baselines, exports, prices, report
+from evals_app.analysis import adk_results, attempts, baselines, exports, report
 from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs import prices
 from sessions_app.errors import NotFound
+from sessions_app.http import render_partial, wants_partial
 
 KEPT = ("status", "cause", "mixed", "order")
 """Filters of the address that stay when the form of the others is sent."""

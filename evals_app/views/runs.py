@@ -7,16 +7,17 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from evals_app import again, dispatch, launch, report, writes
+from evals_app.analysis import report
 from evals_app.models import EvalRun
-from sessions_app import db
+from evals_app.runs import dispatch, launch, rerun, writes
 from sessions_app.errors import BadInput
+from sessions_app.store import units_of_work
 
 
 @require_POST
 async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """Ask a run to stop. Its process hears of it within a second; one that does not react is ended."""
-    await db.read(report.find_run, run_id)
+    await units_of_work.read(report.find_run, run_id)
     await dispatch.cancel(run_id)
     return redirect("eval-run", run_id=run_id)
 
@@ -24,39 +25,39 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
     """Ask one attempt to stop; the others go on."""
-    run = await db.read(report.find_run, run_id)
-    found = await db.read(again.find_attempt, run, attempt)
-    await db.write(writes.request_cancel_attempt, found.pk)
+    run = await units_of_work.read(report.find_run, run_id)
+    found = await units_of_work.read(rerun.find_attempt, run, attempt)
+    await units_of_work.write(writes.request_cancel_attempt, found.pk)
     return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={found.pk}")
 
 
 @require_POST
 async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
     """Change how many attempts of a run go on at once, `at_once`."""
-    run = await db.read(report.find_run, run_id)
+    run = await units_of_work.read(report.find_run, run_id)
     number = _whole(request.POST.get("at_once", ""))
     launch.check_parallelism(number)
-    await db.write(writes.set_parallelism, run.id, number)
+    await units_of_work.write(writes.set_parallelism, run.id, number)
     return redirect("eval-run", run_id=run_id)
 
 
 @require_POST
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Go on with the attempts that came to no end."""
-    return _page_of(await dispatch.go_on(run_id, lambda: again.resume(report.find_run(run_id))))
+    return _page_of(await dispatch.go_on(run_id, lambda: rerun.resume(report.find_run(run_id))))
 
 
 @require_POST
 async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
     """Try again what failed or erred, or the attempt `attempt` alone."""
     chosen = [_whole(key) for key in request.POST.getlist("attempt")]
-    return _page_of(await dispatch.go_on(run_id, lambda: again.retry(report.find_run(run_id), chosen)))
+    return _page_of(await dispatch.go_on(run_id, lambda: rerun.retry(report.find_run(run_id), chosen)))
 
 
 @require_POST
 async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
     """Run the whole again, exactly as it was."""
-    return _page_of(await dispatch.order(lambda new_id: again.repeat(report.find_run(run_id), run_id=new_id)))
+    return _page_of(await dispatch.order(lambda new_id: rerun.repeat(report.find_run(run_id), run_id=new_id)))
 
 
 def _page_of(run: EvalRun) -> HttpResponse:

@@ -6,9 +6,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial
-from evals_app import launch, library, price_use, trends
-from evals_app import prices as price_names
+from evals_app.analysis import price_use, trends
+from evals_app.files import library
+from evals_app.runs import launch
+from evals_app.runs import prices as price_names
+from sessions_app.http import render_partial
 
 
 @require_safe

@@ -6,11 +6,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from evals_app import library
 from evals_app.cases import versions
+from evals_app.files import library
 from evals_app.models import EvalSet, EvalSetVersion
-from sessions_app import db
 from sessions_app.errors import BadInput
+from sessions_app.store import units_of_work
 
 VERSIONS = "devui/evals/versions.html"
 
@@ -23,8 +23,8 @@ async def index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRes
         NotFound: no such evalset or version.
         BadInput: a parameter is no version's number.
     """
-    await db.write(library.refresh_known, app_name)
-    return await db.read(_index, request, app_name, evalset_id)
+    await units_of_work.write(library.refresh_known, app_name)
+    return await units_of_work.read(_index, request, app_name, evalset_id)
 
 
 def _index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:

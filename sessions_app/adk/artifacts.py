@@ -19,11 +19,12 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 from typing_extensions import override
 
-from sessions_app import db, state
+from sessions_app import scopes
 from sessions_app.adk import _adk, refusals
 from sessions_app.artifacts import blobs, rows
 from sessions_app.artifacts.rows import Draft, FileKey
 from sessions_app.models import Artifact
+from sessions_app.store import units_of_work
 
 Holding = Artifact.Holding
 
@@ -96,16 +97,16 @@ class DjangoArtifactService(BaseArtifactService):
         """Return the names that load in the session: its own and, as `user:name`, the user's."""
         with refusals.as_adk():
             scope = rows.scope_key(self.realm, app_name, user_id, session_id)
-        return await db.read(rows.filenames, scope)
+        return await units_of_work.read(rows.filenames, scope)
 
     @override
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
         """Delete all versions of a file. A missing one is no error."""
-        hashes = await db.write(rows.delete, self._key(app_name, user_id, session_id, filename))
+        hashes = await units_of_work.write(rows.delete, self._key(app_name, user_id, session_id, filename))
         if hashes:
-            await db.read(rows.remove_unused, hashes)
+            await units_of_work.read(rows.remove_unused, hashes)
 
     @override
     async def list_versions(
@@ -113,7 +114,7 @@ class DjangoArtifactService(BaseArtifactService):
     ) -> list[int]:
         """Return the numbers of a file's versions, oldest first."""
         key = self._key(app_name, user_id, session_id, filename)
-        return [artifact.version for artifact in await db.read(_versions, key)]
+        return [artifact.version for artifact in await units_of_work.read(_versions, key)]
 
     @override
     async def list_artifact_versions(
@@ -121,7 +122,7 @@ class DjangoArtifactService(BaseArtifactService):
     ) -> list[ArtifactVersion]:
         """Return what is known of a file's versions, oldest first."""
         key = self._key(app_name, user_id, session_id, filename)
-        return [_describe(key, artifact) for artifact in await db.read(_versions, key)]
+        return [_describe(key, artifact) for artifact in await units_of_work.read(_versions, key)]
 
     @override
     async def get_artifact_version(
@@ -135,14 +136,14 @@ class DjangoArtifactService(BaseArtifactService):
     ) -> ArtifactVersion | None:
         """Return what is known of a version, or of the newest; None when there is none."""
         key = self._key(app_name, user_id, session_id, filename)
-        artifact = await db.read(rows.find, key, version)
+        artifact = await units_of_work.read(rows.find, key, version)
         return _describe(key, artifact) if artifact else None
 
     async def _load(
         self, key: FileKey, version: int | None, session_id: str | None, references: int
     ) -> types.Part | None:
         """Load a version, following at most so many references."""
-        found = await db.read(rows.load, key, version)
+        found = await units_of_work.read(rows.load, key, version)
         if found is None:
             return None
         part = _put_together(*found)
@@ -168,7 +169,7 @@ async def _save(key: FileKey, draft: Draft, content: bytes | None) -> int:
         payload = None
         if content is not None:
             payload = await asyncio.to_thread(held.enter_context, blobs.stored(content))
-        artifact = await db.write(rows.save, key, draft, payload)
+        artifact = await units_of_work.write(rows.save, key, draft, payload)
     return artifact.version
 
 
@@ -212,7 +213,7 @@ def _take_apart(
             "An artifact is text, inline_data or file_data; this part is none of them."
         )
     shell = part.model_dump(mode="json", by_alias=True, exclude_none=True)
-    told = state.dumps(state.canonical(metadata or {}).data)
+    told = scopes.dumps(scopes.canonical(metadata or {}).data)
     return Draft(holding, json.dumps(shell), mime_type, told, (session_id or "").strip()), content
 
 

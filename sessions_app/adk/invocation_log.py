@@ -30,7 +30,7 @@ from sessions_app.adk.model_calls import OpenCall
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.ids import SessionKey
 from sessions_app.models import Trace
-from sessions_app.stopwatch import Stopwatch
+from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.rows import Stage, save_stages
 

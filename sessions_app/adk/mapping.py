@@ -10,10 +10,10 @@ from typing import Any
 from google.adk.events.event import Event
 from pydantic import BaseModel, ValidationError
 
-from sessions_app import state, wire
-from sessions_app.attribution import Writer
-from sessions_app.importers.normalise import UNKNOWN
-from sessions_app.wire import EventRecord
+from sessions_app import events, scopes
+from sessions_app.events import EventRecord
+from sessions_app.events.attribution import Writer
+from sessions_app.transfer.readers.normalise import UNKNOWN
 
 MOST_MISFITS = 100
 """Values of one event that are set aside before it is given up."""
@@ -30,7 +30,7 @@ def to_record(
     body = to_wire(event)
     if delta is None:
         delta = event.actions.state_delta if event.actions else {}
-    return wire.record(body, delta=delta, writers=writers, keep_temp=keep_temp)
+    return events.record(body, delta=delta, writers=writers, keep_temp=keep_temp)
 
 
 def to_wire(event: Event) -> dict[str, Any]:
@@ -132,4 +132,4 @@ def _field_by_field(value: Any) -> Any:
         return [_field_by_field(item) for item in value]
     if isinstance(value, set):
         return sorted(value)
-    return state.jsonable(value)
+    return scopes.jsonable(value)

@@ -15,12 +15,13 @@ from google.adk.sessions.session import Session
 from google.genai import types
 from typing_extensions import override
 
-from sessions_app import db, state
 from sessions_app import models as store
+from sessions_app import scopes
 from sessions_app.adk import mapping, refusals
 from sessions_app.memory import rows
 from sessions_app.memory.rows import Draft, Owner
 from sessions_app.models import MemoryEntry as Row
+from sessions_app.store import units_of_work
 
 BATCH = 200
 """Events added in one transaction: bounds how long the first adding of a long session holds up appends."""
@@ -77,12 +78,14 @@ class DjangoMemoryService(BaseMemoryService):
         """
         owner = self._owner(app_name, user_id)
         with refusals.as_adk():
-            await db.write(rows.put, owner, [_draft_of_entry(entry, custom_metadata) for entry in memories])
+            await units_of_work.write(
+                rows.put, owner, [_draft_of_entry(entry, custom_metadata) for entry in memories]
+            )
 
     @override
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return at most ten memories of the user that share words with the query, best first."""
-        found = await db.read(rows.find, self._owner(app_name, user_id), query, rows.MOST_RECALLED)
+        found = await units_of_work.read(rows.find, self._owner(app_name, user_id), query, rows.MOST_RECALLED)
         return SearchMemoryResponse(memories=[_entry(row) for row in found])
 
     @override
@@ -91,7 +94,7 @@ class DjangoMemoryService(BaseMemoryService):
         if memory_id:
             owner = self._owner(app_name, user_id)
             with refusals.as_adk():
-                await db.write(rows.remove, owner, memory_id)
+                await units_of_work.write(rows.remove, owner, memory_id)
 
     def _owner(self, app_name: str, user_id: str) -> Owner:
         with refusals.as_adk():
@@ -102,11 +105,11 @@ class DjangoMemoryService(BaseMemoryService):
     ) -> None:
         spoken = [event for event in events if _text(event.content)]
         with refusals.as_adk():
-            known = await db.read(rows.known_ids, owner, session_id)
+            known = await units_of_work.read(rows.known_ids, owner, session_id)
             fresh = [event for event in spoken if event.id not in known]
             for start in range(0, len(fresh), BATCH):
                 drafts = [_draft_of_event(event, metadata) for event in fresh[start : start + BATCH]]
-                await db.write(rows.add, owner, session_id, drafts)
+                await units_of_work.write(rows.add, owner, session_id, drafts)
 
 
 def remember(session: store.AgentSession) -> int:
@@ -160,12 +163,12 @@ def _draft_of_entry(entry: MemoryEntry, metadata: Mapping[str, object] | None) -
     )
 
 
-def _canonical(content: types.Content | None) -> state.Value:
-    return state.canonical(content.model_dump(by_alias=True, exclude_none=True) if content else {})
+def _canonical(content: types.Content | None) -> scopes.Value:
+    return scopes.canonical(content.model_dump(by_alias=True, exclude_none=True) if content else {})
 
 
 def _json(metadata: Mapping[str, object] | None) -> str:
-    return state.dumps(state.canonical(dict(metadata or {})).data)
+    return scopes.dumps(scopes.canonical(dict(metadata or {})).data)
 
 
 def _entry(row: Row) -> MemoryEntry:

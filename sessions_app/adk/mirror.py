@@ -20,12 +20,14 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from sessions_app import copying, db, mirrors, state
+from sessions_app import scopes
 from sessions_app.adk import mapping, provenance, reading
 from sessions_app.adk.service import DjangoSessionService, cause_of, recorded
+from sessions_app.external import copying, mirrors
+from sessions_app.external.mirrors import Arrival, Copy, Truth
 from sessions_app.ids import SessionKey, check_ids
-from sessions_app.mirrors import Arrival, Copy, Truth
-from sessions_app.writes import Untracked
+from sessions_app.sessions.writes import Untracked
+from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +110,7 @@ class MirroredSessionService(BaseSessionService):
         async with self.copy.turn(key):
             await self.truth.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
             try:
-                await db.write(mirrors.remove, key)
+                await units_of_work.write(mirrors.remove, key)
             except Exception as error:
                 await self._fell_behind(key, error)
 
@@ -164,7 +166,7 @@ class MirroredSessionService(BaseSessionService):
         self, key: SessionKey, session: Session, event: Event, delta: dict[str, Any]
     ) -> None:
         arrival = Arrival(recorded(event, delta), cause_of(event))
-        appended = await db.write(mirrors.append, key, arrival, session.last_update_time)
+        appended = await units_of_work.write(mirrors.append, key, arrival, session.last_update_time)
         if not appended.duplicate:
             provenance.note_stored(event.invocation_id, arrival.record.writes)
             self.copy.event_stored(session, event, appended)
@@ -194,7 +196,7 @@ class MirroredSessionService(BaseSessionService):
     async def _look(self, key: SessionKey) -> Copy | None:
         try:
             check_ids(key)
-            return await db.read(mirrors.look, key)
+            return await units_of_work.read(mirrors.look, key)
         except Exception as error:
             await self._fell_behind(key, error)
             return None
@@ -221,7 +223,7 @@ class MirroredSessionService(BaseSessionService):
     async def _is_newest(self, session: Session) -> bool:
         key = self._key(session.app_name, session.user_id, session.id)
         try:
-            return await db.read(mirrors.is_newest, key, self.place, session.last_update_time)
+            return await units_of_work.read(mirrors.is_newest, key, self.place, session.last_update_time)
         except Exception:  # whoever brings it up to date finds out, and tells
             return False
 
@@ -243,7 +245,7 @@ class MirroredSessionService(BaseSessionService):
 
     async def _note(self, key: SessionKey, why: str) -> None:
         with suppress(Exception):  # where the store itself fails nothing can be noted in it
-            await db.write(mirrors.note_behind, key, why)
+            await units_of_work.write(mirrors.note_behind, key, why)
 
     def _check_options(self, options: dict[str, Any]) -> None:
         try:
@@ -267,4 +269,4 @@ def _unexplained(session: Session) -> dict[str, Any]:
 
 
 def _own(session: Session) -> Iterator[tuple[str, Any]]:
-    return iter(state.split(session.state).session.items())
+    return iter(scopes.split(session.state).session.items())

@@ -17,11 +17,11 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 from pydantic import BaseModel
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.ids import SessionKey
-from sessions_app.traces import pieces
+from sessions_app.traces import content_store
+from sessions_app.traces.content_store import Piece
 from sessions_app.traces.outbox import Make, Unit
-from sessions_app.traces.pieces import Piece
 from sessions_app.traces.rows import CallRecord, save_call
 
 SEEN_MOST = 100_000
@@ -129,10 +129,12 @@ def whole(request: LlmRequest) -> dict[str, Any]:
     }
     return {
         "model": request.model or "",
-        "system_instruction": pieces.fit(_plain(config.system_instruction)),
-        "contents": [pieces.fit(_plain(content)) for content in request.contents],
-        "tools": [pieces.fit(pieces.without_secrets(tool)) for tool in _declared(config.tools or [])],
-        "config": pieces.fit(pieces.without_secrets(rest)),
+        "system_instruction": content_store.fit(_plain(config.system_instruction)),
+        "contents": [content_store.fit(_plain(content)) for content in request.contents],
+        "tools": [
+            content_store.fit(content_store.without_secrets(tool)) for tool in _declared(config.tools or [])
+        ],
+        "config": content_store.fit(content_store.without_secrets(rest)),
     }
 
 
@@ -148,8 +150,8 @@ def _request(
         for name in LlmRequest.model_fields
         if name not in _SEPARATE and (value := getattr(request, name, None)) is not None
     }
-    told = {name: pieces.fit(_plain(value)) for name, value in told.items()}
-    whole = pieces.listed([_content(content) for content in contents])
+    told = {name: content_store.fit(_plain(value)) for name, value in told.items()}
+    whole = content_store.listed([_content(content) for content in contents])
     used.append(whole)
     told["contents"], told["count"] = whole.sha, len(contents)
     if config is not None:
@@ -160,12 +162,12 @@ def _request(
 def _config(config: types.GenerateContentConfig, used: list[Piece]) -> dict[str, Any]:
     told: dict[str, Any] = {}
     if config.system_instruction:
-        instruction = pieces.piece_of(_plain(config.system_instruction))
+        instruction = content_store.piece_of(_plain(config.system_instruction))
         used.append(instruction)
         told["system_instruction"] = instruction.sha
     if config.tools:
-        tools = pieces.listed(
-            [pieces.piece_of(pieces.without_secrets(tool)) for tool in _declared(config.tools)]
+        tools = content_store.listed(
+            [content_store.piece_of(content_store.without_secrets(tool)) for tool in _declared(config.tools)]
         )
         used.append(tools)
         told["tools"] = tools.sha
@@ -174,7 +176,9 @@ def _config(config: types.GenerateContentConfig, used: list[Piece]) -> dict[str,
         for name in type(config).model_fields
         if name not in _CONFIG_APART and getattr(config, name, None) is not None
     }
-    told["config"] = pieces.fit(pieces.without_secrets({name: _plain(item) for name, item in rest.items()}))
+    told["config"] = content_store.fit(
+        content_store.without_secrets({name: _plain(item) for name, item in rest.items()})
+    )
     return told
 
 
@@ -198,7 +202,7 @@ def _response(response: LlmResponse, used: list[Piece]) -> dict[str, Any]:
         for name in LlmResponse.model_fields
         if name != "content" and (value := getattr(response, name, None)) is not None
     }
-    told = {name: pieces.fit(_plain(value)) for name, value in told.items()}
+    told = {name: content_store.fit(_plain(value)) for name, value in told.items()}
     if response.content is not None:
         told["content"] = _kept(response.content, used)
     return told
@@ -235,11 +239,11 @@ def _content(content: types.Content) -> Piece:
     """Return the piece of a content. One that was seen before is made JSON only when it has to be stored."""
     look = _look(content)
     if look is None:
-        return pieces.piece_of(_plain(content))
+        return content_store.piece_of(_plain(content))
     sha = _seen.get(look)
     if sha is not None:
         return Piece(sha, partial(_body, content))
-    piece = pieces.piece_of(_plain(content))
+    piece = content_store.piece_of(_plain(content))
     _seen[look] = piece.sha
     if len(_seen) > SEEN_MOST:
         _seen.popitem(last=False)
@@ -247,7 +251,7 @@ def _content(content: types.Content) -> Piece:
 
 
 def _body(content: types.Content) -> str:
-    return pieces.piece_of(_plain(content)).text
+    return content_store.piece_of(_plain(content)).text
 
 
 def _look(content: types.Content) -> tuple[Any, ...] | None:
@@ -273,15 +277,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         try:
             dumped = value.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
-            state.storable(dumped)
+            scopes.storable(dumped)
         except (ValueError, TypeError, RecursionError):
             return _by_field(value)
         return dumped
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {state.canonical_key(name): _plain(item) for name, item in value.items()}
-    return state.jsonable(value)
+        return {scopes.canonical_key(name): _plain(item) for name, item in value.items()}
+    return scopes.jsonable(value)
 
 
 def _by_field(value: BaseModel) -> dict[str, Any]:

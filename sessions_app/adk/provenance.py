@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sessions_app.adk.untracked import StateCopy
-from sessions_app.attribution import Writer
-from sessions_app.wire import KeyWrite
+from sessions_app.events import KeyWrite
+from sessions_app.events.attribution import Writer
 
 MAX_PENDING = 1000
 

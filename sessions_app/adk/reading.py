@@ -17,10 +17,10 @@ from google.adk.sessions.session import Session
 from pydantic_core import from_json
 
 from sessions_app import models as store
-from sessions_app import state
+from sessions_app import scopes as state
 from sessions_app.adk import _adk, mapping
-from sessions_app.collector import collector_paused
 from sessions_app.ids import SessionKey, can_exist
+from sessions_app.store.gc_tuning import collector_paused
 
 READ_ATTEMPTS = 5
 

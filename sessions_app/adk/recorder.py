@@ -35,7 +35,7 @@ from sessions_app.adk.provenance import EventNotes
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.adk.untracked import StateCopy
 from sessions_app.adk.watch import WatchedDelta, WatchedInvocation, WatchedInvocations, callback_writer
-from sessions_app.attribution import Writer, one_of
+from sessions_app.events.attribution import Writer, one_of
 
 P = ParamSpec("P")
 

@@ -23,15 +23,17 @@ from google.adk.sessions.base_session_service import (
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from sessions_app import active, append_groups, db, realms, state, writes
 from sessions_app import models as store
+from sessions_app import realms, scopes
 from sessions_app.adk import _adk, mapping, provenance, reading
-from sessions_app.adk.ahead import ReadAhead
+from sessions_app.adk.prefetch import ReadAhead
 from sessions_app.errors import AlreadyExists, DevUIError, SessionMissing, StaleSession, StoreFault
+from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, can_exist, check_event_ids
 from sessions_app.runs import rows
-from sessions_app.wire import EventRecord
-from sessions_app.writes import Appended, Expected, Untracked
+from sessions_app.sessions import active_session, append_groups, writes
+from sessions_app.sessions.writes import Appended, Expected, Untracked
+from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +76,7 @@ class DjangoSessionService(BaseSessionService):
         new_id = (session_id or "").strip() or str(uuid.uuid4())
         key = SessionKey(self.realm, app_name, user_id, new_id)
         with _adk_errors(key):
-            return await db.write(_create, key, state)
+            return await units_of_work.write(_create, key, state)
 
     async def get_or_create_session(
         self,
@@ -94,8 +96,8 @@ class DjangoSessionService(BaseSessionService):
         """
         while True:
             with _adk_errors(SessionKey(self.realm, app_name, user_id, "")):
-                row, _ = await db.write(
-                    active.get_or_create, app_name, user_id, ttl_s, state=state, realm=self.realm
+                row, _ = await units_of_work.write(
+                    active_session.get_or_create, app_name, user_id, ttl_s, state=state, realm=self.realm
                 )
             found = await self.get_session(app_name=app_name, user_id=user_id, session_id=row.session_id)
             if found is not None:  # else somebody has deleted it meanwhile
@@ -113,9 +115,9 @@ class DjangoSessionService(BaseSessionService):
         """Return a session with its events and merged state, or None when there is none."""
         key = self._key(app_name, user_id, session_id)
         if self.ahead is None or reading.is_part(config):
-            found = await db.read(reading.load, key, config)
+            found = await units_of_work.read(reading.load, key, config)
         else:
-            found = await db.read(reading.load, key, None, self.ahead.take(key))
+            found = await units_of_work.read(reading.load, key, None, self.ahead.take(key))
             if found is not None:
                 self.ahead.start(key, found[1])
         return found[0] if found else None
@@ -123,12 +125,14 @@ class DjangoSessionService(BaseSessionService):
     @override
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return an app's sessions without their events, oldest update first; one user's or all (None)."""
-        return ListSessionsResponse(sessions=await db.read(reading.listed, self.realm, app_name, user_id))
+        return ListSessionsResponse(
+            sessions=await units_of_work.read(reading.listed, self.realm, app_name, user_id)
+        )
 
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Delete a session and its events; user and app state survive. A missing one is no error."""
-        await db.write(writes.delete_session, self._key(app_name, user_id, session_id))
+        await units_of_work.write(writes.delete_session, self._key(app_name, user_id, session_id))
 
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -138,7 +142,7 @@ class DjangoSessionService(BaseSessionService):
         rows = store.UserState.objects.filter(
             owner__realm=self.realm, owner__app_name=app_name, owner__user_id=user_id
         )
-        return await db.read(reading.values, rows)
+        return await units_of_work.read(reading.values, rows)
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -179,7 +183,7 @@ class DjangoSessionService(BaseSessionService):
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[Untracked]) -> None:
         """Keep which keys an invocation changed without an event, as the recorder saw. Not part of ADK."""
         key = self._key(session.app_name, session.user_id, session.id)
-        await db.write(writes.note_untracked, key, invocation_id, keys)
+        await units_of_work.write(writes.note_untracked, key, invocation_id, keys)
 
     def event_stored(self, session: Session, event: Event, appended: Appended) -> None:
         """Called in the event loop after an event was stored: a hook for services that tell others of it."""
@@ -204,11 +208,11 @@ async def _note_question(event: Event, appended: Appended) -> None:
     pk, rewound = appended.session_pk, event.actions.rewind_before_invocation_id
     try:
         if rewound:
-            await db.write(rows.note_rewind, pk, rewound)
+            await units_of_work.write(rows.note_rewind, pk, rewound)
         elif event.long_running_tool_ids:
-            await db.write(rows.note_question, pk, event.invocation_id, appended.seq)
+            await units_of_work.write(rows.note_question, pk, event.invocation_id, appended.seq)
         elif event.author == "user" and event.get_function_responses():
-            await db.write(rows.note_answer, pk)
+            await units_of_work.write(rows.note_answer, pk)
     except Exception:
         log.exception("It could not be kept that session %s waits, or no longer waits, for an answer", pk)
 
@@ -217,7 +221,7 @@ def _name_keys_by_text(event: Event) -> None:
     """Make every key of the delta text: ADK's base class fails on another one, after the event is stored."""
     delta = event.actions.state_delta
     if not all(isinstance(key, str) for key in delta):
-        event.actions.state_delta = {state.canonical_key(key): value for key, value in delta.items()}
+        event.actions.state_delta = {scopes.canonical_key(key): value for key, value in delta.items()}
 
 
 def recorded(event: Event, delta: dict[str, Any] | None = None) -> EventRecord:

@@ -18,11 +18,11 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import StatusCode
 from typing_extensions import override
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import Span as Row
-from sessions_app.redact import redact
-from sessions_app.stopwatch import Stopwatch
+from sessions_app.redaction import redact
+from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 from sessions_app.traces.rows import SpanRecord, save_spans
 
@@ -151,10 +151,10 @@ def _record(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tup
 
 def _attribute(value: Any) -> Any:
     """Return an attribute fit to store; one that is JSON without the credentials in it."""
-    value = state.jsonable(value)
+    value = scopes.jsonable(value)
     if isinstance(value, str) and value.startswith(("{", "[")):
         with suppress(ValueError):
-            value = state.dumps(redact(json.loads(value)))
+            value = scopes.dumps(redact(json.loads(value)))
     if isinstance(value, str) and len(value) > TEXT_MOST:
         return f"{value[:TEXT_MOST]}… ({len(value):,} characters)"
     return redact(value)

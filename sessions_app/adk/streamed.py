@@ -6,7 +6,7 @@ from typing import Any
 
 from google.adk.events.event import Event
 
-from sessions_app import wire
+from sessions_app import events
 
 
 class StreamedAnswers:
@@ -24,7 +24,7 @@ class StreamedAnswers:
         """Note a chunk or a whole event; give one that closes a cancelled invocation what was streamed."""
         if event.partial:
             self._add(event)
-        elif event.error_code == wire.ABORTED:
+        elif event.error_code == events.ABORTED:
             self._give(event)
         else:
             self._open.pop((event.author, event.branch), None)
@@ -47,7 +47,7 @@ class StreamedAnswers:
         ]
         self._open.clear()
         if answers:
-            event.custom_metadata = {**(event.custom_metadata or {}), wire.PARTIAL_ANSWER: answers}
+            event.custom_metadata = {**(event.custom_metadata or {}), events.PARTIAL_ANSWER: answers}
 
 
 def _part(is_thought: bool, texts: list[str]) -> dict[str, Any]:

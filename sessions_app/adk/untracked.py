@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app import state
-from sessions_app.state import Value
-from sessions_app.wire import KeyWrite
-from sessions_app.writes import Untracked
+from sessions_app import scopes
+from sessions_app.events import KeyWrite
+from sessions_app.scopes import Value
+from sessions_app.sessions.writes import Untracked
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class StateCopy:
         if name in now and start is not None and _frozen(now[name], name) == start:
             return None
         before = _canonical(start, name) if stored is None else stored
-        after = state.canonical(now[name], name) if name in now else None
+        after = scopes.canonical(now[name], name) if name in now else None
         if (after and _text(after)) == before:
             return None
         return Untracked(name, after, before)
@@ -58,8 +58,8 @@ class StateCopy:
 
 def _tracked(session_state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in session_state.items():
-        name = state.canonical_key(key)
-        if not name.startswith(state.TEMP_PREFIX):
+        name = scopes.canonical_key(key)
+        if not name.startswith(scopes.TEMP_PREFIX):
             yield name, value
 
 
@@ -68,13 +68,13 @@ def _frozen(value: Any, name: str) -> bytes | str:
     try:
         return marshal.dumps(value, 2)  # version 2 has no references, which depend on more than the value
     except ValueError:
-        return _text(state.canonical(value, name))
+        return _text(scopes.canonical(value, name))
 
 
 def _canonical(frozen: bytes | str | None, name: str) -> str | None:
     if not isinstance(frozen, bytes):
         return frozen
-    return _text(state.canonical(marshal.loads(frozen), name))  # noqa: S302 - our own bytes
+    return _text(scopes.canonical(marshal.loads(frozen), name))  # noqa: S302 - our own bytes
 
 
 def _text(value: Value) -> str:

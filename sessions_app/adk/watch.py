@@ -18,7 +18,7 @@ from google.adk.events.event_actions import EventActions
 from google.adk.plugins.base_plugin import BasePlugin
 
 from sessions_app.adk.streamed import StreamedAnswers
-from sessions_app.attribution import Writer, one_of
+from sessions_app.events.attribution import Writer, one_of
 
 EXPLICIT = Writer("delta", inferred=False)
 """No hook and no tool: the event was made with this delta."""

@@ -5,5 +5,5 @@ ADK's paths answer as `adk api_server` does (`google/adk/cli/api_server.py`): pa
 on to ADK's server in the app's runtime process.
 
 Importing a module with operations builds the models of their parameters and answers, which takes longer than a page:
-only `devui.api` imports `routers`. What others need of this package (`live`, `snapshots`) has no operations.
+only `devui.apis.build` imports `routers`. What others need of this package (`live`, `snapshots`) has no operations.
 """

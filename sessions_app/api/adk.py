@@ -18,15 +18,17 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router
 
-from devui.http import json_text
-from sessions_app import bodies, db, keeping, state, writes
-from sessions_app.agents import configured_folder
+from sessions_app import request_bodies, scopes
+from sessions_app.agents.folder import configured_folder
 from sessions_app.api import apps, proxy, restoring, snapshots
 from sessions_app.errors import BadInput, DevUIError, SessionMissing
+from sessions_app.http import json_text
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.paths import upstream_path
 from sessions_app.runs import rows
 from sessions_app.runs.client import provider
+from sessions_app.sessions import storage_location, writes
+from sessions_app.store import units_of_work
 
 SESSIONS = "/apps/{seg:app_name}/users/{seg:user_id}/sessions"
 SESSION = SESSIONS + "/{seg:session_id}"
@@ -63,15 +65,17 @@ async def list_apps(request: HttpRequest, detailed: bool = False) -> Any:
 @router.get(SESSIONS)
 async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
     """List a user's sessions with their state and without their events; those of evals are left out."""
-    if keeping.elsewhere(app_name):
+    if storage_location.elsewhere(app_name):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
-    return json_text(await db.read(snapshots.list_text, app_name, user_id))
+    return json_text(await units_of_work.read(snapshots.list_text, app_name, user_id))
 
 
 @router.get(SESSION)
 async def get_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
     """Return a session with all its events. An eval attempt's session is found by its id."""
-    if keeping.elsewhere(app_name) and not await db.read(_is_in_a_realm, app_name, user_id, session_id):
+    if storage_location.elsewhere(app_name) and not await units_of_work.read(
+        _is_in_a_realm, app_name, user_id, session_id
+    ):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     return await _session(app_name, user_id, session_id)
 
@@ -83,18 +87,18 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     That server refuses events that changed state or asked for something, and with them what its own front end exports:
     such a session is brought in as an import.
     """
-    body = bodies.parse(request)
-    asked = bodies.shaped_if_any(body, bodies.CreateSession) or bodies.CreateSession()
-    if asked.events or keeping.elsewhere(app_name):
-        await asyncio.to_thread(bodies.refuse_deep, body)
+    body = request_bodies.parse(request)
+    asked = request_bodies.shaped_if_any(body, request_bodies.CreateSession) or request_bodies.CreateSession()
+    if asked.events or storage_location.elsewhere(app_name):
+        await asyncio.to_thread(request_bodies.refuse_deep, body)
         answer = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
-        if keeping.elsewhere(app_name) or not restoring.is_refused_for_its_events(answer):
+        if storage_location.elsewhere(app_name) or not restoring.is_refused_for_its_events(answer):
             return answer
         key = SessionKey("", app_name, user_id, (asked.session_id or "").strip() or str(uuid.uuid4()))
         # In the pool of readers: it writes in many small transactions of its own.
-        await db.read(restoring.restore, key, asked.events or [], asked.state or {})
+        await units_of_work.read(restoring.restore, key, asked.events or [], asked.state or {})
         return await _session(*key[1:])
-    bodies.refuse_options(asked.options)
+    request_bodies.refuse_options(asked.options)
     return await _create(app_name, user_id, asked.session_id, asked.state)
 
 
@@ -103,11 +107,11 @@ async def create_session_with_id(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
     """Create a session of a given id; the body is its state. Deprecated in ADK."""
-    body = bodies.parse(request)
-    if keeping.elsewhere(app_name):
-        await asyncio.to_thread(bodies.refuse_deep, body)
+    body = request_bodies.parse(request)
+    if storage_location.elsewhere(app_name):
+        await asyncio.to_thread(request_bodies.refuse_deep, body)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
-    initial = bodies.shaped_if_any(body, dict[str, Any])
+    initial = request_bodies.shaped_if_any(body, dict[str, Any])
     return await _create(app_name, user_id, session_id, initial)
 
 
@@ -120,22 +124,22 @@ async def update_session(
     From its list of sessions that front end sends the whole state along, as it was told it: no change either. Another
     service that keeps the session makes the title a key of its state; the copy has it as its title, too.
     """
-    delta = bodies.shaped(bodies.parse(request), bodies.UpdateSession).state_delta
+    delta = request_bodies.shaped(request_bodies.parse(request), request_bodies.UpdateSession).state_delta
     title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
-    if keeping.elsewhere(app_name):
-        await asyncio.to_thread(bodies.refuse_deep, delta)
-        await db.read(_refuse_busy, app_name, user_id, session_id)
+    if storage_location.elsewhere(app_name):
+        await asyncio.to_thread(request_bodies.refuse_deep, delta)
+        await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         path = upstream_path(app_name, user_id, session_id)
         answer = await proxy.forward(request, app_name, path)
         if title is not None and answer.status_code == HTTPStatus.OK:
-            await db.write(_rename_copy, app_name, user_id, session_id, title)
+            await units_of_work.write(_rename_copy, app_name, user_id, session_id, title)
         return answer
     rest = {name: value for name, value in delta.items() if name != snapshots.TITLE_KEY}
-    if title is not None and await db.read(snapshots.holds, app_name, user_id, session_id, rest):
-        await db.write(_rename, app_name, user_id, session_id, title)
+    if title is not None and await units_of_work.read(snapshots.holds, app_name, user_id, session_id, rest):
+        await units_of_work.write(_rename, app_name, user_id, session_id, title)
         return await _session(app_name, user_id, session_id)
-    await db.write(_edit, app_name, user_id, session_id, delta)
-    return await _session(app_name, user_id, session_id, state.split(delta).temp)
+    await units_of_work.write(_edit, app_name, user_id, session_id, delta)
+    return await _session(app_name, user_id, session_id, scopes.split(delta).temp)
 
 
 @router.delete(SESSION)
@@ -143,10 +147,10 @@ async def delete_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
     """Delete a session and its events. A missing one is no error."""
-    if keeping.elsewhere(app_name):
-        await db.read(_refuse_busy, app_name, user_id, session_id)
+    if storage_location.elsewhere(app_name):
+        await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
-    await db.write(_delete, app_name, user_id, session_id)
+    await units_of_work.write(_delete, app_name, user_id, session_id)
     return json_text("null")
 
 
@@ -165,7 +169,7 @@ async def run_sse(request: HttpRequest) -> HttpResponseBase:
 async def _session(
     app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | None = None
 ) -> HttpResponseBase:
-    snapshot = await db.read(snapshots.take, app_name, user_id, session_id, temp)
+    snapshot = await units_of_work.read(snapshots.take, app_name, user_id, session_id, temp)
     return StreamingHttpResponse(snapshots.stream(snapshot), content_type="application/json")
 
 
@@ -173,7 +177,7 @@ async def _create(
     app_name: str, user_id: str, session_id: str | None, given: dict[str, Any] | None
 ) -> HttpResponseBase:
     key = SessionKey("", app_name, user_id, (session_id or "").strip() or str(uuid.uuid4()))
-    await db.write(_create_seeded, key, given or {})
+    await units_of_work.write(_create_seeded, key, given or {})
     return await _session(*key[1:])
 
 
@@ -228,7 +232,7 @@ def _rename_copy(app_name: str, user_id: str, session_id: str, title: str) -> No
 def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -> None:
     with transaction.atomic():
         session = snapshots.find(app_name, user_id, session_id)
-        keeping.refuse_copy(session)
+        storage_location.refuse_copy(session)
         rows.refuse_busy(session.pk, session_id)
         writes.edit_state(SessionKey("", app_name, user_id, session.session_id), delta)
 
@@ -263,11 +267,11 @@ def _app_to_run(request: HttpRequest) -> str:
         InvalidBody: the body does not say whose session is meant.
         BadInput: in the words of ADK's server.
     """
-    body = bodies.parse(request)
+    body = request_bodies.parse(request)
     named = body.get("appName", body.get("app_name")) if isinstance(body, dict) else None
     if named and isinstance(named, str):
         return named
-    asked = bodies.shaped(body, bodies.Run)
+    asked = request_bodies.shaped(body, request_bodies.Run)
     app_name = asked.app_name or os.environ.get("ADK_DEFAULT_APP_NAME")
     if not app_name:
         raise BadInput(

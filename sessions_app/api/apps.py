@@ -6,12 +6,13 @@ import json
 import logging
 from typing import Any
 
-from sessions_app import db, remotes
-from sessions_app.agents import configured_folder
+from sessions_app.agents import remotes
+from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentCard
-from sessions_app.runs import cards
+from sessions_app.runs import agent_loading
 from sessions_app.runs.client import provider
+from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)
 
@@ -22,12 +23,12 @@ async def details() -> list[dict[str, Any]]:
     Apps of which nothing is known are loaded first. ADK's list leaves out those that cannot be, and so does this.
     """
     names = provider().apps()
-    for name in sorted(set(names) - await db.read(_known)):
+    for name in sorted(set(names) - await units_of_work.read(_known)):
         try:
-            await cards.load(name)
+            await agent_loading.load(name)
         except DevUIError as error:
             log.warning("%s cannot be described: %s", name, error)
-    return await db.read(_details, names)
+    return await units_of_work.read(_details, names)
 
 
 def _known() -> set[str]:

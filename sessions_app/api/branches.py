@@ -6,7 +6,6 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router
 from ninja.responses import Status
 
-from sessions_app import db, lineage
 from sessions_app.api.branch_schemas import (
     BriefEvent,
     Comparison,
@@ -22,8 +21,10 @@ from sessions_app.api.schemas import Problem, SessionOut
 from sessions_app.branches import compare as comparing
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
-from sessions_app.found import find_event, find_session
+from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event
+from sessions_app.sessions import lineage
+from sessions_app.store import units_of_work
 from sessions_app.timeline.groups import Group
 
 router = Router(tags=["branches"])
@@ -41,8 +42,10 @@ async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -
     """
     where = {"invocation_id": body.before_invocation, "event_id": body.event_id}
     if body.dry_run:
-        return await db.read(lambda: RewindOut.of(plan_rewind(find_session(session), **where)))
-    plan, appended, record = await db.write(lambda: rewind(session, **where, revision=body.revision))
+        return await units_of_work.read(lambda: RewindOut.of(plan_rewind(find_session(session), **where)))
+    plan, appended, record = await units_of_work.write(
+        lambda: rewind(session, **where, revision=body.revision)
+    )
     return RewindOut.of(plan, appended.seq, record.event_id)
 
 
@@ -58,14 +61,14 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
         title=body.title,
         own_realm=body.own_realm,
     )
-    made = await db.in_slices(fork, session, wanted)
-    return Status(201, await db.read(SessionOut.of, made))
+    made = await units_of_work.in_slices(fork, session, wanted)
+    return Status(201, await units_of_work.read(SessionOut.of, made))
 
 
 @router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERRORS})
 async def get_lineage(request: HttpRequest, session: int) -> Lineage:
     """Return where a session was forked, and its own forks, oldest first."""
-    return await db.read(_lineage, session)
+    return await units_of_work.read(_lineage, session)
 
 
 @router.get("/sessions/compare", response={200: Comparison, **ERRORS})
@@ -83,7 +86,7 @@ async def compare_sessions(
     right_after: QueryEx[int | None, P(ge=0, description="From the page before.")] = None,
 ) -> Comparison:
     """Compare two sessions: what they share, what came then turn by turn, and how their states differ."""
-    return await db.read(_compare, left, right, (left_at, right_at), (left_after, right_after))
+    return await units_of_work.read(_compare, left, right, (left_at, right_at), (left_after, right_after))
 
 
 def _lineage(key: int) -> Lineage:

@@ -9,12 +9,14 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import P, QueryEx, Router, Schema
 from pydantic import ConfigDict, Field
 
-from devui.http import download
-from sessions_app import db, deletion, exports, labels
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.forms import MOST_ACTED_ON
-from sessions_app.found import find_session
+from sessions_app.http import download
 from sessions_app.ids import Key
+from sessions_app.lookup import find_session
+from sessions_app.sessions import deletion, labels
+from sessions_app.store import units_of_work
+from sessions_app.transfer import exports
 
 router = Router()
 
@@ -90,24 +92,24 @@ def change(key: int, wanted: SessionChange) -> None:
 @router.get("/sessions/export", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"])
 async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
     """Return a ZIP file with a file a session, as `manage.py export_sessions` writes it, without credentials."""
-    file = await db.read(exports.export_zip, exports.Wanted(pks=tuple(session)))
+    file = await units_of_work.read(exports.export_zip, exports.Wanted(pks=tuple(session)))
     return download(file, "sessions.zip", "application/zip")
 
 
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])
 async def delete_sessions(request: HttpRequest, body: Sessions) -> Deleted:
     """Delete sessions with a way back. Those on which a run is active are left alone; 409 when all are."""
-    done = await db.write(deletion.delete, body.sessions)
+    done = await units_of_work.write(deletion.delete, body.sessions)
     return Deleted(deletion=DeletionOut.of(done.batch) if done.batch else None, left=done.left)
 
 
 @router.get("/deletions", response=Deletions, tags=["sessions"])
 async def list_deletions(request: HttpRequest) -> Deletions:
     """List what was deleted and can come back."""
-    return Deletions(deletions=[DeletionOut.of(batch) for batch in await db.read(deletion.recent)])
+    return Deletions(deletions=[DeletionOut.of(batch) for batch in await units_of_work.read(deletion.recent)])
 
 
 @router.post("/deletions/{batch}/undo", response={200: Sessions, **REFUSALS}, tags=["sessions"])
 async def undo_deletion(request: HttpRequest, batch: str) -> Sessions:
     """Bring back what was deleted together, all of it or nothing."""
-    return Sessions(sessions=[row.pk for row in await db.write(deletion.undo, batch)])
+    return Sessions(sessions=[row.pk for row in await units_of_work.write(deletion.undo, batch)])

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from pydantic import BaseModel
 
-from sessions_app import bodies
+from sessions_app import request_bodies
 from sessions_app.errors import BadInput, Forbidden
 
 DEV = "/dev/apps/{seg:app_name}"
@@ -32,7 +32,7 @@ async def set_telemetry(request: HttpRequest) -> dict[str, bool]:
     """Take an answer to the question whether use may be reported; nothing is, whatever it says."""
     if request.headers.get(CONSENT_HEADER) != "true":
         raise BadInput("Forbidden: missing required security header", hint=f"Send `{CONSENT_HEADER}: true`.")
-    bodies.shaped(bodies.parse(request), Consent)
+    request_bodies.shaped(request_bodies.parse(request), Consent)
     return {"telemetry": False}
 
 

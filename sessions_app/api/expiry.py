@@ -9,9 +9,12 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field, Strict
 
-from sessions_app import active, app_settings, db, durations, expiry, overview
+from sessions_app import expiry
 from sessions_app.api.schemas import Problem, SessionOut
 from sessions_app.errors import NotFound
+from sessions_app.presentation import durations
+from sessions_app.sessions import active_session, app_settings, overview
+from sessions_app.store import units_of_work
 
 router = Router()
 
@@ -57,7 +60,7 @@ class ActiveOut(Schema):
 @router.get("/apps/{seg:app}/settings", response={200: AppSettingsOut, 404: Problem}, tags=["apps"])
 async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
     """Return how long an app keeps its sessions."""
-    return await db.read(_settings, app)
+    return await units_of_work.read(_settings, app)
 
 
 @router.put(
@@ -67,9 +70,9 @@ async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
 )
 async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> AppSettingsOut:
     """Decide how long an app keeps its sessions. Expired ones are marked; nothing is removed by it."""
-    await db.read(_settings, app)
-    await db.write(app_settings.set_session_ttl, app, _seconds(body.session_ttl))
-    return await db.read(_settings, app)
+    await units_of_work.read(_settings, app)
+    await units_of_work.write(app_settings.set_session_ttl, app, _seconds(body.session_ttl))
+    return await units_of_work.read(_settings, app)
 
 
 @router.post(
@@ -79,10 +82,10 @@ async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> A
 )
 async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[ActiveOut]:
     """Return a user's newest session in an app unless its last event is too old, else a new one (201)."""
-    session, created = await db.write(
-        active.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
+    session, created = await units_of_work.write(
+        active_session.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
     )
-    told = await db.read(SessionOut.of, session)
+    told = await units_of_work.read(SessionOut.of, session)
     return Status(201 if created else 200, ActiveOut(created=created, session=told))
 
 

@@ -15,9 +15,9 @@ import httpx
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from devui.http import json_text
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.errors import RuntimeUnavailable
+from sessions_app.http import json_text
 from sessions_app.runs.client import provider
 
 PASSED_ON = ("Content-Type", "Accept", "Traceparent", "Tracestate")
@@ -71,7 +71,7 @@ async def forward(request: HttpRequest, app_name: str, path: str) -> HttpRespons
 
 
 def _in_full(status: int, content: bytes) -> HttpResponse:
-    return json_text(content if status < 400 else state.dumps(_explained(status, content)), status)
+    return json_text(content if status < 400 else scopes.dumps(_explained(status, content)), status)
 
 
 def _explained(status: int, content: bytes) -> Mapping[str, object]:
@@ -121,7 +121,7 @@ def _error_frame(error: RuntimeUnavailable) -> bytes:
         "code": error.code,
         "hint": error.hint,
     }
-    return b"data: " + state.dumps(frame).encode() + FRAME_END
+    return b"data: " + scopes.dumps(frame).encode() + FRAME_END
 
 
 def _died() -> RuntimeUnavailable:

@@ -14,13 +14,13 @@ from typing import Any
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from sessions_app import writes
 from sessions_app.api import snapshots
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.ids import SessionKey, check_ids
-from sessions_app.importers import SentSession
-from sessions_app.imports import import_sessions
 from sessions_app.models import AgentSession
+from sessions_app.sessions import writes
+from sessions_app.transfer.readers import SentSession
+from sessions_app.transfer.writers import import_sessions
 
 REFUSAL = "Session initialization event"
 """How ADK's server begins when it refuses an event that did something; by then all are valid ones."""

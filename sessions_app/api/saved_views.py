@@ -7,9 +7,10 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from sessions_app import db, saved_views
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.errors import NotFound
+from sessions_app.sessions import saved_views
+from sessions_app.store import units_of_work
 
 router = Router()
 
@@ -51,25 +52,25 @@ class Views(Schema):
 @router.get("/views", response=Views, tags=["views"])
 async def list_views(request: HttpRequest) -> Views:
     """List the searches that are kept."""
-    return Views(views=[ViewOut.from_orm(view) for view in await db.read(saved_views.all_views)])
+    return Views(views=[ViewOut.from_orm(view) for view in await units_of_work.read(saved_views.all_views)])
 
 
 @router.post("/views", response={201: ViewOut, **REFUSALS}, tags=["views"])
 async def save_view(request: HttpRequest, body: ViewIn) -> Status[ViewOut]:
     """Keep a search under a name."""
-    view = await db.write(saved_views.save, body.name, body.query, replace=body.replace)
+    view = await units_of_work.write(saved_views.save, body.name, body.query, replace=body.replace)
     return Status(201, ViewOut.from_orm(view))
 
 
 @router.patch("/views/{int:view}", response={200: ViewOut, **REFUSALS}, tags=["views"])
 async def rename_view(request: HttpRequest, view: int, body: ViewName) -> ViewOut:
     """Give a kept search another name."""
-    return ViewOut.from_orm(await db.write(saved_views.rename, view, body.name))
+    return ViewOut.from_orm(await units_of_work.write(saved_views.rename, view, body.name))
 
 
 @router.delete("/views/{int:view}", response={204: None, 404: Problem}, tags=["views"])
 async def delete_view(request: HttpRequest, view: int) -> Status[None]:
     """Delete a kept search."""
-    if not await db.write(saved_views.delete, view):
+    if not await units_of_work.write(saved_views.delete, view):
         raise NotFound(f"There is no view {view}.", hint="GET /api/v1/views lists them.")
     return Status(204, None)

@@ -11,9 +11,9 @@ from typing import Any, Self
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from sessions_app import keeping, lineage, listing
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
+from sessions_app.sessions import lineage, listing, storage_location
 
 
 class Problem(Schema):
@@ -61,7 +61,7 @@ class SessionOut(Schema):
     @classmethod
     def of(cls, row: AgentSession) -> Self:
         """Return what is told of a row."""
-        place = keeping.place_of(row)
+        place = storage_location.place_of(row)
         return cls(
             key=row.pk,
             app=row.app_name,

@@ -15,10 +15,11 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from sessions_app import db, realms, state
+from sessions_app import realms, scopes
 from sessions_app.errors import SessionMissing
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession, AppState, Event, Scope, SessionState, UserState
+from sessions_app.store import units_of_work
 
 BATCH = 2000
 """Events read and sent at a time."""
@@ -83,7 +84,7 @@ async def stream(snapshot: Snapshot) -> AsyncIterator[str]:
     yield snapshot.head
     for after in range(0, snapshot.last_seq, BATCH):
         until = min(after + BATCH, snapshot.last_seq)
-        events = await db.read(_joined_events, snapshot.session_pk, after, until)
+        events = await units_of_work.read(_joined_events, snapshot.session_pk, after, until)
         yield ("," if after and events else "") + events
     yield snapshot.tail
 
@@ -138,10 +139,10 @@ def _joined_events(session_pk: int, after: int, until: int) -> str:
 
 def _around_events(row: AgentSession, state_text: str) -> tuple[str, str]:
     head = (
-        f'{{"id":{state.dumps(row.session_id)},"appName":{state.dumps(row.app_name)},'
-        f'"userId":{state.dumps(row.user_id)},"state":{state_text},"events":['
+        f'{{"id":{scopes.dumps(row.session_id)},"appName":{scopes.dumps(row.app_name)},'
+        f'"userId":{scopes.dumps(row.user_id)},"state":{state_text},"events":['
     )
-    return head, f'],"lastUpdateTime":{state.dumps(row.updated_at)}}}'
+    return head, f'],"lastUpdateTime":{scopes.dumps(row.updated_at)}}}'
 
 
 def _state_text(
@@ -153,10 +154,10 @@ def _state_text(
     """Join a session's keys, those it shares, and its title where ADK's front end looks for it."""
     texts = dict([*own, *shared])
     if row.title:
-        texts.setdefault(TITLE_KEY, state.dumps({"displayName": row.title}))
+        texts.setdefault(TITLE_KEY, scopes.dumps({"displayName": row.title}))
     for key, value in temp.items():
-        texts[state.TEMP_PREFIX + key] = state.canonical(value).public
-    return f"{{{','.join(f'{state.dumps(key)}:{value}' for key, value in texts.items())}}}"
+        texts[scopes.TEMP_PREFIX + key] = scopes.canonical(value).public
+    return f"{{{','.join(f'{scopes.dumps(key)}:{value}' for key, value in texts.items())}}}"
 
 
 def _own_keys(row: AgentSession) -> list[tuple[str, str]]:
@@ -173,4 +174,4 @@ def _shared_keys(realm: str, app_name: str, user_id: str) -> list[tuple[str, str
 
 def _prefixed(scope: Scope, rows: QuerySet[Any]) -> Iterator[tuple[str, str]]:
     for key, value in rows.order_by("pk").values_list("key", "value"):
-        yield state.PREFIX[scope] + key, value
+        yield scopes.PREFIX[scope] + key, value

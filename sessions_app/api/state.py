@@ -19,7 +19,7 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 import sessions_app.paths  # noqa: F401 - registers the `seg` converter
-from sessions_app import db, drift, edits, history, lint, moments, state
+from sessions_app import scopes as state
 from sessions_app.api.schemas import Problem
 from sessions_app.api.state_schemas import (
     ChangeOut,
@@ -33,11 +33,14 @@ from sessions_app.api.state_schemas import (
     OwnerState,
     StateOut,
 )
-from sessions_app.edits import Condition
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.found import find_event, find_session
+from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.presentation import jsontree
+from sessions_app.sessions import state_edits
+from sessions_app.sessions.state_edits import Condition
+from sessions_app.state import diff, drift, history, lint
+from sessions_app.store import units_of_work
 
 router = Router(tags=["state"])
 
@@ -73,7 +76,7 @@ async def get_state(
     scope: OneScope = None,
 ) -> StateOut:
     """Return a session's state, now or at an event, merged and by scope."""
-    return await db.read(_state, session, at, scope)
+    return await units_of_work.read(_state, session, at, scope)
 
 
 @router.get(f"{STATE}/keys", response={200: Keys, **ERRORS})
@@ -84,7 +87,7 @@ async def list_keys(
     scope: OneScope = None,
 ) -> Keys:
     """Return the keys with their values and who wrote each last, now or at an event."""
-    return await db.read(_keys, session, at, scope)
+    return await units_of_work.read(_keys, session, at, scope)
 
 
 @router.get(f"{STATE}/key", response={200: KeyOut, **ERRORS})
@@ -97,7 +100,7 @@ async def get_key(
     pointer: QueryEx[str, P(description="JSON pointer of a piece of the value: `/theme/0`.")] = "",
 ) -> KeyOut:
     """Return one key, or a piece of its value, now or at an event. `ETag` names its last write."""
-    found = await db.read(_key, session, key, at, pointer)
+    found = await units_of_work.read(_key, session, key, at, pointer)
     response["ETag"] = found.etag
     return found
 
@@ -115,7 +118,7 @@ async def put_key(
 ) -> Status[EditOut]:
     """Give a key a value by an appended event. Refused while a run is active on the session."""
     condition = _condition(key, revision, if_match, if_none_match)
-    edited = await db.write(edits.put_key, session, key, body.value, condition)
+    edited = await units_of_work.write(state_edits.put_key, session, key, body.value, condition)
     response["ETag"] = etag(edited.change)
     return Status(200 if edited.had_value else 201, EditOut.of(edited, etag(edited.change)))
 
@@ -133,7 +136,9 @@ async def remove_key(
     ADK's deltas cannot remove: the event says null for the key, and the store keeps no value. (ADK's own session
     services would keep the key with null.)
     """
-    edited = await db.write(edits.remove_key, session, key, _condition(key, revision, if_match, None))
+    edited = await units_of_work.write(
+        state_edits.remove_key, session, key, _condition(key, revision, if_match, None)
+    )
     return EditOut.of(edited, etag(edited.change))
 
 
@@ -147,7 +152,7 @@ async def get_history(
     here: QueryEx[bool, P(description="Only what this session wrote.")] = False,
 ) -> HistoryPage:
     """Return who wrote a key, newest first; a `user:` or `app:` key across all sessions."""
-    return await db.read(_history, session, key, limit, before, here)
+    return await units_of_work.read(_history, session, key, limit, before, here)
 
 
 @router.get(f"{STATE}/diff", response={200: DiffOut, **ERRORS})
@@ -160,7 +165,7 @@ async def get_diff(
     to: QueryEx[str | None, P(description="Id or number of the later event; left out: now.")] = None,
 ) -> DiffOut:
     """Return the keys that differ between two events, in every scope as it was at each."""
-    return await db.read(_diff, session, from_, to)
+    return await units_of_work.read(_diff, session, from_, to)
 
 
 @router.get(f"{STATE}/drift", response={200: DriftOut, **ERRORS})
@@ -173,7 +178,7 @@ async def get_drift(
     ] = "ledger",
 ) -> DriftOut:
     """Return the keys whose value nothing explains, and those that something else than this session's events does."""
-    return await db.read(_drift, session, fold)
+    return await units_of_work.read(_drift, session, fold)
 
 
 @router.get(f"{STATE}/lint", response={200: LintOut, **ERRORS})
@@ -182,19 +187,19 @@ async def get_lint(request: HttpRequest, session: int) -> LintOut:
 
     Each has its evidence and a remedy. None is an error: an agent may have good reasons.
     """
-    return await db.read(_lint, session)
+    return await units_of_work.read(_lint, session)
 
 
 @router.get("/apps/{seg:app}/state", response={200: OwnerState, **ERRORS})
 async def get_app_state(request: HttpRequest, app: str) -> OwnerState:
     """Return what everyone in an app shares, now: the `app:` keys, without their prefix."""
-    return await db.read(_owner_state, app, None)
+    return await units_of_work.read(_owner_state, app, None)
 
 
 @router.get("/apps/{seg:app}/users/{seg:user}/state", response={200: OwnerState, **ERRORS})
 async def get_user_state(request: HttpRequest, app: str, user: str) -> OwnerState:
     """Return what all sessions of a user in an app share, now: the `user:` keys, without their prefix."""
-    return await db.read(_owner_state, app, user)
+    return await units_of_work.read(_owner_state, app, user)
 
 
 def etag(change: StateChange) -> str:
@@ -214,7 +219,7 @@ def _position_in(key: str, if_match: str | None) -> int | None:
     """Return the position of the write that an `If-Match` names."""
     if if_match is None:
         return None
-    scope, _ = edits.stored_name(key)
+    scope, _ = state_edits.stored_name(key)
     match = re.fullmatch(r'\s*"(session|user|app)-(\d{1,18})"\s*', if_match)
     if match is None or match[1] != scope:
         raise BadInput(
@@ -257,7 +262,7 @@ def _keys(session_key: int, at: str | None, scope: str | None) -> Keys:
 
 def _key(session_key: int, name: str, at: str | None, pointer: str) -> KeyOut:
     session = find_session(session_key)
-    scope, bare = edits.stored_name(name)
+    scope, bare = state_edits.stored_name(name)
     change = history.change_at(session, _moment(session, at), scope, bare)
     if change is None or change.removed:
         when = "" if at is None else f" at event {at!r}"
@@ -298,7 +303,7 @@ def _key_out(change: StateChange) -> KeyOut:
 
 def _history(session_key: int, name: str, limit: int, before: int | None, here: bool) -> HistoryPage:
     session = find_session(session_key)
-    scope, bare = edits.stored_name(name)
+    scope, bare = state_edits.stored_name(name)
     owner = history.owners_at(session).ids.get(scope)
     writes = history.history_of_key(scope, owner or 0, bare)
     if here:
@@ -315,7 +320,7 @@ def _diff(session_key: int, first: str | None, last: str | None) -> DiffOut:
     before, after = _moment(session, first), _moment(session, last)
     if before and after and before.seq > after.seq:
         raise BadInput(f"Event {first!r} comes after event {last!r}.", hint="Swap `from` and `to`.")
-    return DiffOut.of(session, before, after, moments.diff(session, before, after).keys)
+    return DiffOut.of(session, before, after, diff.diff(session, before, after).keys)
 
 
 def _drift(session_key: int, fold: str) -> DriftOut:

@@ -8,12 +8,12 @@ from typing import Any, Self
 from ninja import Schema
 from pydantic import Field
 
-from sessions_app import lint
-from sessions_app.drift import Drift, Report
-from sessions_app.edits import Edited
 from sessions_app.models import AgentSession, Event, Scope, StateChange
-from sessions_app.moments import KeyDiff
-from sessions_app.state import PREFIX
+from sessions_app.scopes import PREFIX
+from sessions_app.sessions.state_edits import Edited
+from sessions_app.state import lint
+from sessions_app.state.diff import KeyDiff
+from sessions_app.state.drift import Drift, Report
 
 
 class StateOut(Schema):

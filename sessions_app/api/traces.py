@@ -10,11 +10,11 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app import db, keyset
 from sessions_app.api.schemas import Problem
 from sessions_app.errors import EventMissing
-from sessions_app.found import find_event, find_session
+from sessions_app.lookup import find_event, find_session
 from sessions_app.models import ModelCall, Span, Trace
+from sessions_app.store import pagination, units_of_work
 from sessions_app.traces import calls, waterfall
 
 router = Router(tags=["traces"])
@@ -133,13 +133,13 @@ async def list_model_calls(
     before: Older = "",
 ) -> CallPage:
     """List a session's model calls, newest first."""
-    return await db.read(_call_page, session, invocation, event, limit, before)
+    return await units_of_work.read(_call_page, session, invocation, event, limit, before)
 
 
 @router.get(CALLS + "/{int:call}", response={200: WholeCall, **ERRORS})
 async def get_model_call(request: HttpRequest, session: int, call: int) -> WholeCall:
     """Return a model call whole: the request as the model was given it, and what came back."""
-    return await db.read(_whole_call, session, call)
+    return await units_of_work.read(_whole_call, session, call)
 
 
 @router.get("/traces", response={200: TracePage, 400: Problem, 404: Problem, 422: Problem})
@@ -151,13 +151,13 @@ async def list_traces(
     before: Older = "",
 ) -> TracePage:
     """List what was recorded of invocations, newest first."""
-    return await db.read(_trace_page, session, app, limit, before)
+    return await units_of_work.read(_trace_page, session, app, limit, before)
 
 
 @router.get("/traces/{int:trace}", response={200: WholeTrace, 404: Problem, 422: Problem})
 async def get_trace(request: HttpRequest, trace: int) -> WholeTrace:
     """Return an invocation from inside: its stages and its spans."""
-    return await db.read(_whole_trace, trace)
+    return await units_of_work.read(_whole_trace, trace)
 
 
 def _call_page(session: int, invocation: str | None, event: str | None, limit: int, before: str) -> CallPage:
@@ -169,7 +169,7 @@ def _call_page(session: int, invocation: str | None, event: str | None, limit: i
         with suppress(EventMissing):
             event = find_event(row, event_id=event).event_id
         rows = rows.filter(event_id=event)
-    page = keyset.page(rows, "started_at", before, size=limit)
+    page = pagination.page(rows, "started_at", before, size=limit)
     return CallPage(items=[CallOut.of(row) for row in page.rows], next=page.older)
 
 
@@ -192,7 +192,7 @@ def _told(row: ModelCall) -> dict[str, Any]:
 
 def _trace_page(session: int | None, app: str, limit: int, before: str) -> TracePage:
     rows = waterfall.traces(app, find_session(session) if session is not None else None)
-    page = keyset.page(rows, "started_at", before, size=limit)
+    page = pagination.page(rows, "started_at", before, size=limit)
     return TracePage(items=[TraceOut.of(row) for row in page.rows], next=page.older)
 
 

@@ -14,8 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import P, QueryEx, Router
 from ninja.responses import Status
 
-from devui.http import json_text
-from sessions_app import db, finding, keyset, listing, realms, store_retry
+from sessions_app import realms
 from sessions_app.api import branches, browsing, saved_views, state, traces
 from sessions_app.api.schemas import (
     EventPage,
@@ -27,12 +26,16 @@ from sessions_app.api.schemas import (
     SessionPage,
 )
 from sessions_app.errors import DevUIError, NotFound, ServerStopping
-from sessions_app.found import find_session
+from sessions_app.http import json_text
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.query import Query, parse
 from sessions_app.realms import refuse_kept
 from sessions_app.runs import rows, unattended
 from sessions_app.runs.client import RuntimeClient, provider
+from sessions_app.search import execution
+from sessions_app.search.query import Query, parse
+from sessions_app.sessions import listing
+from sessions_app.store import pagination, retry, units_of_work
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
 ERRORS = {404: Problem, 422: Problem}
@@ -61,13 +64,13 @@ async def list_sessions(
     """List sessions, newest update first."""
     wanted = {"app_name": app, "user_id": user, "session_id": session}
     filters = {name: value for name, value in wanted.items() if value is not None}
-    return await db.read(_session_page, {"realm": realm, **filters}, parse(q), limit, before)
+    return await units_of_work.read(_session_page, {"realm": realm, **filters}, parse(q), limit, before)
 
 
 @router.get("/sessions/{int:session}", response={200: SessionOut, **ERRORS}, tags=["sessions"])
 async def get_session(request: HttpRequest, session: int) -> SessionOut:
     """Return one session."""
-    return await db.read(lambda: SessionOut.of(find_session(session)))
+    return await units_of_work.read(lambda: SessionOut.of(find_session(session)))
 
 
 @router.patch(
@@ -75,8 +78,8 @@ async def get_session(request: HttpRequest, session: int) -> SessionOut:
 )
 async def change_session(request: HttpRequest, session: int, body: browsing.SessionChange) -> SessionOut:
     """Rename a session, tag it, pin it."""
-    await db.write(browsing.change, session, body)
-    return await db.read(lambda: SessionOut.of(find_session(session)))
+    await units_of_work.write(browsing.change, session, body)
+    return await units_of_work.read(lambda: SessionOut.of(find_session(session)))
 
 
 @router.get("/sessions/{int:session}/events", response={200: EventPage, **ERRORS}, tags=["sessions"])
@@ -87,7 +90,7 @@ async def list_events(
     limit: QueryEx[int, P(ge=1, le=2000)] = 200,
 ) -> HttpResponse:
     """Return a session's events after a cursor, in order."""
-    return json_text(await db.read(_event_page, session, after, limit))
+    return json_text(await units_of_work.read(_event_page, session, after, limit))
 
 
 @router.get("/runs", response={200: Runs, 400: Problem, 422: Problem}, tags=["runs"])
@@ -102,7 +105,7 @@ async def list_runs(
     """List runs, newest first."""
     wanted = {"session__pk": session, "session__app_name": app, "status": status}
     filters = {name: value for name, value in wanted.items() if value is not None}
-    return await db.read(_run_page, filters, limit, before)
+    return await units_of_work.read(_run_page, filters, limit, before)
 
 
 @router.post(
@@ -120,16 +123,16 @@ async def list_runs(
 )
 async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run goes on by itself; its events appear in the session."""
-    app_name = await db.read(_app_to_run, body)
+    app_name = await units_of_work.read(_app_to_run, body)
     client = await provider().client(app_name)
     run = await unattended.to_its_end(_start(client, body))
-    return Status(202, await store_retry.read(_run, run.id))
+    return Status(202, await retry.read(_run, run.id))
 
 
 @router.get("/runs/{run_id}", response={200: RunOut, 404: Problem}, tags=["runs"])
 async def get_run(request: HttpRequest, run_id: str) -> RunOut:
     """Return one run."""
-    return await db.read(_run, run_id)
+    return await units_of_work.read(_run, run_id)
 
 
 @router.post(
@@ -137,11 +140,11 @@ async def get_run(request: HttpRequest, run_id: str) -> RunOut:
 )
 async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     """Cancel a run and return how it ended. One that has ended is left as it is."""
-    run = await db.read(_run, run_id)
-    if await db.write(rows.request_cancel, run_id):
+    run = await units_of_work.read(_run, run_id)
+    if await units_of_work.write(rows.request_cancel, run_id):
         client = await provider().client(run.app)
         await client.cancel_run(run_id)
-    return await db.read(_run, run_id)
+    return await units_of_work.read(_run, run_id)
 
 
 def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str) -> SessionPage:
@@ -149,8 +152,8 @@ def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str
         AgentSession.objects.select_related("mirrored", "imported__source").filter(**filters)
     )
     if not query.is_empty:
-        rows_wanted = finding.Search(query).narrowed(rows_wanted)
-    page = keyset.page(rows_wanted, "updated_at", before, size=limit)
+        rows_wanted = execution.Search(query).narrowed(rows_wanted)
+    page = pagination.page(rows_wanted, "updated_at", before, size=limit)
     listing.read_tags(page.rows)
     return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)
 
@@ -174,7 +177,7 @@ async def _start(client: RuntimeClient, body: NewRun) -> Run:
         pass  # it is queued, and the next start of the server takes it up
     except DevUIError as error:
         name = type(error).__name__
-        await store_retry.write(rows.end_queued, run.pk, Run.Status.FAILED, name, error.message)
+        await retry.write(rows.end_queued, run.pk, Run.Status.FAILED, name, error.message)
         raise
     return run
 
@@ -193,7 +196,7 @@ def _run(run_id: str) -> RunOut:
 def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
     rows_wanted = Run.objects.filter(session__realm="", **filters)
     shown = rows_wanted.select_related("session").defer("request", "traceback")
-    page = keyset.page(shown, "created_at", before, key=str, size=limit)
+    page = pagination.page(shown, "created_at", before, key=str, size=limit)
     return Runs(runs=_runs_out(page.rows), next=page.older or None)
 
 

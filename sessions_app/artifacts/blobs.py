@@ -22,7 +22,7 @@ from urllib.parse import quote
 from django.conf import settings
 from django.db import connection
 
-from sessions_app import faults
+from sessions_app.store import db_errors
 
 ROW_BYTES = 64 * 1024
 """Largest content that is kept in its row."""
@@ -71,7 +71,7 @@ def stored(content: bytes) -> Iterator[Payload]:
         yield Payload(digest, len(content), content)
         return
     with _locked(fcntl.LOCK_SH):
-        with faults.explained_files():
+        with db_errors.explained_files():
             _write(_path(digest), content)
         yield Payload(digest, len(content), None)
 
@@ -135,7 +135,7 @@ def _sync_folder(path: Path) -> None:
 
 @contextmanager
 def _locked(how: int) -> Iterator[None]:
-    with faults.explained_files():
+    with db_errors.explained_files():
         folder().mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(folder() / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:

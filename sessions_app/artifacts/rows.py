@@ -14,11 +14,12 @@ from typing import IO, NamedTuple
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
-from sessions_app import bell, state
+from sessions_app import scopes
 from sessions_app.artifacts import blobs
 from sessions_app.errors import BadInput, ContentMissing
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import Artifact
+from sessions_app.store import change_notification
 
 USER_PREFIX = "user:"
 """A filename that starts so belongs to the user, in every session."""
@@ -79,7 +80,7 @@ def file_key(realm: str, app_name: str, user_id: str, session_id: str | None, fi
         BadInput: an id or the name cannot be stored, or the session's id is blank.
     """
     scope = scope_key(realm, app_name, user_id, session_id)
-    if state.clean_text(filename) != filename:
+    if scopes.clean_text(filename) != filename:
         raise BadInput(
             f"The filename {filename[:40]!r} holds a NUL or a lone surrogate, which no store keeps.",
             hint="Choose a name of valid Unicode text.",
@@ -130,7 +131,7 @@ def restore(
     """
     with transaction.atomic():
         _create(key, draft, payload, version, created_at)
-        bell.ring_after_commit()
+        change_notification.ring_after_commit()
 
 
 def find(key: FileKey, version: int | None = None) -> Artifact | None:
@@ -204,7 +205,7 @@ def delete(key: FileKey) -> set[str]:
         rows = _rows_of(key)
         hashes = set(rows.filter(content=None).exclude(sha256="").values_list("sha256", flat=True))
         rows.delete()
-        bell.ring_after_commit()
+        change_notification.ring_after_commit()
     return hashes
 
 
@@ -232,7 +233,7 @@ def remove_orphans() -> int:
 
 def _rows_of(key: FileKey) -> QuerySet[Artifact]:
     filters = key._asdict()
-    filters["filename_id"] = state.key_id(filters.pop("filename"))
+    filters["filename_id"] = scopes.key_id(filters.pop("filename"))
     return Artifact.objects.filter(**filters)
 
 
@@ -245,7 +246,7 @@ def _insert(key: FileKey, draft: Draft, payload: blobs.Payload | None) -> Artifa
     with transaction.atomic():
         newest = _rows_of(key).aggregate(newest=Max("version"))["newest"]
         artifact = _create(key, draft, payload, 0 if newest is None else newest + 1, time.time())
-        bell.ring_after_commit()
+        change_notification.ring_after_commit()
     return artifact
 
 
@@ -254,7 +255,7 @@ def _create(
 ) -> Artifact:
     return Artifact.objects.create(
         **key._asdict(),
-        filename_id=state.key_id(key.filename),
+        filename_id=scopes.key_id(key.filename),
         version=version,
         holding=draft.holding,
         mime_type=draft.mime_type,

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from sessions_app import history, state
+from sessions_app import scopes
 from sessions_app.branches.plan import Text
-from sessions_app.lineage import ancestors
 from sessions_app.models import AgentSession, Event, Scope
+from sessions_app.sessions.lineage import ancestors
+from sessions_app.state import history
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.groups import Group
 from sessions_app.timeline.reading import read
@@ -68,7 +69,7 @@ class KeyPair:
     @property
     def name(self) -> str:
         """The key with its scope's prefix."""
-        return state.PREFIX[self.scope] + self.key
+        return scopes.PREFIX[self.scope] + self.key
 
 
 @dataclass(frozen=True, slots=True)

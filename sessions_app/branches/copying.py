@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 from django.db import connection
 from django.db.models import Model, QuerySet
 
-from sessions_app import history
 from sessions_app.branches import files
 from sessions_app.errors import StaleSession
-from sessions_app.lineage import Ancestor
 from sessions_app.models import (
     AgentSession,
     AppScope,
@@ -32,7 +30,9 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.slices import Slices
+from sessions_app.sessions.lineage import Ancestor
+from sessions_app.state import history
+from sessions_app.store.batched_transactions import Slices
 
 CHUNK = 2_000
 """Keys of rows read at a time."""

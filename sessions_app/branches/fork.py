@@ -25,14 +25,17 @@ from typing import Any
 from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Sum
 
-from sessions_app import bell, history, keeping, lineage, purge, realms, state, writes
+from sessions_app import realms, scopes
 from sessions_app.branches.copying import Copy
 from sessions_app.errors import AlreadyExists, BadInput
-from sessions_app.found import find_event, find_session, session_missing
 from sessions_app.ids import SessionKey
-from sessions_app.jsonsql import COUNTS_AS_ERROR
-from sessions_app.lineage import Origin
+from sessions_app.lookup import find_event, find_session, session_missing
 from sessions_app.models import AgentSession, AppScope, Artifact, Event, Scope, UserScope
+from sessions_app.sessions import lineage, purge, storage_location, writes
+from sessions_app.sessions.lineage import Origin
+from sessions_app.state import history
+from sessions_app.store import change_notification
+from sessions_app.store.json_sql import COUNTS_AS_ERROR
 
 ORIGIN = "fork"
 
@@ -131,7 +134,7 @@ def _begin(session_pk: int, wanted: NewFork) -> tuple[AgentSession, Event, Sessi
                 f"The title is longer than {TITLE_LIMIT} characters.", hint="Choose a shorter one."
             )
         out_of_sight = place._replace(realm=f"{realms.FORMING}{uuid.uuid4()}")
-        new = writes.create_session(out_of_sight, origin=ORIGIN, title=state.clean_text(title))
+        new = writes.create_session(out_of_sight, origin=ORIGIN, title=scopes.clean_text(title))
         _refuse_taken(place)
     return source, event, place, new
 
@@ -139,7 +142,7 @@ def _begin(session_pk: int, wanted: NewFork) -> tuple[AgentSession, Event, Sessi
 def _place(source: AgentSession, wanted: NewFork) -> SessionKey:
     app_name = source.app_name if wanted.app_name is None else wanted.app_name
     if not wanted.own_realm:
-        keeping.refuse_new(app_name)
+        storage_location.refuse_new(app_name)
     return SessionKey(
         realm=f"{realms.FORK}{uuid.uuid4()}" if wanted.own_realm else "",
         app_name=app_name,
@@ -215,7 +218,7 @@ def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None
                 new.save(force_update=True)
         except IntegrityError as error:
             raise _taken(place) from error
-        bell.ring_after_commit()
+        change_notification.ring_after_commit()
 
 
 def _preview(summary: str | None) -> str:

@@ -16,12 +16,11 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, QuerySet
 
-from sessions_app import history, keeping, state, wire, writes
+from sessions_app import events, scopes
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.artifacts.blobs import Payload
 from sessions_app.artifacts.rows import USER_PREFIX, Draft
-from sessions_app.attribution import Writer
-from sessions_app.branches import files, staying
+from sessions_app.branches import files, not_undone
 from sessions_app.branches.plan import (
     Difference,
     FileFate,
@@ -31,8 +30,10 @@ from sessions_app.branches.plan import (
     Text,
 )
 from sessions_app.errors import BadInput, InvocationMissing, StaleSession
-from sessions_app.found import find_event, find_session
+from sessions_app.events import EventRecord
+from sessions_app.events.attribution import Writer
 from sessions_app.ids import SessionKey
+from sessions_app.lookup import find_event, find_session
 from sessions_app.models import (
     AgentSession,
     Artifact,
@@ -44,8 +45,9 @@ from sessions_app.models import (
 )
 from sessions_app.realms import refuse_kept
 from sessions_app.runs.rows import refuse_busy, settle_rewound
-from sessions_app.wire import EventRecord
-from sessions_app.writes import Appended
+from sessions_app.sessions import storage_location, writes
+from sessions_app.sessions.writes import Appended
+from sessions_app.state import history
 
 NULL = Text("null")
 
@@ -86,7 +88,7 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
         BadInput: see `invocation_at`; or the session is an eval attempt, or a copy of one that is kept elsewhere.
     """
     refuse_kept(session)
-    keeping.refuse_copy(session)
+    storage_location.refuse_copy(session)
     first = invocation_at(session, invocation_id=invocation_id, event_id=event_id)
     since = _events(session).filter(seq__gte=first.seq)
     counted = since.aggregate(events=Count("pk"), invocations=Count("invocation_id", distinct=True))
@@ -106,10 +108,10 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
             if not _same(then.get(key), now.get(key))
         ],
         files=session_files,
-        shared=staying.shared_since(session, first),
+        shared=not_undone.shared_since(session, first),
         user_files=user_files,
-        memory=staying.memory_since(session, first),
-        effects=staying.effects(since),
+        memory=not_undone.memory_since(session, first),
+        effects=not_undone.effects(since),
         differences=_differences(then, now),
     )
 
@@ -151,7 +153,7 @@ def _said(since: QuerySet[Event]) -> str:
     """Return the start of what the user said first in the events that are taken back."""
     asked = since.filter(kind=Kind.USER).order_by("seq").values_list("summary", flat=True).first()
     text = json.loads(asked).get("text", "") if asked else ""
-    return staying.cut(text)
+    return not_undone.cut(text)
 
 
 def _session_keys(session: AgentSession, position: int) -> dict[str, StateChange]:
@@ -204,7 +206,7 @@ def _fate(session: AgentSession, name: str, then: int | None) -> FileFate:
 
 
 def _versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
-    return files.artifacts_of(session).filter(filename_id=state.key_id(name))
+    return files.artifacts_of(session).filter(filename_id=scopes.key_id(name))
 
 
 def _save(session: AgentSession, file: FilePlan) -> int:
@@ -252,11 +254,11 @@ def _record(plan: RewindPlan, saved: dict[str, int]) -> EventRecord:
         "timestamp": time.time(),
     }
     writers = dict.fromkeys(delta, Writer("user", inferred=False))
-    record = wire.record(event, delta=delta, writers=writers)
+    record = events.record(event, delta=delta, writers=writers)
     gone = {key.key for key in plan.keys if key.then is None}
     notes = {key.key: key.then.note for key in plan.keys if key.then is not None}
     restored = [
         replace(write, value=replace(write.value, note=notes.get(write.key, write.value.note)))
         for write in record.writes
     ]
-    return wire.removing(replace(record, writes=restored), gone)
+    return events.removing(replace(record, writes=restored), gone)

@@ -7,15 +7,15 @@ from typing import Any
 
 from django import forms
 
-from sessions_app import saved_views
 from sessions_app.errors import BadInput
 from sessions_app.forms.query import MOST_TAKEN, Pager, Watch
-from sessions_app.keyset import PAGE_SIZE, integer_key
-from sessions_app.listing import SoFar, Wanted
 from sessions_app.models import Run
-from sessions_app.query import parse
-from sessions_app.query.times import moment
-from sessions_app.writes import ID_BYTES
+from sessions_app.search.query import parse
+from sessions_app.search.query.times import moment
+from sessions_app.sessions import saved_views
+from sessions_app.sessions.listing import SoFar, Wanted
+from sessions_app.sessions.writes import ID_BYTES
+from sessions_app.store.pagination import PAGE_SIZE, integer_key
 
 MOST_ACTED_ON = 500
 """Sessions to which something is done at once."""

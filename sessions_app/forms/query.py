@@ -49,7 +49,7 @@ class Pager(QueryForm):
 
 
 class Watch(QueryForm):
-    """What a list on screen shows and knows of (see `sessions_app.watching`)."""
+    """What a list on screen shows and knows of (see `sessions_app.sessions.list_updates`)."""
 
     shown = forms.CharField(required=False)
     since = forms.FloatField(required=False)

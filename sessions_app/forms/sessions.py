@@ -6,10 +6,11 @@ from typing import Any
 
 from django import forms
 
-from sessions_app import durations, labels
 from sessions_app.errors import BadInput
 from sessions_app.forms.state import state_object
-from sessions_app.writes import ID_BYTES
+from sessions_app.presentation import durations
+from sessions_app.sessions import labels
+from sessions_app.sessions.writes import ID_BYTES
 
 
 class NewSession(forms.Form):

@@ -7,10 +7,10 @@ from typing import Any
 
 from django import forms
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.forms.query import QueryForm
 from sessions_app.models import Scope
-from sessions_app.writes import ID_BYTES
+from sessions_app.sessions.writes import ID_BYTES
 
 
 class StateQuery(QueryForm):
@@ -74,10 +74,10 @@ class KeyEdit(forms.Form):
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         cleaned["value"] = self._value(cleaned.get("kind"), cleaned.get("value", ""))
         key = cleaned.get("key", "")
-        if self.is_new and key.startswith(state.TEMP_PREFIX):
+        if self.is_new and key.startswith(scopes.TEMP_PREFIX):
             self.add_error("key", "temp: keys live in one invocation and are never stored.")
         elif self.is_new and key:
-            scope, bare = state.scope_of(key)
+            scope, bare = scopes.scope_of(key)
             if scope != Scope.SESSION:
                 cleaned |= {"scope": str(scope), "key": bare}
         elif self.is_new and cleaned.get("step") == "save":
@@ -87,7 +87,7 @@ class KeyEdit(forms.Form):
     @property
     def name(self) -> str:
         """The key with its prefix."""
-        return state.PREFIX[Scope(self.cleaned_data["scope"])] + str(self.cleaned_data["key"])
+        return scopes.PREFIX[Scope(self.cleaned_data["scope"])] + str(self.cleaned_data["key"])
 
     def _value(self, kind: str | None, text: str) -> Any:
         if kind != "json":

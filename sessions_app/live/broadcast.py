@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from sessions_app import db
-from sessions_app.live.bell import Ring, listen
+from sessions_app.store import units_of_work
+from sessions_app.store.change_listener import Ring, listen
 
 AT_ONCE = 10
 """Listeners that are woken in one turn of the event loop: between two turns, others are answered."""
@@ -108,7 +108,7 @@ class Broadcast(Generic[View]):
     async def read_once(self, key: Hashable, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what a unit of work reads. It runs once a key and view, however many listeners ask."""
         if key not in self._reads:
-            self._reads[key] = asyncio.ensure_future(db.read(work, *args, **kwargs))
+            self._reads[key] = asyncio.ensure_future(units_of_work.read(work, *args, **kwargs))
         result: R = await asyncio.shield(self._reads[key])
         return result
 

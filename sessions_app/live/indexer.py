@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 
-from sessions_app import db, indexing
 from sessions_app.errors import DevUIError
-from sessions_app.live import bell
+from sessions_app.search import indexing
+from sessions_app.store import change_listener, units_of_work
 
 PAUSE_S = 0.5
 """Between a ring and a look: what is written meanwhile is indexed with it, and pages are rung for it once."""
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 async def keep_indexed() -> None:
     """Index what is written, for ever. Until it is, searches look at it themselves."""
-    async with bell.listen() as ring:
+    async with change_listener.listen() as ring:
         while True:
             try:
                 await _catch_up()
@@ -36,9 +36,9 @@ async def _catch_up() -> None:
     """Index everything that waits, resting as long as it works: runs and pages come first."""
     while True:
         began = time.monotonic()
-        pieces = await db.read(indexing.gather)
+        pieces = await units_of_work.read(indexing.gather)
         if not pieces:
             return
         for piece in pieces:
-            await db.write(indexing.store, [piece])
+            await units_of_work.write(indexing.store, [piece])
         await asyncio.sleep(time.monotonic() - began)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from sessions_app import db
-from sessions_app.live import look as reading
+from sessions_app.live import snapshot as reading
 from sessions_app.live.broadcast import Broadcast
-from sessions_app.live.look import Batch, Look
+from sessions_app.live.snapshot import Batch, Look
 from sessions_app.live.streams import Streams
+from sessions_app.store import units_of_work
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.runs import RunMark, news_of
 
@@ -45,7 +45,7 @@ class SessionBroadcast(Broadcast[SessionView]):
 
     async def refresh(self) -> float:
         """Look, and publish what is new. Streamed text is not published meanwhile: its event may be stored already."""
-        look = await db.read(reading.look_at, self.session_pk)
+        look = await units_of_work.read(reading.look_at, self.session_pk)
         async with self._publishing:
             view = await self._view_of(look)
             return await self.publish(view) if not self.number or view != self.view else 0.0
@@ -83,7 +83,9 @@ class SessionBroadcast(Broadcast[SessionView]):
         streams = self._streams = self._streams or self._start_streams(look)
         if self._last_seq < look.last_seq and streams.are_open:
             streams.shown(
-                await db.read(reading.speakers_after, self.session_pk, self._last_seq, look.last_seq)
+                await units_of_work.read(
+                    reading.speakers_after, self.session_pk, self._last_seq, look.last_seq
+                )
             )
         self._last_seq = look.last_seq
         streams.follow(look.runs.running, look.last_seq)

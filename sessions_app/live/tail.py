@@ -21,8 +21,8 @@ from functools import partial
 from typing import Any
 
 from sessions_app.live import page
-from sessions_app.live.look import Batch, Look
 from sessions_app.live.session_broadcast import SessionBroadcast, SessionView
+from sessions_app.live.snapshot import Batch, Look
 from sessions_app.timeline.runs import news_of
 
 Message = dict[str, Any]

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from sessions_app import bell, fulltext, search, state
+from sessions_app import scopes
 from sessions_app.ids import SessionKey, check_id, check_ids
 from sessions_app.models import MemoryEntry
+from sessions_app.store import change_notification, full_text, tokens
 
 MOST_RECALLED = 10
 """Most memories of a search, as in ADK's in-memory service: callers put all of them into the prompt."""
@@ -46,7 +47,7 @@ class Draft:
     entry_id: str
     author: str
     timestamp: float
-    content: state.Value
+    content: scopes.Value
     text: str
     told_time: str = ""
     custom_metadata: str = "{}"
@@ -87,7 +88,7 @@ def put(owner: Owner, drafts: Sequence[Draft]) -> None:
     last_of_each = {draft.entry_id: draft for draft in drafts}
     with transaction.atomic():
         same = _of(owner).filter(Q(session_id="") | Q(removed=True), entry_id__in=last_of_each)
-        fulltext.forget(MemoryEntry, same.values_list("pk", flat=True))
+        full_text.forget(MemoryEntry, same.values_list("pk", flat=True))
         same.delete()
         _insert(owner, "", last_of_each)
 
@@ -102,16 +103,16 @@ def remove(owner: Owner, entry_id: str) -> bool:
     with transaction.atomic():
         rows = _of(owner).filter(entry_id=entry_id, removed=False)
         pks = list(rows.values_list("pk", flat=True))
-        fulltext.forget(MemoryEntry, pks)
+        full_text.forget(MemoryEntry, pks)
         rows.filter(pk__in=pks).update(removed=True, content="{}", private=None, custom_metadata="{}")
-        bell.ring_after_commit()
+        change_notification.ring_after_commit()
     return bool(pks)
 
 
 def find(owner: Owner, query: str, limit: int) -> list[MemoryEntry]:
     """Return what an agent recalls by a query: entries that share words with it, best first, then newest first."""
-    wanted = search.loose(search.phrases(query))
-    pks = fulltext.ranked(MemoryEntry, fulltext.owner_id(*owner), wanted, limit, every=False)
+    wanted = tokens.loose(tokens.phrases(query))
+    pks = full_text.ranked(MemoryEntry, full_text.owner_id(*owner), wanted, limit, every=False)
     found = MemoryEntry.objects.filter(removed=False).defer("words").in_bulk(pks)
     return [found[pk] for pk in pks if pk in found]
 
@@ -121,9 +122,9 @@ def _insert(owner: Owner, session_id: str, drafts: Mapping[str, Draft]) -> None:
     rows = [_row(owner, session_id, draft) for draft in drafts.values()]
     MemoryEntry.objects.bulk_create(rows, ignore_conflicts=True)
     stored = _of(owner).filter(session_id=session_id, entry_id__in=drafts).order_by("pk")
-    mark, ids = fulltext.owner_id(*owner), stored.values_list("pk", "entry_id")
-    fulltext.put(MemoryEntry, [fulltext.Entry(pk, mark, drafts[entry_id].text) for pk, entry_id in ids])
-    bell.ring_after_commit()
+    mark, ids = full_text.owner_id(*owner), stored.values_list("pk", "entry_id")
+    full_text.put(MemoryEntry, [full_text.Entry(pk, mark, drafts[entry_id].text) for pk, entry_id in ids])
+    change_notification.ring_after_commit()
 
 
 def _of(owner: Owner) -> QuerySet[MemoryEntry]:
@@ -135,9 +136,9 @@ def _row(owner: Owner, session_id: str, draft: Draft) -> MemoryEntry:
         **owner._asdict(),
         session_id=session_id,
         entry_id=draft.entry_id,
-        author=state.clean_text(draft.author),
+        author=scopes.clean_text(draft.author),
         timestamp=draft.timestamp,
-        told_time=state.clean_text(draft.told_time),
+        told_time=scopes.clean_text(draft.told_time),
         content=draft.content.public,
         private=draft.content.private,
         custom_metadata=draft.custom_metadata,

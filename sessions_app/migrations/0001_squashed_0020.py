@@ -4,11 +4,11 @@ A store that has some of those migrations goes on with the others of them, so th
 """
 
 import django.db.models.deletion
-import sessions_app.fulltext
-import sessions_app.jsonsql
+import sessions_app.store.full_text
+import sessions_app.store.json_sql
 from django.db import migrations, models
 
-from sessions_app.operations import CreateModels
+from sessions_app.store.migration_operations import CreateModels
 
 
 class Migration(migrations.Migration):
@@ -174,10 +174,10 @@ class Migration(migrations.Migration):
                     ('content', models.TextField(help_text="JSON: ADK's Content, credentials left out.")),
                     ('private', models.TextField(help_text='JSON: the whole content, when `content` leaves something out.', null=True)),
                     ('custom_metadata', models.TextField(default='{}', help_text='JSON as the agent gave it: redact what is shown.')),
-                    ('words', sessions_app.fulltext.WordsField(help_text='What it is found by. Written by `fulltext` alone.', null=True)),
+                    ('words', sessions_app.store.full_text.WordsField(help_text='What it is found by. Written by `fulltext` alone.', null=True)),
                 ],
                 options={
-                    'indexes': [sessions_app.fulltext.WordIndex(fields=['words'], name='memory_words'), models.Index(condition=models.Q(('removed', True)), fields=['realm', 'app_name', 'user_id'], name='memory_removed'), models.Index(condition=models.Q(('removed', False)), fields=['realm', '-timestamp', '-id'], name='memory_newest'), models.Index(condition=models.Q(('removed', False)), fields=['realm', 'app_name', 'user_id', '-timestamp', '-id'], name='memory_newest_of_user')],
+                    'indexes': [sessions_app.store.full_text.WordIndex(fields=['words'], name='memory_words'), models.Index(condition=models.Q(('removed', True)), fields=['realm', 'app_name', 'user_id'], name='memory_removed'), models.Index(condition=models.Q(('removed', False)), fields=['realm', '-timestamp', '-id'], name='memory_newest'), models.Index(condition=models.Q(('removed', False)), fields=['realm', 'app_name', 'user_id', '-timestamp', '-id'], name='memory_newest_of_user')],
                     'constraints': [models.UniqueConstraint(fields=('realm', 'app_name', 'user_id', 'session_id', 'entry_id'), name='memory_identity')],
                 },
             ),
@@ -231,7 +231,7 @@ class Migration(migrations.Migration):
                     ('session', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='events', to='sessions_app.agentsession')),
                 ],
                 options={
-                    'indexes': [models.Index(fields=['session', 'invocation_id', 'seq'], name='event_invocation'), models.Index(fields=['session', 'kind', 'seq'], name='event_of_kind'), models.Index(condition=models.Q(sessions_app.jsonsql.TouchesOthers('kind', 'summary')), fields=['session', 'seq'], name='event_touching'), models.Index(condition=models.Q(sessions_app.jsonsql.CountsAsError('kind', 'summary')), fields=['session', 'seq'], name='event_error')],
+                    'indexes': [models.Index(fields=['session', 'invocation_id', 'seq'], name='event_invocation'), models.Index(fields=['session', 'kind', 'seq'], name='event_of_kind'), models.Index(condition=models.Q(sessions_app.store.json_sql.TouchesOthers('kind', 'summary')), fields=['session', 'seq'], name='event_touching'), models.Index(condition=models.Q(sessions_app.store.json_sql.CountsAsError('kind', 'summary')), fields=['session', 'seq'], name='event_error')],
                     'constraints': [models.UniqueConstraint(fields=('session', 'seq'), name='event_seq'), models.UniqueConstraint(fields=('session', 'event_id'), name='event_identity')],
                 },
             ),
@@ -431,10 +431,10 @@ class Migration(migrations.Migration):
                 name='EventWords',
                 fields=[
                     ('id', models.BigIntegerField(help_text='Of session and seq. See `event_index.place`.', primary_key=True, serialize=False)),
-                    ('words', sessions_app.fulltext.WordsField(null=True)),
+                    ('words', sessions_app.store.full_text.WordsField(null=True)),
                 ],
                 options={
-                    'indexes': [sessions_app.fulltext.WordIndex(fields=['words'], name='event_words')],
+                    'indexes': [sessions_app.store.full_text.WordIndex(fields=['words'], name='event_words')],
                 },
             ),
             migrations.CreateModel(
@@ -457,7 +457,7 @@ class Migration(migrations.Migration):
                     ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                     ('scope', models.CharField(choices=[('session', 'Session'), ('user', 'User'), ('app', 'App')], max_length=8)),
                     ('key_id', models.CharField(max_length=255)),
-                    ('mark', sessions_app.jsonsql.MarkField(help_text="The value's type and start, in the order of values. See `jsonsql.mark`.")),
+                    ('mark', sessions_app.store.json_sql.MarkField(help_text="The value's type and start, in the order of values. See `jsonsql.mark`.")),
                     ('owner_id', models.BigIntegerField(help_text='Primary key of the AgentSession, UserScope or AppScope.')),
                 ],
                 options={
@@ -553,10 +553,10 @@ class Migration(migrations.Migration):
                 name='SessionWords',
                 fields=[
                     ('id', models.BigIntegerField(help_text='Of session and seq of the first of the events.', primary_key=True, serialize=False)),
-                    ('words', sessions_app.fulltext.WordsField(help_text='The words without their places.', null=True)),
+                    ('words', sessions_app.store.full_text.WordsField(help_text='The words without their places.', null=True)),
                 ],
                 options={
-                    'indexes': [sessions_app.fulltext.WordSetIndex(fields=['words'], name='session_words')],
+                    'indexes': [sessions_app.store.full_text.WordSetIndex(fields=['words'], name='session_words')],
                 },
             ),
         ),

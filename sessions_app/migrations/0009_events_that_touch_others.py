@@ -5,7 +5,7 @@ What is there is indexed by the database; no row changes. An append of any other
 
 from django.db import migrations, models
 
-from sessions_app.jsonsql import TouchesOthers
+from sessions_app.store.json_sql import TouchesOthers
 
 
 class Migration(migrations.Migration):

@@ -5,7 +5,7 @@ Of state: those that have a key now, and those that ever had it. Of words on Pos
 
 from django.db import migrations, models
 
-import sessions_app.fulltext
+import sessions_app.store.full_text
 
 ANY_VALUE = """
 INSERT INTO sessions_app_statevalue (scope, key_id, mark, owner_id)
@@ -53,13 +53,13 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "words",
-                    sessions_app.fulltext.WordsField(help_text="The words without their places.", null=True),
+                    sessions_app.store.full_text.WordsField(help_text="The words without their places.", null=True),
                 ),
             ],
         ),
         migrations.RunPython(put_words, migrations.RunPython.noop),
         migrations.AddIndex(
             model_name="sessionwords",
-            index=sessions_app.fulltext.WordSetIndex(fields=["words"], name="session_words"),
+            index=sessions_app.store.full_text.WordSetIndex(fields=["words"], name="session_words"),
         ),
     ]

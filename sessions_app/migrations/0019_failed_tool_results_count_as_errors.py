@@ -6,7 +6,7 @@ What is there is indexed by the database; of the rows only the counts of session
 from django.db import migrations, models
 from django.db.models import Count, OuterRef, Subquery
 
-from sessions_app.jsonsql import CountsAsError
+from sessions_app.store.json_sql import CountsAsError
 
 
 def count_errors(apps, schema_editor):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.db import models
 
-from sessions_app.fulltext import WordIndex, WordSetIndex, WordsField
-from sessions_app.jsonsql import MarkField
 from sessions_app.models.sessions import AgentSession
 from sessions_app.models.state import Scope
+from sessions_app.store.full_text import WordIndex, WordSetIndex, WordsField
+from sessions_app.store.json_sql import MarkField
 
 
 class EventWords(models.Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from sessions_app.fulltext import WordIndex, WordsField
+from sessions_app.store.full_text import WordIndex, WordsField
 
 
 class Artifact(models.Model):

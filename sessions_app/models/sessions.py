@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from sessions_app.jsonsql import COUNTS_AS_ERROR, TOUCHES_OTHERS
+from sessions_app.store.json_sql import COUNTS_AS_ERROR, TOUCHES_OTHERS
 
 UNINDEXED = models.Q(last_seq__gt=models.F("indexed_seq"))
 """Of sessions: they went on since they were indexed. An index holds them. See `unindexed`."""

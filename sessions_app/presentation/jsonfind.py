@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.presentation.jsonpointer import pointer_of
 
 MOST_HITS = 10_000
@@ -81,4 +81,4 @@ def _entries(branch: Any) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else state.dumps(value)
+    return value if isinstance(value, str) else scopes.dumps(value)

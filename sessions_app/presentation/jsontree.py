@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.errors import NotFound
 from sessions_app.presentation import marking, visible
 from sessions_app.presentation.jsonfind import Hit
@@ -204,9 +204,9 @@ class _Tree:
         if isinstance(value, str):
             return format_html('<bdi class="json-string">"{}"</bdi>', self._marked(value))
         if value is None or isinstance(value, bool):
-            return format_html('<span class="json-word">{}</span>', self._marked(state.dumps(value)))
+            return format_html('<span class="json-word">{}</span>', self._marked(scopes.dumps(value)))
         if isinstance(value, int | float):
-            return format_html('<span class="json-number">{}</span>', self._marked(state.dumps(value)))
+            return format_html('<span class="json-number">{}</span>', self._marked(scopes.dumps(value)))
         return format_html('<span class="json-note">{}</span>', "{}" if isinstance(value, dict) else "[]")
 
     def stretch(
@@ -370,7 +370,7 @@ def _short(value: Any) -> str:
         return "{…}" if value else "{}"
     if isinstance(value, list):
         return "[…]" if value else "[]"
-    return state.dumps(value[:PREVIEW_LIMIT] if isinstance(value, str) else value)
+    return scopes.dumps(value[:PREVIEW_LIMIT] if isinstance(value, str) else value)
 
 
 def _left_out(what: str = "") -> SafeString:

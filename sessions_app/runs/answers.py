@@ -9,7 +9,7 @@ from sessions_app.errors import BadInput
 from sessions_app.presentation import schemaform
 from sessions_app.presentation.schemaform import Posted
 from sessions_app.runs import credentials
-from sessions_app.timeline.questions import Question
+from sessions_app.runs.questions import Question
 
 SECRETS = ("api_key", "username", "password", "token", "response_uri", "credential")
 

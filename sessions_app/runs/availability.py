@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
-from sessions_app import db, remotes
-from sessions_app.agents import configured_folder
+from sessions_app.agents import remotes
+from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import AgentNotLoaded, DevUIError, NotFound
 from sessions_app.models import AgentCard
-from sessions_app.runs import cards
+from sessions_app.runs import agent_loading
 from sessions_app.runs.client import provider
+from sessions_app.store import units_of_work
 
 
 def problem_of(app_name: str) -> DevUIError | None:
@@ -39,10 +40,10 @@ async def refuse_unavailable(app_name: str) -> None:
         AgentNotLoaded: its code fails.
         RuntimeUnavailable: this process runs no agents, or the agent's process could not be started.
     """
-    problem = await db.read(problem_of, app_name)
+    problem = await units_of_work.read(problem_of, app_name)
     if isinstance(problem, AgentNotLoaded):
-        await cards.load(app_name)
-        problem = await db.read(problem_of, app_name)
+        await agent_loading.load(app_name)
+        problem = await units_of_work.read(problem_of, app_name)
     if problem is not None:
         raise problem
 

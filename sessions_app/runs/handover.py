@@ -14,14 +14,14 @@ from typing import Any
 
 from django.db import transaction
 
-from sessions_app import db, store_retry
 from sessions_app.errors import DevUIError, NotFound, ServerStopping
-from sessions_app.found import find_session
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import availability, rows, unattended
 from sessions_app.runs.client import provider
 from sessions_app.runs.compose import Draft
-from sessions_app.timeline.questions import answered_calls, find_question
+from sessions_app.runs.questions import answered_calls, find_question
+from sessions_app.store import retry, units_of_work
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ async def start(session: AgentSession, request: Mapping[str, Any], send_id: str 
 
 async def cancel(run: Run) -> None:
     """Have a run cancelled. Cancelling one that has ended changes nothing."""
-    if await db.write(rows.request_cancel, run.pk):
+    if await units_of_work.write(rows.request_cancel, run.pk):
         unattended.in_background(_cancel(run))
 
 
@@ -74,7 +74,7 @@ async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
 
 async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str) -> Run:
     await availability.refuse_unavailable(session.app_name)
-    names_run = SEND_ID.fullmatch(send_id) is not None and await db.read(rows.is_free, send_id)
+    names_run = SEND_ID.fullmatch(send_id) is not None and await units_of_work.read(rows.is_free, send_id)
     create = partial(_create_once, session.pk, request, send_id)
     run, is_new = await unattended.new_row(create, send_id if names_run else "")
     if is_new:
@@ -109,7 +109,7 @@ async def _hand_over(app_name: str, run_id: str) -> None:
     While the server comes to its end it stays queued, and while the store is away it waits.
     """
     try:
-        await store_retry.until_taken(partial(_offer, app_name, run_id))
+        await retry.until_taken(partial(_offer, app_name, run_id))
     except ServerStopping:
         log.info("Run %s stays queued for the next server.", run_id)
     except DevUIError as error:
@@ -126,7 +126,7 @@ async def _offer(app_name: str, run_id: str) -> None:
 
 async def _fail(run_id: str, error_type: str, error: str) -> None:
     """End a run that no process has begun; one that a process has is that process's to end."""
-    await store_retry.write(rows.end_queued, run_id, Run.Status.FAILED, error_type, error)
+    await retry.write(rows.end_queued, run_id, Run.Status.FAILED, error_type, error)
 
 
 async def _cancel(run: Run) -> None:
@@ -136,4 +136,4 @@ async def _cancel(run: Run) -> None:
         await client.cancel_run(run.pk)
     except DevUIError as error:
         log.info("Run %s: nobody could be told to cancel it: %s", run.pk, error.message)
-        await store_retry.write(rows.end_queued, run.pk, Run.Status.CANCELLED)
+        await retry.write(rows.end_queued, run.pk, Run.Status.CANCELLED)

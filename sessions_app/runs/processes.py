@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 
 from sessions_app.models import Run, RuntimeProcess
-from sessions_app.stopwatch import ChangeTimer
+from sessions_app.store.stopwatch import ChangeTimer
 
 HEARTBEAT_S = 5.0
 """Seconds between two signs of life."""

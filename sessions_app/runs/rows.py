@@ -18,14 +18,15 @@ from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Coalesce, Greatest
 
-from sessions_app import bell, realms
+from sessions_app import realms
 from sessions_app.errors import InvocationFinished, SessionBusy
-from sessions_app.found import session_missing
+from sessions_app.lookup import session_missing
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.redact import REQUEST_CREDENTIAL, redact
+from sessions_app.redaction import REQUEST_CREDENTIAL, redact
 from sessions_app.runs import processes
-from sessions_app.state import clean_error, clean_text
-from sessions_app.stopwatch import ChangeTimer
+from sessions_app.scopes import clean_error, clean_text
+from sessions_app.store import change_notification
+from sessions_app.store.stopwatch import ChangeTimer
 from sessions_app.traces import rows as traces
 
 Status = Run.Status
@@ -79,7 +80,7 @@ def create_run(
             runtime_id=runtime_id or processes.own_id(),
             created_at=_next_place(session_pk),
         )
-        bell.ring_after_commit()
+        change_notification.ring_after_commit()
     return run
 
 
@@ -372,7 +373,7 @@ def note_question(session_pk: int, invocation_id: str, seq: int) -> bool:
             first_seq=seq - 1,
             last_seq=seq,
         )
-        bell.ring_after_commit()
+        change_notification.ring_after_commit()
     return True
 
 
@@ -421,7 +422,7 @@ def _change(runs: QuerySet[Run], **values: Any) -> bool:
     with transaction.atomic():
         changed = bool(runs.update(**values))
         if changed:
-            bell.ring_after_commit()
+            change_notification.ring_after_commit()
     return changed
 
 

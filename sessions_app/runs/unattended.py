@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from sessions_app import db, store_retry
 from sessions_app.errors import StoreFault
 from sessions_app.models import Run
 from sessions_app.runs import rows
+from sessions_app.store import retry, units_of_work
 
 R = TypeVar("R")
 Row = TypeVar("Row", bound=Run | None)
@@ -44,7 +44,7 @@ async def new_row(create: Callable[[str], R], run_id: str = "") -> R:
     """
     run_id = run_id or uuid.uuid4().hex
     try:
-        return await db.write(create, run_id)
+        return await units_of_work.write(create, run_id)
     except StoreFault:
         in_background(_cancel(run_id))
         raise
@@ -68,4 +68,4 @@ async def _call_off(creating: asyncio.Future[Row]) -> None:
 
 
 async def _cancel(run_id: str) -> None:
-    await store_retry.write(rows.finish, run_id, Run.Status.CANCELLED)
+    await retry.write(rows.finish, run_id, Run.Status.CANCELLED)

@@ -18,10 +18,11 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from sessions_app import expiry, keeping, paths, state
+from sessions_app import expiry, paths, scopes
 from sessions_app.models import AgentSession, Cause, Kind, Scope, StateChange
 from sessions_app.presentation import jsontree, prose, visible
 from sessions_app.presentation.textdiff import Piece
+from sessions_app.sessions import storage_location
 
 register = template.Library()
 
@@ -150,21 +151,21 @@ register.filter("expires_at", expiry.expires_at)
 
 
 @register.simple_tag
-def place_of(session: AgentSession) -> keeping.Place:
+def place_of(session: AgentSession) -> storage_location.Place:
     """`{% place_of session as place %}`: where a session is kept, and how the copy here differs."""
-    return keeping.place_of(session)
+    return storage_location.place_of(session)
 
 
 @register.filter
 def prefix(name: str) -> str:
     """`{{ change.scope|prefix }}`: what names the scope in an agent's code: `user:`, `app:`, `temp:`."""
-    return state.TEMP_PREFIX if name == "temp" else state.PREFIX[Scope(name)]
+    return scopes.TEMP_PREFIX if name == "temp" else scopes.PREFIX[Scope(name)]
 
 
 @register.filter
 def key_name(change: StateChange) -> str:
     """`{{ change|key_name }}`: the key a ledger row wrote, as agents write it, with its prefix."""
-    return state.PREFIX[Scope(change.scope)] + change.key
+    return scopes.PREFIX[Scope(change.scope)] + change.key
 
 
 @register.filter(name="name")

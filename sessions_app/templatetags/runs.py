@@ -9,9 +9,9 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from sessions_app import remotes
+from sessions_app.agents import remotes
 from sessions_app.models import AgentCard, AgentSession, Run
-from sessions_app.runs import cards, compose, diagnosis, repeating, rows
+from sessions_app.runs import agent_loading, compose, diagnosis, repeating, rows
 
 register = template.Library()
 
@@ -64,7 +64,7 @@ def can_be_spoken_with(session: AgentSession) -> bool:
     remote = remotes.of_app(session.app_name)
     if remote is not None:
         return remote.is_spoken_with
-    return cards.can_speak(session.app_name) is not False
+    return agent_loading.can_speak(session.app_name) is not False
 
 
 @register.filter

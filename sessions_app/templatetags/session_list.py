@@ -15,11 +15,12 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from sessions_app import expiry, listing, paths
-from sessions_app.finding import Hit
+from sessions_app import expiry, paths
 from sessions_app.models import AgentSession, Run
 from sessions_app.presentation import visible
-from sessions_app.query import Field
+from sessions_app.search.execution import Hit
+from sessions_app.search.query import Field
+from sessions_app.sessions import listing
 from sessions_app.templatetags import devui
 
 register = template.Library()

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django import template
 from django.utils.safestring import SafeString
 
-from sessions_app import wire
+from sessions_app import events
 from sessions_app.models import StateChange
 from sessions_app.presentation import jsontree
 from sessions_app.timeline import changes, runs
@@ -23,7 +23,7 @@ def pairs(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     return list((mapping or {}).items())
 
 
-register.filter("said", wire.short)
+register.filter("said", events.short)
 register.filter("message_text", runs.message_text)
 
 

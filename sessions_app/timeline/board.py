@@ -10,13 +10,14 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from sessions_app import history, moments, state
-from sessions_app.history import Owners
+from sessions_app import scopes
 from sessions_app.models import AgentSession, Event, Run, Scope, StateChange, UntrackedKey
-from sessions_app.moments import Counts, KeyAt, Moments, Place
+from sessions_app.state import diff, history
+from sessions_app.state.diff import Counts, KeyAt, Moments, Place
+from sessions_app.state.history import Owners
 from sessions_app.timeline.changes import TEMP, scope_prefix
 from sessions_app.timeline.entries import Entry, entries_of, is_written_by, known_already
-from sessions_app.timeline.unstored import UntrackedEntry, ghosts, untracked
+from sessions_app.timeline.ephemeral_keys import UntrackedEntry, ghosts, untracked
 
 WRITTEN_SHOWN = 10
 """Keys of a scope that an event wrote and that are shown beyond the limit."""
@@ -198,15 +199,15 @@ def _mark_of(session: AgentSession, now: Owners, running: Run | None) -> str:
 
 def _watched_key(name: str) -> Place | None:
     """Return what a watched key is found by: scope and `key_id`."""
-    if name.startswith(state.TEMP_PREFIX):
+    if name.startswith(scopes.TEMP_PREFIX):
         return None
-    scope, key = state.scope_of(name)
-    return scope, state.key_id(key)
+    scope, key = scopes.scope_of(name)
+    return scope, scopes.key_id(key)
 
 
 def place_of(begin: str) -> Place | None:
     """Return scope and `key_id` of an entry's id."""
-    return state.scope_of(begin) if begin and not begin.startswith(state.TEMP_PREFIX) else None
+    return scopes.scope_of(begin) if begin and not begin.startswith(scopes.TEMP_PREFIX) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ class _Looking:
     def listed(self, at: Moments, scope: Scope, moment: int) -> _Listed:
         """Return the keys that are shown: the first ones, those that the event wrote, those that are watched."""
         limit, begin = self.limit and self.limit + 1, self.begin_of(scope)
-        first = moments.first_keys(at, scope, limit, self.like, begin)
+        first = diff.first_keys(at, scope, limit, self.like, begin)
         goes_on = bool(limit) and len(first) == limit
         are_all = not (goes_on or begin)
         shown = {key.key_id: key for key in first[: self.limit or None]}
@@ -254,11 +255,9 @@ class _Looking:
             for key in self._written(at, scope, moment, shown):
                 shown[key.key_id] = key
         watched = {key_id for of, key_id in self.watched if of == scope} - shown.keys()
-        beside = moments.named_keys(at, scope, watched) if watched else []
+        beside = diff.named_keys(at, scope, watched) if watched else []
         answers = (
-            {key.key_id for key in moments.named_keys(at, scope, watched, self.like)}
-            if self.like
-            else watched
+            {key.key_id for key in diff.named_keys(at, scope, watched, self.like)} if self.like else watched
         )
         shown |= {key.key_id: key for key in beside}
         return _Listed(
@@ -271,7 +270,7 @@ class _Looking:
     def counts(self, at: Moments, scope: Scope, listed: _Listed) -> Counts:
         """Return how many keys there are in all."""
         if not listed.are_all:
-            return moments.count(at, scope, self.like)
+            return diff.count(at, scope, self.like)
         return Counts.of([key for key in listed.keys if key not in listed.aside])
 
     def _written(self, at: Moments, scope: Scope, moment: int, shown: Collection[str]) -> list[KeyAt]:
@@ -280,7 +279,7 @@ class _Looking:
             return []
         written = StateChange.objects.filter(session=self.session, seq=moment, scope=scope).order_by("pk")
         names = written.values_list("key_id", flat=True)[: self.limit + WRITTEN_SHOWN]
-        found = moments.named_keys(at, scope, set(names) - set(shown), self.like)
+        found = diff.named_keys(at, scope, set(names) - set(shown), self.like)
         return [key for key in found if is_written_by(key, moment)][:WRITTEN_SHOWN]
 
 

@@ -10,10 +10,11 @@ from typing import Any
 from django.db.models import CharField, F, Q, Subquery, Window
 from django.db.models.functions import RowNumber, Substr
 
-from sessions_app import history, state
-from sessions_app.attribution import Writer
-from sessions_app.lineage import ancestors
+from sessions_app import scopes
+from sessions_app.events.attribution import Writer
 from sessions_app.models import AgentSession, Cause, Event, Scope, StateChange, TempWrite
+from sessions_app.sessions.lineage import ancestors
+from sessions_app.state import history
 
 BRIEF = 160
 """Characters of a value's JSON that a timeline row shows."""
@@ -23,7 +24,7 @@ TEMP = "temp"
 DELTA = "delta"
 """Kind of writer of an explicit state delta: the event's author made it."""
 
-PREFIX = {str(scope): prefix for scope, prefix in state.PREFIX.items()} | {TEMP: state.TEMP_PREFIX}
+PREFIX = {str(scope): prefix for scope, prefix in scopes.PREFIX.items()} | {TEMP: scopes.TEMP_PREFIX}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.errors import BadInput
-from sessions_app.found import find_event
+from sessions_app.lookup import find_event
 from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import textdiff, valuediff
 from sessions_app.presentation.textdiff import Piece
@@ -182,7 +182,7 @@ _KINDS = {
 
 
 def _row(name: str, left: Any, right: Any) -> ComparedRow:
-    if left == right and state.same_json(state.dumps(left), state.dumps(right)):
+    if left == right and scopes.same_json(scopes.dumps(left), scopes.dumps(right)):
         return ComparedRow(name, _shown(left), _shown(right), differs=False)
     if isinstance(left, str) and isinstance(right, str) and max(len(left), len(right)) > SHORT:
         return _texts(name, left, right)

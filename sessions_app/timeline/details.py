@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.presentation.jsonpointer import pointer_of
 from sessions_app.timeline.fields import EMPTY, beside, mapping
 from sessions_app.timeline.grounding import Grounding, Source, citations_of, grounding_of
@@ -142,7 +142,7 @@ def _node(body: Mapping[str, Any]) -> dict[str, Any]:
     said = mapping(body, "nodeInfo")
     words = {"path": "node", "outputFor": "output for", "messageAsOutput": "message is output"}
     return {
-        words.get(name, f"node {name}"): value if _is_short(value) else state.dumps(value)
+        words.get(name, f"node {name}"): value if _is_short(value) else scopes.dumps(value)
         for name, value in said.items()
         if value not in ("", *EMPTY)
     }

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sessions_app import moments
 from sessions_app.errors import BadInput
-from sessions_app.found import find_event
+from sessions_app.lookup import find_event
 from sessions_app.models import AgentSession, Event, Scope, StateChange
-from sessions_app.moments import Diff, KeyDiff
 from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
+from sessions_app.state import diff
+from sessions_app.state.diff import Diff, KeyDiff
 from sessions_app.timeline.board import SCOPES, place_of, state_mark_of
 from sessions_app.timeline.changes import is_inferred, scope_prefix, writer_of_change, writer_text
 
@@ -110,7 +110,7 @@ def differences(
         first, last = selected, other
     nothing = first is None and not is_start
     place = place_of(begin)
-    found = Diff([], {}, {}) if nothing else moments.diff(session, first, last, limit=limit, begin=place)
+    found = Diff([], {}, {}) if nothing else diff.diff(session, first, last, limit=limit, begin=place)
     return Differences(
         first=session.last_seq if nothing else first.seq if first else START,
         last=last.seq if last else None,

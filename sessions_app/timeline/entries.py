@@ -9,11 +9,11 @@ from typing import Any
 from django.db.models import CharField
 from django.db.models.functions import Substr
 
-from sessions_app import history
-from sessions_app.attribution import UNKNOWN, Writer
-from sessions_app.history import WRITES_COUNTED
+from sessions_app.events.attribution import UNKNOWN, Writer
 from sessions_app.models import AgentSession, Cause, StateChange
-from sessions_app.moments import KeyAt
+from sessions_app.state import history
+from sessions_app.state.diff import KeyAt
+from sessions_app.state.history import WRITES_COUNTED
 from sessions_app.timeline.changes import BRIEF, TEMP, cut, is_inferred, scope_prefix, writer_of, writer_text
 
 AT_ONCE = 20_000

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app import wire
+from sessions_app import events
 from sessions_app.models import AgentSession, Event, Kind
 from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
@@ -92,7 +92,7 @@ class Inspection:
     @property
     def placed_parts(self) -> list[tuple[Part, Partner | None]]:
         """The parts, each with the event that answers it or that it answers."""
-        return [(part, self.partners.get(wire.short(part.call_id))) for part in self.parts]
+        return [(part, self.partners.get(events.short(part.call_id))) for part in self.parts]
 
     @property
     def actions(self) -> list[Action]:
@@ -169,8 +169,8 @@ def inspect(session: AgentSession, event: Event, *, more: bool = False) -> Inspe
 
 def _broken_off(body: dict[str, Any]) -> Iterator[parts.Part]:
     """Yield what was streamed of answers that a cancel broke off."""
-    for number, answer in enumerate(wire.partial_answers(body)):
-        yield from parts.parts_of(answer, f"/customMetadata/{wire.PARTIAL_ANSWER}/{number}")
+    for number, answer in enumerate(events.partial_answers(body)):
+        yield from parts.parts_of(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
 
 
 def _lines(change: KeyChange) -> list[Line]:

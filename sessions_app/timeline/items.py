@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from sessions_app import state, wire
+from sessions_app import events, scopes
+from sessions_app.events.superseded import Marks
 from sessions_app.models import AgentSession, Event, Kind, Run
+from sessions_app.runs.questions import Question
 from sessions_app.timeline.changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
-from sessions_app.timeline.marks import Marks
-from sessions_app.timeline.questions import Question
 from sessions_app.timeline.window import Totals
 
 SHOWN_CHANGES = 8
@@ -166,7 +166,7 @@ class Item:
     @property
     def is_cancelled(self) -> bool:
         """Tell whether it closes an invocation that was cancelled."""
-        return wire.CANCELLED in self.summary.get("flags", ())
+        return events.CANCELLED in self.summary.get("flags", ())
 
     @property
     def css(self) -> str:
@@ -225,7 +225,7 @@ class Item:
             "others": self.others,
             "media": self.media,
         }
-        order = self.summary["order"] or [(key, wire.TEXT_LIMIT) for key in wire.PART_ORDER]
+        order = self.summary["order"] or [(key, events.TEXT_LIMIT) for key in events.PART_ORDER]
         blocks: list[Block] = []
         taken: dict[str, int] = defaultdict(int)
         for key, size in order:
@@ -270,7 +270,7 @@ class Item:
     @property
     def flags(self) -> list[str]:
         """Return what else it says of itself; `turnComplete` says nothing of a turn that is."""
-        shown_otherwise = {"turnComplete", wire.CANCELLED}
+        shown_otherwise = {"turnComplete", events.CANCELLED}
         return [flag for flag in self.summary.get("flags", ()) if flag not in shown_otherwise]
 
     @property
@@ -294,7 +294,7 @@ class Item:
     @property
     def has_many_changes(self) -> bool:
         """Tell whether there may be more of them than are known."""
-        return len(self.summary.get("delta", [])) >= wire.LIST_LIMIT
+        return len(self.summary.get("delta", [])) >= events.LIST_LIMIT
 
     @property
     def call_ids(self) -> list[str]:
@@ -309,12 +309,12 @@ class Item:
     @property
     def call_ids_json(self) -> str:
         """Return the ids of its calls as JSON, for scripts: an id may hold any character."""
-        return state.dumps(self.call_ids)
+        return scopes.dumps(self.call_ids)
 
     @property
     def answer_ids_json(self) -> str:
         """Return the ids of the calls it answers as JSON."""
-        return state.dumps(self.answer_ids)
+        return scopes.dumps(self.answer_ids)
 
     @property
     def is_empty(self) -> bool:

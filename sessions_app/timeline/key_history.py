@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from django.db.models import CharField, QuerySet
 from django.db.models.functions import Substr
 
-from sessions_app import history
 from sessions_app.models import Scope, StateChange
+from sessions_app.state import history
 from sessions_app.timeline.changes import BRIEF, cut
 
 PAGE = 20

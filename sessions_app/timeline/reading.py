@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sessions_app.lineage import forks_at
+from sessions_app.events.superseded import CompactedSpan, covered, marks_from
 from sessions_app.models import AgentSession, Event, Kind, Run
+from sessions_app.runs.questions import open_questions
+from sessions_app.sessions.lineage import forks_at
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.changes import changes_of
 from sessions_app.timeline.groups import Group, groups
 from sessions_app.timeline.items import SHOWN_CHANGES, AskedCall, Notes, calls_of, items
-from sessions_app.timeline.marks import CompactedSpan, covered, marks_from
-from sessions_app.timeline.questions import open_questions
 from sessions_app.timeline.runs import RunMark, broken_off, is_told, place_of, runs_in
 from sessions_app.timeline.window import Window
 from sessions_app.traces.lost_toolsets import LostToolsets, lost_toolsets

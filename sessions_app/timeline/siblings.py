@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from sessions_app import listing
 from sessions_app.models import AgentSession, Run
+from sessions_app.sessions import listing
 
 SIBLINGS = 50
 

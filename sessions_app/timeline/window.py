@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db.models import Count, Max, Min, QuerySet, Sum
 
-from sessions_app.jsonsql import COUNTS_AS_ERROR
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.pauses import Pauses, Stretch
+from sessions_app.store.json_sql import COUNTS_AS_ERROR
 from sessions_app.timeline.lanes import MOST_LANES, Speaker
+from sessions_app.traces.pauses import Pauses, Stretch
 
 WINDOW = 40
 """Events on a page, and in one message of a socket."""

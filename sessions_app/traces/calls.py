@@ -12,7 +12,7 @@ from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece
 from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
-from sessions_app.traces.pieces import members_of
+from sessions_app.traces.content_store import members_of
 
 LOOKED_AT = 400
 """Names of pieces in one question."""

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app import history
 from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.state import history
 from sessions_app.traces.calls import call_of
 
 SAID = (Kind.AGENT, Kind.TOOL_CALL)

@@ -19,8 +19,8 @@ from contextlib import suppress
 
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
 
-from sessions_app import db, faults, store_retry
 from sessions_app.errors import StoreCorrupt, StoreFault
+from sessions_app.store import db_errors, retry, units_of_work
 
 Unit = Callable[[], bool]
 """Writes a record, or some of it, in one transaction. Returns whether that was all; else it is called again."""
@@ -139,7 +139,7 @@ class Outbox:
     def _tried(self, units: list[Unit]) -> list[Unit] | None:
         """Write, again until the store takes it. Return what is not done yet; None: the store refused it."""
         is_told = False
-        for delay in store_retry.delays():
+        for delay in retry.delays():
             try:
                 return self._commit(units)
             except Exception as error:
@@ -161,7 +161,7 @@ class Outbox:
     def _commit(self, units: list[Unit]) -> list[Unit]:
         """Write in one transaction; on SQLite in the thread that writes, which nothing else then has to wait for."""
         if connection.vendor == "sqlite":
-            return self._runner.run(db.write(_run, units))
+            return self._runner.run(units_of_work.write(_run, units))
         try:
             return _run(units)
         except (OperationalError, InterfaceError):
@@ -171,7 +171,7 @@ class Outbox:
 
 def _is_passing(error: Exception) -> bool:
     """Tell whether the store may take it later: it is away, full or locked. A damaged one never does."""
-    fault = error if isinstance(error, StoreFault) else faults.explain(error)
+    fault = error if isinstance(error, StoreFault) else db_errors.explain(error)
     return fault is not None and not isinstance(fault, StoreCorrupt)
 
 

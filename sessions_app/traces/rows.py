@@ -12,10 +12,11 @@ from django.db import connection
 from django.db.models import Value
 from django.db.models.functions import Greatest
 
-from sessions_app import bell, state
+from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import ModelCall, Span, Trace
-from sessions_app.traces.pieces import Piece
+from sessions_app.store import change_notification
+from sessions_app.traces.content_store import Piece
 
 ERROR_MOST = 10_000
 STAGES_MOST = 1_000
@@ -100,15 +101,15 @@ def save_call(record: CallRecord) -> bool:
     known = {
         "first_at": record.first_at,
         "finished_at": record.finished_at,
-        "request": state.dumps(record.request),
-        "response": state.dumps(record.response) if record.response else None,
+        "request": scopes.dumps(record.request),
+        "response": scopes.dumps(record.response) if record.response else None,
         "chunks": record.chunks,
         "event_id": record.event_ids[-1] if record.event_ids else "",
-        "event_ids": state.dumps(list(record.event_ids)),
+        "event_ids": scopes.dumps(list(record.event_ids)),
         "by_callback": record.by_callback,
-        "model": state.clean_text(record.model),
+        "model": scopes.clean_text(record.model),
         "error_type": record.error_type,
-        "error": state.clean_error(record.error)[:ERROR_MOST],
+        "error": scopes.clean_error(record.error)[:ERROR_MOST],
         **record.usage,
     }
     if _is_stored(
@@ -121,8 +122,8 @@ def save_call(record: CallRecord) -> bool:
         ref=record.ref,
         invocation_id=record.invocation_id,
         number=_last_number(session_pk, record.invocation_id) + 1,
-        agent=state.clean_text(record.agent),
-        branch=state.clean_text(record.branch),
+        agent=scopes.clean_text(record.agent),
+        branch=scopes.clean_text(record.branch),
         started_at=record.started_at,
         **known,
     )
@@ -136,7 +137,7 @@ def save_stages(
     session_pk = _session_pk(key)
     if session_pk is None or not stages:
         return True
-    told = [[stage.name, stage.at, state.clean_error(stage.of)] for stage in stages]
+    told = [[stage.name, stage.at, scopes.clean_error(stage.of)] for stage in stages]
     finished_at = stages[-1].at if ended else None
     known = _rows(
         "SELECT id, trace_id, stages FROM sessions_app_trace WHERE session_id = %s AND invocation_id = %s",
@@ -147,19 +148,19 @@ def save_stages(
         told = [stage for stage in told if stage not in earlier]  # the store's answer to a write may be lost
         _execute(
             "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s WHERE id = %s",
-            (state.dumps((earlier + told)[:STAGES_MOST]), trace_id or known_id, finished_at, pk),
+            (scopes.dumps((earlier + told)[:STAGES_MOST]), trace_id or known_id, finished_at, pk),
         )
     if not known:
         Trace.objects.create(
             session_id=session_pk,
             invocation_id=invocation_id,
             trace_id=trace_id,
-            root_agent=state.clean_text(root_agent),
+            root_agent=scopes.clean_text(root_agent),
             started_at=stages[0].at,
             finished_at=finished_at,
-            stages=state.dumps(told[:STAGES_MOST]),
+            stages=scopes.dumps(told[:STAGES_MOST]),
         )
-    bell.ring_after_commit()
+    change_notification.ring_after_commit()
     return True
 
 
@@ -174,7 +175,7 @@ def close_open(at: float, **of: Any) -> None:
         end = max(at, trace.started_at)
         stages = [*trace.stages_told, [Trace.CUT_OFF, end, ""]]
         Trace.objects.filter(pk=trace.pk, finished_at=None).update(
-            stages=state.dumps(stages[-STAGES_MOST:]), finished_at=end
+            stages=scopes.dumps(stages[-STAGES_MOST:]), finished_at=end
         )
     ModelCall.objects.filter(finished_at=None, **of).update(finished_at=Greatest(Value(at), "started_at"))
 
@@ -201,14 +202,14 @@ def save_spans(records: Sequence[SpanRecord]) -> bool:
             trace_id=record.trace_id,
             span_id=record.span_id,
             parent_id=record.parent_id,
-            name=state.clean_text(record.name),
+            name=scopes.clean_text(record.name),
             kind=record.kind,
             started_ns=record.started_ns,
             ended_ns=record.ended_ns,
             failed=record.failed,
-            message=state.clean_error(record.message)[:ERROR_MOST],
+            message=scopes.clean_error(record.message)[:ERROR_MOST],
             event_id=record.event_id,
-            attributes=state.dumps(record.attributes),
+            attributes=scopes.dumps(record.attributes),
         )
         for pk, record in rows
     )

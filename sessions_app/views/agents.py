@@ -8,17 +8,20 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial, wants_partial
-from sessions_app import db, durations, expiry, listing, overview
-from sessions_app.agent_page import path
-from sessions_app.agent_page.drawing import draw
-from sessions_app.agent_page.tree import fit
-from sessions_app.agents import configured_folder
+from sessions_app import expiry
+from sessions_app.agents.folder import configured_folder
+from sessions_app.agents.page import path
+from sessions_app.agents.page.drawing import draw
+from sessions_app.agents.page.tree import fit
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms import SessionTtl
+from sessions_app.http import render_partial, wants_partial
 from sessions_app.models import AgentSession
 from sessions_app.paths import seg_reverse
-from sessions_app.runs import cards
+from sessions_app.presentation import durations
+from sessions_app.runs import agent_loading
+from sessions_app.sessions import listing, overview
+from sessions_app.store import units_of_work
 from sessions_app.traces.lost_toolsets import latest_trace, toolsets_of
 
 PAGE = "devui/sessions/agent.html"
@@ -41,7 +44,7 @@ async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
         NotFound: neither the agents folder nor any session knows the app.
     """
     problem = await _load(app_name) if wants_partial(request, "agent-card") else None
-    return await db.read(_agent_page, request, app_name, problem)
+    return await units_of_work.read(_agent_page, request, app_name, problem)
 
 
 def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
@@ -95,7 +98,7 @@ async def check(request: HttpRequest) -> HttpResponse:
     """Load the agent `?app=` in the background of a page, answer how it went, and name the next one."""
     app_name = request.GET.get("app", "")
     problem = await _load(app_name)
-    return await db.read(_checked, request, app_name, problem)
+    return await units_of_work.read(_checked, request, app_name, problem)
 
 
 def _checked(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
@@ -109,7 +112,7 @@ def _checked(request: HttpRequest, app_name: str, problem: DevUIError | None) ->
 
 async def _load(app_name: str) -> DevUIError | None:
     try:
-        await cards.load(app_name)
+        await agent_loading.load(app_name)
     except DevUIError as error:
         return error
     return None

@@ -6,11 +6,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
-from devui.http import wants_partial
-from sessions_app import app_settings, overview
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.forms import SessionTtl
+from sessions_app.http import wants_partial
 from sessions_app.paths import seg_reverse
+from sessions_app.sessions import app_settings, overview
 
 FORM = "devui/components/session_ttl.html"
 

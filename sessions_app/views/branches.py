@@ -8,17 +8,18 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from devui.http import render_partial, wants_partial
-from sessions_app import keeping, lineage, moments, overview
 from sessions_app.branches import compare as comparing
 from sessions_app.branches.fork import fork, title_of
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.errors import AlreadyExists, BadInput, StaleSession
 from sessions_app.forms import CompareQuery, ForkForm, ForkQuery, RewindQuery
-from sessions_app.found import find_event, find_session
+from sessions_app.http import render_partial, wants_partial
+from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.paths import session_url
 from sessions_app.runs.rows import active_run
+from sessions_app.sessions import lineage, overview, storage_location
+from sessions_app.state import diff
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.siblings import siblings
 
@@ -137,7 +138,7 @@ def _otherwise(session: AgentSession, seq: int | None) -> Context:
     """Return the shared keys that are other now than at the event of a fork: what its choice of state is about."""
     if not seq or not 0 < seq <= session.last_seq:
         return {}
-    found = moments.diff(session, find_event(session, seq=seq), limit=MOST_KEYS)
+    found = diff.diff(session, find_event(session, seq=seq), limit=MOST_KEYS)
     keys = [entry for entry in found.keys if entry.scope != Scope.SESSION]
     return {"keys": keys, "more": found.counts[Scope.USER] + found.counts[Scope.APP] - len(keys)}
 
@@ -151,7 +152,7 @@ def _initial(session: AgentSession, seq: int | None) -> Context:
         "app": session.app_name,
         "user": session.user_id,
         "title": title_of(session, at),
-        "shared": "own" if keeping.elsewhere(session.app_name) else "live",
+        "shared": "own" if storage_location.elsewhere(session.app_name) else "live",
     }
 
 

@@ -9,16 +9,16 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from devui.http import render_partial
-from sessions_app import db
 from sessions_app.errors import AgentNotLoaded, DevUIError, NotFound, RuntimeUnavailable, SessionMissing
-from sessions_app.found import find_session
+from sessions_app.http import render_partial
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import answers, availability, calls, cards, compose, handover, repeating, rows
+from sessions_app.runs import agent_loading, answers, availability, calls, compose, handover, repeating, rows
 from sessions_app.runs.compose import Draft
-from sessions_app.timeline.questions import find_question
+from sessions_app.runs.questions import find_question
+from sessions_app.store import units_of_work
 
 PAGE = "devui/sessions/message.html"
 PROBLEMS = "devui/sessions/question_problems.html"
@@ -39,17 +39,17 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
         BadInput: the session is an eval attempt.
         NotFound, AgentNotLoaded, RuntimeUnavailable: the app cannot be run.
     """
-    session = await db.read(find_session, pk)
+    session = await units_of_work.read(find_session, pk)
     refuse_kept(session)
     await availability.refuse_unavailable(session.app_name)
-    draft = await db.read(compose.empty, session.app_name)
+    draft = await units_of_work.read(compose.empty, session.app_name)
     problem: DevUIError | None = None
     if not draft.config:
         try:
-            await cards.load(session.app_name)
+            await agent_loading.load(session.app_name)
         except DevUIError as error:
             problem = error
-        draft = await db.read(compose.empty, session.app_name)
+        draft = await units_of_work.read(compose.empty, session.app_name)
     given = {name: request.GET.get(name, "") for name in ("message", "invocation_id")}
     draft = replace(draft, text=given["message"], invocation_id=given["invocation_id"])
     context = {**_form(session, draft), "problem": problem}
@@ -65,11 +65,11 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
         BadInput: the session is an eval attempt, or an answer cannot be meant.
         NotFound: the call that is answered does not wait for an answer.
     """
-    session = await db.read(find_session, pk)
+    session = await units_of_work.read(find_session, pk)
     refuse_kept(session)
     send_id = request.POST.get("send_id", "")
     if request.POST.get("call_id"):
-        if await db.read(rows.sent_before, session.pk, send_id):
+        if await units_of_work.read(rows.sent_before, session.pk, send_id):
             return _done(request, session)
         try:
             answer = await _answer(session, request)
@@ -86,13 +86,13 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
                 raise
             return _unanswered(request, {"": f"{error.message} {error.hint}"})
         return _done(request, session)
-    draft = await db.read(_draft, session, request)
+    draft = await units_of_work.read(_draft, session, request)
     if draft.is_valid:
         draft = replace(draft, errors=await handover.problems_of(session.app_name, draft))
     if not draft.is_valid:
         return _refused(request, session, draft)
     try:
-        await handover.start(session, await db.read(draft.request), send_id)
+        await handover.start(session, await units_of_work.read(draft.request), send_id)
     except SessionMissing:
         raise
     except CANNOT_RUN as error:
@@ -108,8 +108,8 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
     Raises:
         SessionMissing: no such session.
     """
-    session = await db.read(find_session, pk)
-    draft = await db.read(_draft, session, request)
+    session = await units_of_work.read(find_session, pk)
+    draft = await units_of_work.read(_draft, session, request)
     names = [file.name or "file" for file in draft.files] + request.POST.getlist("file_name")
     errors = {name: error for name, error in draft.errors.items() if not (name == "message" and names)}
     if errors:
@@ -128,9 +128,9 @@ async def again(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: no such run.
         BadInput: it was an answer, it is not known what it was, or its session is an eval attempt.
     """
-    run = await db.read(_run, run_id)
+    run = await units_of_work.read(_run, run_id)
     refuse_kept(run.session)
-    asked = await db.read(repeating.request_of, run)
+    asked = await units_of_work.read(repeating.request_of, run)
     await handover.start(run.session, asked, request.POST.get("send_id", ""))
     return _done(request, run.session)
 
@@ -142,7 +142,7 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     Raises:
         NotFound: no such run.
     """
-    run = await db.read(_run, run_id)
+    run = await units_of_work.read(_run, run_id)
     await handover.cancel(run)
     return _done(request, run.session)
 
@@ -163,7 +163,7 @@ def _draft(session: AgentSession, request: HttpRequest) -> Draft:
 async def _answer(session: AgentSession, request: HttpRequest) -> dict[str, Any]:
     """Return the request of a run that answers an open call."""
     call_id = request.POST["call_id"]
-    question = await db.read(find_question, session, call_id)
+    question = await units_of_work.read(find_question, session, call_id)
     if question is None:
         raise handover.not_waiting(call_id)
     response = answers.read(question, request.POST)

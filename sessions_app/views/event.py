@@ -13,10 +13,10 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from devui.http import json_text
 from sessions_app.errors import EventMissing
 from sessions_app.forms import PieceQuery, QueryForm
-from sessions_app.found import event_body, find_session
+from sessions_app.http import json_text
+from sessions_app.lookup import event_body, find_session
 from sessions_app.models import AgentSession
 from sessions_app.presentation import jsontree, marking
 from sessions_app.timeline import comparison

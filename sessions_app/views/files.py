@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from sessions_app.artifacts import rows
 from sessions_app.errors import NotFound
 from sessions_app.forms import QueryForm
-from sessions_app.found import event_body, find_session
+from sessions_app.lookup import event_body, find_session
 from sessions_app.models import Artifact
 from sessions_app.presentation import filetype, jsontree, visible
 

@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from sessions_app.agents import configured_folder
+from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import NotFound
-from sessions_app.imports import jobs
-from sessions_app.imports.beside import Found, found_beside
 from sessions_app.models import ImportSource
+from sessions_app.transfer.writers import jobs
+from sessions_app.transfer.writers.agent_folders import Found, found_beside
 
 OFFER = "devui/components/import_offer.html"
 

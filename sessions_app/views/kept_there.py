@@ -10,12 +10,13 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial
-from sessions_app import keeping, kept_there
 from sessions_app.errors import DevUIError
+from sessions_app.external import resources
 from sessions_app.forms import QueryForm
+from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.presentation import filetype
+from sessions_app.sessions import storage_location
 from sessions_app.views.files import headers_of
 
 ARTIFACTS = "devui/artifacts/there.html"
@@ -51,9 +52,12 @@ async def artifacts(request: HttpRequest) -> HttpResponse:
     """List the artifacts of a session where its app keeps them. That they cannot be listed is said on the page."""
     query = ThereQuery(request.GET).read()
     named = {name: query[name] for name in ("app", "user", "session")}
-    context: dict[str, Any] = {"query": query, "elsewhere": keeping.artifacts_elsewhere(query["app"])}
+    context: dict[str, Any] = {
+        "query": query,
+        "elsewhere": storage_location.artifacts_elsewhere(query["app"]),
+    }
     try:
-        files, count = await kept_there.artifacts(**named)
+        files, count = await resources.artifacts(**named)
         context |= {"files": [(file, _versions(named, file)) for file in files], "more": count - len(files)}
     except DevUIError as error:
         context["problem"] = error
@@ -71,7 +75,7 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
     """
     query = ContentThereQuery(request.GET).read()
     named = {name: query[name] for name in ("app", "user", "session", "name", "version")}
-    found = await kept_there.content(**named)
+    found = await resources.content(**named)
     mime = filetype.sniff(found)
     headers = headers_of(mime, query["name"], to_save=query["save"])
     return HttpResponse(found, content_type=mime, headers=headers)
@@ -81,15 +85,15 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
 async def memory(request: HttpRequest) -> HttpResponse:
     """Show what an agent would recall where its app keeps memory. That it cannot be asked is said on the page."""
     query = MemoryThereQuery(request.GET).read()
-    context: dict[str, Any] = {"query": query, "elsewhere": keeping.memory_elsewhere(query["app"])}
+    context: dict[str, Any] = {"query": query, "elsewhere": storage_location.memory_elsewhere(query["app"])}
     try:
-        context["recalled"] = await kept_there.recall(query["app"], query["user"], query["q"])
+        context["recalled"] = await resources.recall(query["app"], query["user"], query["q"])
     except DevUIError as error:
         context["problem"] = error
     return render_partial(request, MEMORY, context, partial="there")
 
 
-def _versions(named: dict[str, Any], file: kept_there.File) -> list[tuple[kept_there.Version, str]]:
+def _versions(named: dict[str, Any], file: resources.File) -> list[tuple[resources.Version, str]]:
     """Return the versions of a file, each with the address of its content."""
     of_file = {**named, "name": file.name}
     content = reverse("artifact-there-content")

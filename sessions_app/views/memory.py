@@ -14,15 +14,17 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from devui.http import render_partial
-from sessions_app import db, keeping, keyset, memories, overview, realms
+from sessions_app import realms
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.forms import Pager
+from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
-from sessions_app.memory import rows
+from sessions_app.memory import listing, rows
 from sessions_app.models import AgentSession, MemoryEntry
 from sessions_app.paths import upstream_path
 from sessions_app.runs.client import provider
+from sessions_app.sessions import overview, storage_location
+from sessions_app.store import pagination, units_of_work
 
 LIST = "devui/memory/list.html"
 DELETE = "devui/memory/delete.html"
@@ -64,7 +66,7 @@ def _context(query: Mapping[str, Any]) -> dict[str, Any]:
         "can_search": can_search,
         "most": rows.MOST_RECALLED,
         "apps": overview.app_names(),
-        "elsewhere": (where := keeping.memory_elsewhere(query["app"])),
+        "elsewhere": (where := storage_location.memory_elsewhere(query["app"])),
         "there": _there(query) if where and not query["realm"] else "",
         **(_recalled(query) if query["q"] and can_search else _listed(query)),
     }
@@ -77,7 +79,7 @@ async def add(request: HttpRequest) -> HttpResponse:
     try:
         return await _added(form)
     except DevUIError as error:
-        context = await db.read(_refused, form, error)
+        context = await units_of_work.read(_refused, form, error)
         return render(request, LIST, context, status=error.status)
 
 
@@ -92,10 +94,10 @@ async def _added(form: AddedSession) -> HttpResponse:
     if not await sync_to_async(form.is_valid)():
         raise BadInput("No session is meant.", hint="Name the app, the user and the session id.")
     named = form.cleaned_data
-    await db.read(_known, named)
-    before = await db.read(_count, named)
+    await units_of_work.read(_known, named)
+    before = await units_of_work.read(_count, named)
     await _remember(named)
-    after = await db.read(_count, named)
+    after = await units_of_work.read(_count, named)
     return redirect(_address("memory", named, added=str(after - before)))
 
 
@@ -128,7 +130,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         rows.remove(rows.owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id)
         return redirect(back)
-    [shown] = memories.shown([entry])
+    [shown] = listing.shown([entry])
     context = {"shown": shown, "back": back}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
@@ -142,13 +144,13 @@ def _there(query: Mapping[str, Any]) -> str:
 def _recalled(query: Mapping[str, Any]) -> dict[str, Any]:
     owner = rows.owner(query["realm"], query["app"], query["user"])
     found = rows.find(owner, query["q"], rows.MOST_RECALLED)
-    return {"shown": memories.shown(found), "is_search": True}
+    return {"shown": listing.shown(found), "is_search": True}
 
 
 def _listed(query: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = memories.entries(query["realm"], query["app"], query["user"], query["session"])
-    page = keyset.page(wanted, "timestamp", query["before"])
-    return {"page": page, "shown": memories.shown(page.rows)}
+    wanted = listing.entries(query["realm"], query["app"], query["user"], query["session"])
+    page = pagination.page(wanted, "timestamp", query["before"])
+    return {"page": page, "shown": listing.shown(page.rows)}
 
 
 def _known(named: Mapping[str, str]) -> None:
@@ -162,7 +164,7 @@ def _known(named: Mapping[str, str]) -> None:
 
 
 def _count(named: Mapping[str, str]) -> int:
-    return memories.entries("", named["app"], named["user"], named["session"]).count()
+    return listing.entries("", named["app"], named["user"], named["session"]).count()
 
 
 async def _remember(named: Mapping[str, str]) -> None:

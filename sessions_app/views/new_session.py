@@ -9,14 +9,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from devui.http import go_to, render_partial, wants_partial
-from sessions_app import active, elsewhere, keeping, overview, writes
-from sessions_app.agents import configured_folder
+from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
+from sessions_app.external import creation
 from sessions_app.forms import NewSession
+from sessions_app.http import go_to, render_partial, wants_partial
 from sessions_app.ids import can_exist
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
+from sessions_app.sessions import active_session, overview, storage_location, writes
 
 PAGE = "devui/sessions/new.html"
 FACTS = "session-facts"
@@ -49,7 +50,7 @@ def _facts(app: str, user: str) -> dict[str, Any]:
     knows = bool(app) and can_exist(user, "")
     return {
         "seed": folder.initial_state(app) if folder else {},
-        "active": active.find_active(app, user) if knows else None,
+        "active": active_session.find_active(app, user) if knows else None,
     }
 
 
@@ -59,11 +60,11 @@ def _wanted(values: dict[str, Any]) -> AgentSession:
     seed = folder.initial_state(app) if folder and values["seeded"] else {}
     state = {**seed, **values["state"]}
     if values["how"] == "continue":
-        if not keeping.elsewhere(app):
-            return active.get_or_create(app, user, state=state)[0]
-        found = active.find_active(app, user)
+        if not storage_location.elsewhere(app):
+            return active_session.get_or_create(app, user, state=state)[0]
+        found = active_session.find_active(app, user)
         if found is not None:
             return found
     key = writes.SessionKey("", app, user, values["session_id"] or str(uuid.uuid4()))
-    create = elsewhere.create_session if keeping.elsewhere(app) else writes.create_session
+    create = creation.create_session if storage_location.elsewhere(app) else writes.create_session
     return create(key, state)

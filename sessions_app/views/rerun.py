@@ -9,15 +9,15 @@ from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
-from devui.http import go_to, render_partial
-from sessions_app import db
-from sessions_app.branches import fork, variant
+from sessions_app.branches import edit_message, fork
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.forms import EditedMessage
+from sessions_app.http import go_to, render_partial
 from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
 from sessions_app.runs import availability, handover, rows
+from sessions_app.store import units_of_work
 
 EDIT = "devui/sessions/message_edit.html"
 RESUME = "devui/sessions/run_resume.html"
@@ -33,7 +33,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         EventMissing: it has no such event.
         BadInput: the event is no message of the user.
     """
-    said = await db.read(variant.said_at, pk, seq)
+    said = await units_of_work.read(edit_message.said_at, pk, seq)
     refuse_kept(said.session)
     sent = request.POST if request.method == "POST" else None
     form = EditedMessage(sent, initial=_initial(said))
@@ -42,7 +42,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         if values["message"].strip() or said.others:
             await availability.refuse_unavailable(said.session.app_name)
             try:
-                made = await sync_to_async(variant.before)(said, values["title"])
+                made = await sync_to_async(edit_message.before)(said, values["title"])
             except BadInput as error:
                 form.add_error(None, f"{error.message} {error.hint}")
             else:
@@ -65,7 +65,7 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: there is no such run.
         BadInput: it left no invocation, or its session is an eval attempt.
     """
-    run, context = await db.read(_resumable, run_id)
+    run, context = await units_of_work.read(_resumable, run_id)
     refuse_kept(run.session)
     if request.method == "POST" and not context["later"]:
         asked = {"invocation_id": run.invocation_id, "streaming": True}
@@ -77,7 +77,7 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-def _initial(said: variant.Said) -> dict[str, Any]:
+def _initial(said: edit_message.Said) -> dict[str, Any]:
     return {
         "message": said.text,
         "state_delta": json.dumps(said.delta, ensure_ascii=False) if said.delta else "",

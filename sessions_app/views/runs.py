@@ -14,12 +14,13 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial
-from sessions_app import keyset, overview, watching
 from sessions_app.forms import RunQuery, RunWatch
+from sessions_app.http import render_partial
 from sessions_app.models import Event, Run
-from sessions_app.query.times import moment
 from sessions_app.runs import repeating, rows
+from sessions_app.search.query.times import moment
+from sessions_app.sessions import list_updates, overview
+from sessions_app.store import pagination
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
 LIST = "devui/sessions/runs.html"
@@ -65,9 +66,9 @@ def index(request: HttpRequest) -> HttpResponse:
     if problem := _problem(form):
         return _refused(request, form, problem)
     query = form.read()
-    page = keyset.page(_wanted(query), "created_at", query["before"], key=str)
+    page = pagination.page(_wanted(query), "created_at", query["before"], key=str)
     newest = page.rows[0].created_at if page.rows else 0.0
-    asked = watching.next_question(watching.seen(page.rows, _mark), newest if page.is_first else None)
+    asked = list_updates.next_question(list_updates.seen(page.rows, _mark), newest if page.is_first else None)
     context = {
         "page": page,
         "rows": _rows(page.rows),
@@ -106,18 +107,18 @@ def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
 def changes(request: HttpRequest) -> HttpResponse:
     """Answer how a list on screen has changed: its rows, and how many runs came. 204: it has not."""
     query = RunWatch(request.GET).read()
-    seen = watching.parse(query["shown"], str)
+    seen = list_updates.parse(query["shown"], str)
     found = list(_runs().filter(pk__in=seen.marks))
     changed, gone = seen.changed(found, _mark), seen.gone(found)
-    arrived = watching.arrived(_wanted(query), query["since"], seen)
+    arrived = list_updates.arrived(_wanted(query), query["since"], seen)
     if not changed and not gone and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
-    asked = watching.next_question(seen.after(changed, gone, _mark), query["since"], arrived)
+    asked = list_updates.next_question(seen.after(changed, gone, _mark), query["since"], arrived)
     context = {
         "changed": _rows(changed),
         "gone": gone,
         "arrived": arrived,
-        "many": watching.MOST_ARRIVED,
+        "many": list_updates.MOST_ARRIVED,
         "is_first_row": bool(arrived and not seen.marks),
         "watch": _address("run-changes", query, asked),
         "list": _address("runs", query),
@@ -152,7 +153,7 @@ def _kinds_of_errors(chosen: str) -> list[str]:
 
 
 def _mark(run: Run) -> str:
-    return watching.mark_of(run.status, bool(run.cancel_requested_at), run.error)
+    return list_updates.mark_of(run.status, bool(run.cancel_requested_at), run.error)
 
 
 def _address(route: str, query: Mapping[str, Any], more: Mapping[str, str] | None = None) -> str:

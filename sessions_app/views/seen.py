@@ -8,12 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from devui.http import wants_partial
-from sessions_app import db
 from sessions_app.errors import DevUIError
-from sessions_app.found import find_event, find_session
+from sessions_app.http import wants_partial
+from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession
 from sessions_app.runs.client import provider
+from sessions_app.store import units_of_work
 from sessions_app.traces.calls import names_of
 from sessions_app.traces.contents import content
 from sessions_app.traces.moment import Moment, moment_of
@@ -29,7 +29,7 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         SessionMissing: no such session.
         EventMissing: no such event.
     """
-    session, moment = await db.read(_look, pk, seq)
+    session, moment = await units_of_work.read(_look, pk, seq)
     context: dict[str, Any] = {
         "session": session,
         "name": session.name,

@@ -13,15 +13,16 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from devui.http import wants_partial
-from sessions_app import deletion, expiry, lineage
+from sessions_app import expiry
 from sessions_app.errors import EventMissing, SessionMissing
 from sessions_app.forms import ManyTexts
-from sessions_app.found import find_event, session_missing
-from sessions_app.keeping import mirror_of
+from sessions_app.http import wants_partial
+from sessions_app.lookup import find_event, session_missing
 from sessions_app.models import AgentSession, Event
 from sessions_app.realms import in_own_realm, is_kept, present
 from sessions_app.runs.availability import problem_of
+from sessions_app.sessions import deletion, lineage
+from sessions_app.sessions.storage_location import mirror_of
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.board import SeenBoard, board
 from sessions_app.timeline.difference import differences

@@ -15,11 +15,13 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST
 
-from devui.http import download, go_to, render_partial
-from sessions_app import deletion, exports, labels, realms, saved_views
+from sessions_app import realms
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms import Acts, SessionTitle, ViewName
-from sessions_app.found import find_session
+from sessions_app.http import download, go_to, render_partial
+from sessions_app.lookup import find_session
+from sessions_app.sessions import deletion, labels, saved_views
+from sessions_app.transfer import exports
 
 DELETED = "devui/sessions/deleted.html"
 RENAME = "devui/sessions/rename.html"

@@ -9,22 +9,12 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial, wants_partial
-from sessions_app import (
-    deletion,
-    expiry,
-    finding,
-    keyset,
-    labels,
-    listing,
-    overview,
-    saved_views,
-    vocabulary,
-    watching,
-)
+from sessions_app import expiry
 from sessions_app.forms import Completing, SessionLook, SessionQuery, SessionWatch
+from sessions_app.http import render_partial, wants_partial
 from sessions_app.models import AgentSession
-from sessions_app.query import (
+from sessions_app.search import execution, vocabulary
+from sessions_app.search.query import (
     Query,
     QueryProblem,
     complete,
@@ -36,7 +26,9 @@ from sessions_app.query import (
     typed,
     unknown,
 )
-from sessions_app.query.terms import DESCRIPTIONS
+from sessions_app.search.query.terms import DESCRIPTIONS
+from sessions_app.sessions import deletion, labels, list_updates, listing, overview, saved_views
+from sessions_app.store import pagination
 
 LIST = "devui/sessions/list.html"
 COMPLETIONS = "devui/sessions/completions.html"
@@ -72,10 +64,10 @@ def index(request: HttpRequest) -> HttpResponse:
         "is_filtered": wanted != listing.Wanted(),
         "is_part": is_part,
     }
-    left = _about(finding.sessions_left())
+    left = _about(execution.sessions_left())
     context |= {
         "left": left,
-        "watch": _watch(request, watching.seen(found.rows, _mark), since=since, left=left),
+        "watch": _watch(request, list_updates.seen(found.rows, _mark), since=since, left=left),
     }
     context["remarks"] = _remarks(request, wanted.query, is_nothing=context["is_nothing"])
     if not is_part:
@@ -116,7 +108,9 @@ def _looked_on(
 ) -> HttpResponse:
     """Answer a list on screen for which a look goes on: more rows of its page, and how far the look came."""
     since, told, left = (form.cleaned_data[name] for name in ("since", "told", "left"))
-    shown = watching.parse(form.cleaned_data["shown"], keyset.integer_key).after(found.rows, [], _mark)
+    shown = list_updates.parse(form.cleaned_data["shown"], pagination.integer_key).after(
+        found.rows, [], _mark
+    )
     context |= {
         "goes_on": True,
         "is_filtered": True,
@@ -222,12 +216,12 @@ def changes(request: HttpRequest) -> HttpResponse:
     form = SessionWatch(request.GET)
     wanted = form.wanted()
     shown, since, told = (form.cleaned_data[name] for name in ("shown", "since", "told"))
-    seen = watching.parse(shown, keyset.integer_key)
+    seen = list_updates.parse(shown, pagination.integer_key)
     rows = listing.shown_again(seen.marks)
     changed, gone = seen.changed(rows, _mark), seen.gone(rows)
     arrived = 0 if since is None else listing.arrived(wanted, since, seen.marks)
     left_then = form.cleaned_data["left"] or 0
-    left = _about(finding.sessions_left()) if left_then else 0
+    left = _about(execution.sessions_left()) if left_then else 0
     if not changed and not gone and arrived == (told or 0) and left == left_then:
         return HttpResponse(status=204)
     context = {
@@ -239,7 +233,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         "watch": _watch(request, seen.after(changed, gone, _mark), since=since, told=arrived, left=left),
         "left": left,
         "left_is_new": left != left_then,
-        "hits": finding.Search(wanted.query).hits(changed),
+        "hits": execution.Search(wanted.query).hits(changed),
         "list": _address("sessions", request),
         "deleted": deletion.recent(),
         "is_swapped": True,
@@ -251,7 +245,9 @@ def _mark(session: AgentSession) -> str:
     status = getattr(session, "run_status", None)
     tags = listing.tag_names(session)
     is_pinned = session.pinned_at is not None
-    return watching.mark_of(session.revision, session.title, status, expiry.age_of(session), is_pinned, *tags)
+    return list_updates.mark_of(
+        session.revision, session.title, status, expiry.age_of(session), is_pinned, *tags
+    )
 
 
 def _about(count: int) -> int:
@@ -261,7 +257,7 @@ def _about(count: int) -> int:
 
 
 def _watch(
-    request: HttpRequest, seen: watching.Seen[Any], *, since: float | None, told: int = 0, left: int = 0
+    request: HttpRequest, seen: list_updates.Seen[Any], *, since: float | None, told: int = 0, left: int = 0
 ) -> str:
     """Return where a list asks how it has changed. Without `since` it does not hear of new sessions."""
     counting = {} if since is None else {"since": repr(since), "told": str(told)}

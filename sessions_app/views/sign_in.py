@@ -14,14 +14,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from sessions_app import db
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.forms import QueryForm
-from sessions_app.found import find_session
+from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
 from sessions_app.runs import answers, credentials, handover
-from sessions_app.timeline.questions import Question, find_question
+from sessions_app.runs.questions import Question, find_question
+from sessions_app.store import units_of_work
 
 SALT = "devui.sign-in"
 LASTS_S = 3600
@@ -43,7 +43,7 @@ async def begin(request: HttpRequest, pk: int) -> HttpResponse:
         NotFound: the call does not wait for an answer.
         BadInput: the call names no provider, or the session is an eval attempt.
     """
-    session = await db.read(find_session, pk)
+    session = await units_of_work.read(find_session, pk)
     refuse_kept(session)
     call_id = SignInQuery(request.GET).read()["call"]
     question = await _open(pk, call_id)
@@ -79,7 +79,7 @@ async def end(request: HttpRequest) -> HttpResponse:
             "No sign-in was begun in this browser, or it took longer than an hour.",
             hint="Sign in again from the question in the session.",
         ) from error
-    session = await db.read(find_session, told["session"])
+    session = await units_of_work.read(find_session, told["session"])
     try:
         question = await _open(session.pk, told["call"])
         asked = question.credential or credentials.wanted({})
@@ -95,8 +95,8 @@ async def end(request: HttpRequest) -> HttpResponse:
 
 
 async def _open(pk: int, call_id: str) -> Question:
-    session = await db.read(find_session, pk)
-    question = await db.read(find_question, session, call_id)
+    session = await units_of_work.read(find_session, pk)
+    question = await units_of_work.read(find_question, session, call_id)
     if question is None:
         raise NotFound(
             f"No call {call_id!r} waits for an answer in this session.", hint="It was answered already."

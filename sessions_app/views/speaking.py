@@ -8,13 +8,14 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from sessions_app import db, remotes
+from sessions_app.agents import remotes
 from sessions_app.errors import BadInput, DevUIError
-from sessions_app.found import find_session
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import cards
+from sessions_app.runs import agent_loading
+from sessions_app.store import units_of_work
 
 PAGE = "devui/sessions/live.html"
 
@@ -30,7 +31,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
         BadInput: the session is not in real life: ADK's socket finds no other.
     """
-    session = await db.read(find_session, pk)
+    session = await units_of_work.read(find_session, pk)
     refuse_kept(session)
     _refuse_private(session)
     remote = remotes.of_app(session.app_name)
@@ -49,19 +50,19 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
         "can_speak": bool(can_speak),
         "socket": f"{reverse('home')}run_live?{urlencode(named)}",
     }
-    return await db.read(render, request, PAGE, context)
+    return await units_of_work.read(render, request, PAGE, context)
 
 
 async def _asked(app_name: str) -> tuple[bool | None, DevUIError | None]:
     """Return whether an agent can be spoken with, loaded if need be, and why that cannot be told."""
     problem: DevUIError | None = None
-    can_speak = await db.read(cards.can_speak, app_name)
+    can_speak = await units_of_work.read(agent_loading.can_speak, app_name)
     if can_speak is None:
         try:
-            await cards.load(app_name)
+            await agent_loading.load(app_name)
         except DevUIError as error:
             problem = error
-        can_speak = await db.read(cards.can_speak, app_name)
+        can_speak = await units_of_work.read(agent_loading.can_speak, app_name)
     return can_speak, problem
 
 

@@ -9,13 +9,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from devui.http import json_text, render_partial
-from sessions_app import drift, history, listing, overview, realms, scopes
+from sessions_app import realms
 from sessions_app.errors import NotFound
 from sessions_app.forms import HistoryQuery, PieceQuery, StateQuery, WholeQuery
-from sessions_app.found import find_session
+from sessions_app.http import json_text, render_partial
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.presentation import jsontree
+from sessions_app.sessions import listing, overview
+from sessions_app.state import drift, history, shared_state
 from sessions_app.timeline.changes import cut
 from sessions_app.timeline.key_history import history_of
 
@@ -33,12 +35,16 @@ def index(request: HttpRequest) -> HttpResponse:
     app, user = query["app"], query["user"]
     context: dict[str, Any] = {"app": app, "user": user, "apps": overview.app_names()}
     if not app:
-        found = {"apps_of_user": scopes.apps_of(user)} if user else {"owners": scopes.apps_with_state()}
+        found = (
+            {"apps_of_user": shared_state.apps_of(user)}
+            if user
+            else {"owners": shared_state.apps_with_state()}
+        )
         return render(request, PAGE, {**context, **found})
-    boards = [scopes.app_keys(app, query["after_app"])]
+    boards = [shared_state.app_keys(app, query["after_app"])]
     if user:
-        boards.insert(0, scopes.user_keys(app, user, query["after_user"]))
-    users, are_more = scopes.users_with_state(app)
+        boards.insert(0, shared_state.user_keys(app, user, query["after_user"]))
+    users, are_more = shared_state.users_with_state(app)
     newest = listing.sessions(listing.Wanted(app, user)).order_by("-updated_at", "-pk")
     return render(
         request,

@@ -11,16 +11,18 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from devui.http import go_to, render_partial, wants_partial
-from sessions_app import edits, history, keeping, realms, state
-from sessions_app.edits import Condition
+from sessions_app import realms, scopes
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms import KeyEdit, KeyQuery, KeyRemoval
-from sessions_app.found import find_session
+from sessions_app.http import go_to, render_partial, wants_partial
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.paths import session_url
 from sessions_app.presentation import valuediff, visible
 from sessions_app.runs import rows
+from sessions_app.sessions import state_edits, storage_location
+from sessions_app.sessions.state_edits import Condition
+from sessions_app.state import history
 
 EDIT = "devui/sessions/key_edit.html"
 REMOVE = "devui/sessions/key_remove.html"
@@ -44,7 +46,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
         return _edit(request, session)
     name = KeyQuery(request.GET).read()["key"]
     is_new = "key" not in request.GET
-    scope, key = edits.stored_name(name)
+    scope, key = state_edits.stored_name(name)
     current = None if is_new else history.last_change(session, scope, key)
     form = KeyEdit(initial=_initial(scope, key, current))
     return _form(request, session, form, scope, current, is_new=is_new)
@@ -61,13 +63,13 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = _session(pk)
     name = KeyQuery(request.GET).read()["key"]
-    scope, key = edits.stored_name(name)
+    scope, key = state_edits.stored_name(name)
     status, problem = 200, None
     if request.method == "POST":
         form = KeyRemoval(request.POST)
         seen = form.cleaned_data["seen"] if form.is_valid() else 0
         try:
-            return _done(request, session, edits.remove_key(session.pk, name, Condition(position=seen)))
+            return _done(request, session, state_edits.remove_key(session.pk, name, Condition(position=seen)))
         except DevUIError as error:
             status, problem = error.status, error
     current = history.last_change(session, scope, key)
@@ -93,7 +95,7 @@ def _edit(request: HttpRequest, session: AgentSession) -> HttpResponse:
     if form.cleaned_data["step"] == "save":
         condition = Condition(position=form.cleaned_data["seen"])
         try:
-            edited = edits.put_key(session.pk, form.name, form.cleaned_data["value"], condition)
+            edited = state_edits.put_key(session.pk, form.name, form.cleaned_data["value"], condition)
             return _done(request, session, edited)
         except DevUIError as error:
             problem = error
@@ -128,7 +130,7 @@ def _form(
         "form": form,
         "name": name,
         "is_new": is_new,
-        "scopes": [(str(name), state.PREFIX[name]) for name in Scope],
+        "scopes": [(str(name), scopes.PREFIX[name]) for name in Scope],
         "preview": preview,
         "problem": problem,
         "seen": _seen(form, current),
@@ -153,7 +155,7 @@ def _about(session: AgentSession, scope: Scope, current: StateChange | None) -> 
         "session": session,
         "scope": str(scope),
         "current": current,
-        "reach": edits.reach(session, scope),
+        "reach": state_edits.reach(session, scope),
         "run": rows.active_run(session.pk),
         "back": session_url(session),
     }
@@ -181,7 +183,7 @@ def _seen(form: KeyEdit, current: StateChange | None) -> int:
 def _preview(form: KeyEdit, current: StateChange | None) -> Context:
     """Return old and new as the page shows them; credentials in the new value are left out as everywhere."""
     old = None if current is None or current.removed else current.value
-    new = state.canonical(form.cleaned_data["value"], form.cleaned_data["key"]).public
+    new = scopes.canonical(form.cleaned_data["value"], form.cleaned_data["key"]).public
     brief = valuediff.is_brief(old, new)
     return {
         "name": form.name,
@@ -193,7 +195,7 @@ def _preview(form: KeyEdit, current: StateChange | None) -> Context:
     }
 
 
-def _done(request: HttpRequest, session: AgentSession, edited: edits.Edited) -> HttpResponse:
+def _done(request: HttpRequest, session: AgentSession, edited: state_edits.Edited) -> HttpResponse:
     """Go to the event that made the change. On the session's page the dialog closes: the event comes by itself."""
     address = f"{session_url(session)}?seq={edited.appended.seq}"
     if not wants_partial(request, "dialog-content"):
@@ -208,5 +210,5 @@ def _done(request: HttpRequest, session: AgentSession, edited: edits.Edited) -> 
 def _session(pk: int) -> AgentSession:
     session = find_session(pk)
     realms.refuse_kept(session)
-    keeping.refuse_copy(session)
+    storage_location.refuse_copy(session)
     return session

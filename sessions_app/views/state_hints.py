@@ -9,11 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial, wants_partial
-from sessions_app import drift, lint
-from sessions_app.drift import Drift
-from sessions_app.found import find_session
-from sessions_app.lint import Hint, Rule
+from sessions_app.http import render_partial, wants_partial
+from sessions_app.lookup import find_session
+from sessions_app.state import drift, lint
+from sessions_app.state.drift import Drift
+from sessions_app.state.lint import Hint, Rule
 
 PAGE = "devui/sessions/hints.html"
 KEYS_BESIDE = 300

@@ -10,12 +10,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial, wants_partial
-from sessions_app import keyset, overview, state
+from sessions_app import scopes
 from sessions_app.forms import Pager, QueryForm
-from sessions_app.found import find_event, find_session
+from sessions_app.http import render_partial, wants_partial
 from sessions_app.ids import ID_BYTES
+from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, ModelCall
+from sessions_app.sessions import overview
+from sessions_app.store import pagination
 from sessions_app.traces import calls, waterfall
 from sessions_app.traces.contents import Content, content
 from sessions_app.views.event import json_answer
@@ -95,7 +97,7 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         NotFound: it has no such call, or there is nothing at the pointer.
     """
     found = calls.find_call(find_session(pk), call)
-    return json_answer(request, state.dumps(calls.whole(found)))
+    return json_answer(request, scopes.dumps(calls.whole(found)))
 
 
 @require_safe
@@ -103,7 +105,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show what was recorded of invocations, newest first."""
     query = TracesQuery(request.GET).read()
     wanted = waterfall.WantedTraces(query["app"], query["user"], query["session"], query["only"] == "errors")
-    page = keyset.page(waterfall.told(waterfall.listed(wanted)), "started_at", query["before"])
+    page = pagination.page(waterfall.told(waterfall.listed(wanted)), "started_at", query["before"])
     context = {
         "page": page,
         "rows": page.rows,

@@ -10,14 +10,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from sessions_app.finding import EVENT_FIELDS
 from sessions_app.forms import MOST_TAKEN, Completing, QueryForm
-from sessions_app.found import find_session
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event
-from sessions_app.query import Query, QueryProblem, complete, parse
-from sessions_app.timeline import within
+from sessions_app.search.execution import EVENT_FIELDS
+from sessions_app.search.query import Query, QueryProblem, complete, parse
+from sessions_app.timeline import session_search
+from sessions_app.timeline.session_search import NOT_YET, Asked, AskedPart, Counted, Found
 from sessions_app.timeline.window import Window
-from sessions_app.timeline.within import NOT_YET, Asked, AskedPart, Counted, Found
 
 Context = dict[str, Any]
 
@@ -51,7 +51,7 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = find_session(pk)
     text, caret = Completing(request.GET).asked()
-    found = complete(text, caret, within.vocabulary(session), EVENT_FIELDS)
+    found = complete(text, caret, session_search.vocabulary(session), EVENT_FIELDS)
     return render(request, "devui/sessions/completions.html", {"found": found})
 
 
@@ -62,11 +62,15 @@ def window(session: AgentSession, asked: Context) -> Window | None:
     if query.is_empty or not asked["only"]:
         return None
     if asked["before"] is not None:
-        return within.before(session, query, asked["before"])
+        return session_search.before(session, query, asked["before"])
     if asked["after"] is not None:
-        return within.after(session, query, asked["after"])
+        return session_search.after(session, query, asked["after"])
     place = selected.seq if selected and asked["around"] is None else asked["around"]
-    return within.newest(session, query) if place is None else within.around(session, query, place)
+    return (
+        session_search.newest(session, query)
+        if place is None
+        else session_search.around(session, query, place)
+    )
 
 
 def marks(session: AgentSession, asked: Context, shown: Window) -> Context:
@@ -77,14 +81,14 @@ def marks(session: AgentSession, asked: Context, shown: Window) -> Context:
     if query.is_empty or not shown.events:
         return context
     seqs = {event.seq for event in shown.events}
-    if isinstance(shown, within.HitWindow):
+    if isinstance(shown, session_search.HitWindow):
         return {**context, "hit_seqs": seqs}
-    return {**context, "hit_seqs": within.marked(session, query, seqs)}
+    return {**context, "hit_seqs": session_search.marked(session, query, seqs)}
 
 
 def bar(session: AgentSession, asked: Context) -> Context:
     """Return what stands in the bar above the timeline, whatever was found."""
-    return {"chips": within.chips(session, asked["q"]), "hits_only": asked["only"]}
+    return {"chips": session_search.chips(session, asked["q"]), "hits_only": asked["only"]}
 
 
 def found(session: AgentSession, asked: Context) -> Context:
@@ -106,7 +110,7 @@ def found(session: AgentSession, asked: Context) -> Context:
         looked=(asked["down"] or 0, asked["up"] or 0),
         part=AskedPart(asked["part"]) if asked["part"] else None,
     )
-    what = within.found(session, query, looking)
+    what = session_search.found(session, query, looking)
     further = _further(asked, what)
     return {
         **context,

@@ -9,11 +9,12 @@ from urllib.parse import quote
 
 import pytest
 
-from sessions_app import db, writes
+from sessions_app.events import record
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event, Run, SessionState
 from sessions_app.runs import rows
-from sessions_app.wire import record
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.hostile import HOSTILE_IDS
 
 SESSIONS = "/apps/weather/users/ann/sessions"
@@ -44,9 +45,9 @@ async def test_a_title_is_kept_beside_the_state_and_leaves_the_history_alone(web
     answer = await web.patch(SESSIONS + "/s1", json=TITLE)
     assert answer.status_code == 200
     assert answer.json()["events"] == []
-    row = await db.read(AgentSession.objects.get)
+    row = await units_of_work.read(AgentSession.objects.get)
     assert (row.title, row.revision) == ("Rain in Paris", 0)
-    assert await db.read(lambda: list(SessionState.objects.values_list("key", flat=True))) == ["n"]
+    assert await units_of_work.read(lambda: list(SessionState.objects.values_list("key", flat=True))) == ["n"]
 
 
 async def test_adks_front_end_finds_the_title_where_it_left_it(web):
@@ -64,7 +65,7 @@ async def test_a_title_with_the_state_as_it_was_told_is_a_title_alone(web):
     answer = (await web.patch(SESSIONS + "/s1", json={"stateDelta": sent})).json()
     assert answer["events"] == []
     assert answer["state"] == {**told, **TITLE["stateDelta"]}
-    row = await db.read(AgentSession.objects.get)
+    row = await units_of_work.read(AgentSession.objects.get)
     assert (row.title, row.revision) == ("Rain in Paris", 0)
 
 
@@ -80,8 +81,8 @@ async def test_a_title_with_a_state_that_is_another_changes_the_state(web, other
 async def test_a_title_given_at_creation_is_kept_beside_the_state_too(web):
     created = await web.post(SESSIONS, json={"state": {"n": 1, **TITLE["stateDelta"]}})
     assert created.json()["state"] == {"n": 1, **TITLE["stateDelta"]}
-    assert (await db.read(AgentSession.objects.get)).title == "Rain in Paris"
-    assert await db.read(lambda: list(SessionState.objects.values_list("key", flat=True))) == ["n"]
+    assert (await units_of_work.read(AgentSession.objects.get)).title == "Rain in Paris"
+    assert await units_of_work.read(lambda: list(SessionState.objects.values_list("key", flat=True))) == ["n"]
 
 
 @pytest.mark.parametrize(
@@ -104,21 +105,21 @@ async def test_metadata_that_is_more_than_a_title_is_state(web, delta):
 @pytest.mark.parametrize(("method", "body"), [("PATCH", {"stateDelta": {"n": 2}}), ("DELETE", None)])
 async def test_a_change_while_a_run_is_active_is_refused_naming_the_run(web, method, body):
     await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
-    session = await db.read(AgentSession.objects.get)
-    run = await db.write(rows.create_run, session.pk, {})
+    session = await units_of_work.read(AgentSession.objects.get)
+    run = await units_of_work.write(rows.create_run, session.pk, {})
     answer = await web.request(method, SESSIONS + "/s1", json=body)
     assert answer.status_code == 409
     assert answer.json()["code"] == "session_busy"
     assert run.id in answer.json()["detail"]
     assert (await web.get(SESSIONS + "/s1")).json()["state"] == {"n": 1}
     assert (await web.patch(SESSIONS + "/s1", json=TITLE)).status_code == 200
-    await db.write(rows.finish, run.id, Run.Status.DONE)
+    await units_of_work.write(rows.finish, run.id, Run.Status.DONE)
     assert (await web.request(method, SESSIONS + "/s1", json=body)).status_code == 200
 
 
 async def test_an_attempts_session_is_found_by_its_id_but_not_listed_or_changed(web):
     attempt = KEY._replace(realm="eval/run1/case1/0")
-    await db.write(writes.create_session, attempt, {"n": 1, "user:tier": "gold"})
+    await units_of_work.write(writes.create_session, attempt, {"n": 1, "user:tier": "gold"})
     found = await web.get(SESSIONS + "/s1")
     assert found.json()["state"] == {"n": 1, "user:tier": "gold"}
     assert (await web.get(SESSIONS)).json() == []
@@ -128,8 +129,10 @@ async def test_an_attempts_session_is_found_by_its_id_but_not_listed_or_changed(
 
 
 async def test_a_real_session_is_found_before_an_attempts_of_the_same_id(web):
-    await db.write(writes.create_session, KEY._replace(realm="eval/run1/case1/0"), {"n": "attempt"})
-    await db.write(writes.create_session, KEY, {"n": "real"})
+    await units_of_work.write(
+        writes.create_session, KEY._replace(realm="eval/run1/case1/0"), {"n": "attempt"}
+    )
+    await units_of_work.write(writes.create_session, KEY, {"n": "real"})
     assert (await web.get(SESSIONS + "/s1")).json()["state"] == {"n": "real"}
 
 
@@ -139,7 +142,7 @@ async def test_secrets_and_internals_of_events_and_state_are_left_out(web):
     metadata = {"__adk_internal_mark": True, "mine": 1}
     actions = {"stateDelta": {"again": credential}}
     event = wire_event("e1", actions=actions, customMetadata=metadata)
-    await db.write(writes.append_event, KEY, record(event))
+    await units_of_work.write(writes.append_event, KEY, record(event))
     answers = [await web.get(SESSIONS + "/s1"), await web.get(SESSIONS)]
     for answer in answers:
         assert "hush" not in answer.text
@@ -147,7 +150,7 @@ async def test_secrets_and_internals_of_events_and_state_are_left_out(web):
     session = answers[0].json()
     assert session["state"]["held"] == {"authType": "apiKey"}
     assert session["events"][0]["customMetadata"] == {"mine": 1}
-    private = await db.read(lambda: Event.objects.get().private)
+    private = await units_of_work.read(lambda: Event.objects.get().private)
     assert "hush" in private
 
 
@@ -188,7 +191,7 @@ async def test_a_session_of_many_events_is_whole_and_in_order(web):
     await web.post(SESSIONS, json={"sessionId": "s1"})
     many = snapshots.BATCH + 7
     append = partial(_append_many, many)
-    await db.write(append)
+    await units_of_work.write(append)
     events = (await web.get(SESSIONS + "/s1")).json()["events"]
     assert [event["id"] for event in events] == [f"e{number}" for number in range(many)]
 

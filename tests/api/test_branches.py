@@ -7,11 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from sessions_app import db, writes
+from sessions_app.events import record
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
 from sessions_app.runs import rows
-from sessions_app.wire import record
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.api.told import append, create, wire_event
 
 
@@ -22,7 +23,7 @@ async def told() -> AgentSession:
     await append(session, "e2", {"n": 2})
     key = SessionKey("", "weather", "ann", "s1")
     last = wire_event("e3", {"n": 3, "late": True, "seed": None, "user:tier": "gold"}, "i2")
-    await db.write(lambda: writes.append_event(key, record(last)))
+    await units_of_work.write(lambda: writes.append_event(key, record(last)))
     return session
 
 
@@ -46,7 +47,7 @@ async def test_a_dry_run_tells_and_writes_nothing(web):
         ("late", None),
         ("seed", None),
     ]
-    assert await db.read(Event.objects.count) == 3
+    assert await units_of_work.read(Event.objects.count) == 3
 
 
 async def test_a_rewind_is_done_when_the_session_is_as_planned(web):
@@ -62,7 +63,7 @@ async def test_a_rewind_is_done_when_the_session_is_as_planned(web):
 
 async def test_a_rewind_is_refused_while_a_run_is_active_and_the_run_is_named(web):
     session = await told()
-    run = await db.write(rows.create_run, session.pk, {})
+    run = await units_of_work.write(rows.create_run, session.pk, {})
     answer = await post(web, session, "rewind", before_invocation="i2")
     assert (answer.status_code, answer.json()["code"]) == (409, "session_busy")
     assert run.pk in answer.json()["detail"]
@@ -97,7 +98,7 @@ async def test_a_word_that_is_not_known_is_refused_and_nothing_is_forked(web):
     session = await told()
     answer = await post(web, session, "fork", at="e2")
     assert (answer.status_code, answer.json()["detail"][0]["loc"][-1]) == (422, "at")
-    assert await db.read(AgentSession.objects.count) == 1
+    assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
 async def test_a_fork_tells_where_it_is_and_both_know_of_each_other(web):
@@ -146,7 +147,7 @@ async def test_a_fork_that_cannot_be_is_refused(web, body, status, code):
     session = await told()
     answer = await post(web, session, "fork", **body)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
-    assert await db.read(AgentSession.objects.count) == 1
+    assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
 async def test_two_sessions_are_compared(web):

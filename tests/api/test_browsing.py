@@ -8,9 +8,10 @@ import zipfile
 
 import pytest
 
-from sessions_app import db, deletion
 from sessions_app.models import AgentSession
 from sessions_app.runs import rows
+from sessions_app.sessions import deletion
+from sessions_app.store import units_of_work
 from tests.api.told import append, create
 
 API = "/api/v1"
@@ -21,7 +22,7 @@ async def test_a_session_is_renamed_tagged_and_pinned_without_touching_its_revis
     change = {"title": " A  rainy day", "pinned": True, "add_tags": ["Bug", "slow"], "remove_tags": ["slow"]}
     told = (await web.patch(f"{API}/sessions/{session.pk}", json=change)).json()
     assert (told["title"], told["pinned"], told["tags"]) == ("A rainy day", True, ["bug"])
-    row = await db.read(AgentSession.objects.get)
+    row = await units_of_work.read(AgentSession.objects.get)
     assert row.revision == session.revision
     again = (await web.patch(f"{API}/sessions/{session.pk}", json={"pinned": False})).json()
     assert (again["title"], again["pinned"], again["tags"]) == ("A rainy day", False, ["bug"])
@@ -35,7 +36,7 @@ async def test_a_change_that_cannot_be_meant_changes_nothing(web, change, status
     session = await create("s1")
     answer = await web.patch(f"{API}/sessions/{session.pk}", json={"add_tags": ["first"], **change})
     assert answer.status_code == status
-    row = await db.read(lambda: AgentSession.objects.prefetch_related("tags").get())
+    row = await units_of_work.read(lambda: AgentSession.objects.prefetch_related("tags").get())
     assert (row.title, list(row.tags.all())) == ("", [])
 
 
@@ -70,7 +71,7 @@ async def test_an_undo_is_refused_when_the_id_was_taken_again(web):
 
 async def test_a_run_keeps_its_session(web):
     session = await create("s1")
-    run = await db.write(rows.create_run, session.pk, {})
+    run = await units_of_work.write(rows.create_run, session.pk, {})
     answer = await web.post(f"{API}/sessions/delete", json={"sessions": [session.pk]})
     assert (answer.status_code, answer.json()["code"]) == (409, "session_busy")
     assert run.id in answer.json()["detail"]
@@ -80,7 +81,7 @@ async def test_adks_delete_stays_immediate(web):
     await create("s1")
     await web.delete("/apps/weather/users/ann/sessions/s1")
     assert (await web.get(f"{API}/deletions")).json()["deletions"] == []
-    assert not await db.read(AgentSession.objects.exists)
+    assert not await units_of_work.read(AgentSession.objects.exists)
 
 
 async def test_the_export_is_a_zip_of_a_file_a_session(web):

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sessions_app import db
-from sessions_app.importers import open_source
-from sessions_app.imports import import_sessions
 from sessions_app.models import AgentSession
+from sessions_app.store import units_of_work
 from sessions_app.timeline.changes import changes_of
+from sessions_app.transfer.readers import open_source
+from sessions_app.transfer.writers import import_sessions
 from tests.api.told import append
 from tests.importers.stores import an_event, delta, sqlite_store
 
@@ -20,7 +20,7 @@ NAMES = ["n", "user:n", "app:n"]
 
 
 async def the_session(session_id: str = "s1") -> AgentSession:
-    return await db.read(lambda: AgentSession.objects.get(session_id=session_id))
+    return await units_of_work.read(lambda: AgentSession.objects.get(session_id=session_id))
 
 
 async def history(web: Any, session: AgentSession, name: str) -> list[tuple[Any, str, int]]:
@@ -32,8 +32,8 @@ async def history(web: Any, session: AgentSession, name: str) -> list[tuple[Any,
 
 async def old_and_new(session: AgentSession, seq: int) -> list[tuple[str, str | None, str | None]]:
     """Return (key, old, new) as the timeline shows an event."""
-    event = await db.read(session.events.get, seq=seq)
-    found = await db.read(changes_of, session, [event])
+    event = await units_of_work.read(session.events.get, seq=seq)
+    found = await units_of_work.read(changes_of, session, [event])
     return [(change.name, change.old, change.new) for change in found[seq]]
 
 
@@ -83,7 +83,7 @@ def import_from(store: Path) -> None:
 async def test_an_import_tells_its_events_and_what_no_event_explains(web, tmp_path):
     events = [an_event(1, **delta(n=1)), an_event(2, "more", **delta(n=2))]
     store = sqlite_store(tmp_path / "s.db", *events, state={"n": 2, "seed": 7})
-    await db.write(import_from, store)
+    await units_of_work.write(import_from, store)
     session = await the_session()
     assert await history(web, session, "n") == [(2, "import", 2), (1, "import", 1)]
     assert await history(web, session, "seed") == [(7, "import", 0)]
@@ -97,7 +97,7 @@ async def test_an_import_tells_its_events_and_what_no_event_explains(web, tmp_pa
 
 async def test_an_import_that_corrects_a_value_says_so(web, tmp_path):
     store = sqlite_store(tmp_path / "s.db", an_event(1, **delta(n=1)), state={"n": 5})
-    await db.write(import_from, store)
+    await units_of_work.write(import_from, store)
     session = await the_session()
     assert await history(web, session, "n") == [(5, "import", 0), (1, "import", 1)]
     [entry] = (await web.get(f"/api/v1/sessions/{session.pk}/state/drift")).json()["keys"]

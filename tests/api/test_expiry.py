@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from sessions_app import db
 from sessions_app.models import AgentSession
+from sessions_app.store import units_of_work
 
 SETTINGS = "/api/v1/apps/weather/settings"
 ACTIVE = "/api/v1/sessions/active"
@@ -49,7 +49,7 @@ async def test_the_active_session_is_made_once_and_returned_while_it_lasts(web):
 
 async def test_an_old_session_is_not_gone_on_with(web):
     first = (await web.post(ACTIVE, json=WHO)).json()["session"]
-    await db.write(lambda: AgentSession.objects.update(updated_at=1.0))
+    await units_of_work.write(lambda: AgentSession.objects.update(updated_at=1.0))
     second = (await web.post(ACTIVE, json={**WHO, "ttl": "1d"})).json()["session"]
     assert first["id"] != second["id"]
 
@@ -71,4 +71,4 @@ async def test_clients_that_ask_at_once_get_the_same_session(web):
 )
 async def test_a_body_that_cannot_be_meant_is_refused_and_makes_no_session(web, body, status):
     assert (await web.post(ACTIVE, json=body)).status_code == status
-    assert await db.read(AgentSession.objects.count) == 0
+    assert await units_of_work.read(AgentSession.objects.count) == 0

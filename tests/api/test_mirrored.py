@@ -13,13 +13,15 @@ import pytest_asyncio
 
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Supervisor
-from sessions_app import db, deletion, edits, elsewhere, writes
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind
 from sessions_app.errors import AlreadyExists, BadInput
+from sessions_app.external import creation
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, MirroredSession, Run
 from sessions_app.runs import client as runs
+from sessions_app.sessions import deletion, state_edits, writes
+from sessions_app.store import units_of_work
 from tests import warm
 from tests.api.conftest import AGENTS
 from tests.api.test_real_runtime import ended_run, message
@@ -86,7 +88,10 @@ async def test_what_clients_do_is_done_there_and_here(served, mirrored, adk_file
     assert (await served.get(f"{SESSIONS}/s1")).json()["events"] == patched.json()["events"]
     assert [session["id"] for session in (await served.get(SESSIONS)).json()] == ["s1"]
 
-    run, row = await ended_run(), await db.read(AgentSession.objects.select_related("mirrored").get)
+    run, row = (
+        await ended_run(),
+        await units_of_work.read(AgentSession.objects.select_related("mirrored").get),
+    )
     assert (run.status, run.last_seq) == ("done", events - 1)
     assert (row.last_seq, row.mirrored.place, row.mirrored.behind) == (events, f"sqlite:///{adk_file}", "")
     told = (await served.get(f"/api/v1/sessions/{row.pk}")).json()
@@ -94,7 +99,7 @@ async def test_what_clients_do_is_done_there_and_here(served, mirrored, adk_file
 
     assert (await served.delete(f"{SESSIONS}/s1")).status_code == 200
     assert kept(adk_file) == []
-    assert not await db.read(AgentSession.objects.exists)
+    assert not await units_of_work.read(AgentSession.objects.exists)
     assert (await served.get(f"{SESSIONS}/s1")).status_code == 404
 
 
@@ -105,15 +110,15 @@ async def test_a_title_that_adks_front_end_gives_is_state_there_and_the_title_he
     named = {"__session_metadata__": {"displayName": "Tea"}}
     patched = await served.patch(f"{SESSIONS}/s1", json={"stateDelta": named})
     assert patched.json()["state"] == {"n": 1, **named}
-    row = await db.read(AgentSession.objects.get)
+    row = await units_of_work.read(AgentSession.objects.get)
     assert (row.title, row.last_seq) == ("Tea", 1)
     assert (await served.get(f"{SESSIONS}/s1")).json()["state"] == {"n": 1, **named}
     await served.patch(f"{SESSIONS}/none", json={"stateDelta": named})
-    assert (await db.read(AgentSession.objects.get)).title == "Tea"
+    assert (await units_of_work.read(AgentSession.objects.get)).title == "Tea"
 
 
 async def test_a_run_from_a_page_is_refused_on_a_session_that_its_agent_would_not_find(served, mirrored):
-    session = await db.write(writes.create_session, KEY)
+    session = await units_of_work.write(writes.create_session, KEY)
     sent = await served.post("/api/v1/runs", json={"session": session.pk, "message": "short"})
     assert sent.status_code == 202, sent.text
     run: Run = await ended_run()
@@ -124,13 +129,13 @@ async def test_a_run_from_a_page_is_refused_on_a_session_that_its_agent_would_no
 async def test_a_session_of_a_page_is_made_there(mirrored, adk_file):
     from asgiref.sync import sync_to_async
 
-    made = await sync_to_async(elsewhere.create_session)(KEY, {"n": 1})
+    made = await sync_to_async(creation.create_session)(KEY, {"n": 1})
     assert made.session_id == "s1"
     assert kept(adk_file) == [("s1", 0)]
     with pytest.raises(AlreadyExists, match="already exists"):
-        await sync_to_async(elsewhere.create_session)(KEY, {})
+        await sync_to_async(creation.create_session)(KEY, {})
     with pytest.raises(BadInput, match="its paths cannot hold this id"):
-        await sync_to_async(elsewhere.create_session)(KEY._replace(user_id="a/b"), {})
+        await sync_to_async(creation.create_session)(KEY._replace(user_id="a/b"), {})
 
 
 @pytest.fixture
@@ -146,7 +151,7 @@ def copy(adk_file: Path, transactional_db: None) -> AgentSession:
 def test_what_would_change_the_copy_alone_is_refused_and_says_the_way_out(copy):
     event = copy.events.get()
     refusals = [
-        lambda: edits.put_key(copy.pk, "n", 3),
+        lambda: state_edits.put_key(copy.pk, "n", 3),
         lambda: plan_rewind(copy, event_id=event.event_id),
         lambda: deletion.delete([copy.pk]),
         lambda: fork(copy.pk, NewFork()),
@@ -161,7 +166,7 @@ def test_what_would_change_the_copy_alone_is_refused_and_says_the_way_out(copy):
 
 def test_a_fork_with_state_of_its_own_is_a_session_of_this_store(copy):
     made = fork(copy.pk, NewFork(own_realm=True))
-    edits.put_key(made.pk, "n", 3)
+    state_edits.put_key(made.pk, "n", 3)
     made.refresh_from_db()
     assert made.last_seq == 2
 
@@ -169,7 +174,7 @@ def test_a_fork_with_state_of_its_own_is_a_session_of_this_store(copy):
 def test_without_its_service_a_copy_can_be_deleted_and_not_be_changed(copy, settings):
     settings.DEVUI_SESSION_SERVICE = ""
     with pytest.raises(BadInput, match="what is here is a copy"):
-        edits.put_key(copy.pk, "n", 3)
+        state_edits.put_key(copy.pk, "n", 3)
     deletion.delete([copy.pk])
     assert not AgentSession.objects.filter(realm="").exists()
 
@@ -186,4 +191,4 @@ async def test_a_run_on_a_copy_without_its_service_is_refused_on_adks_paths(serv
     refused = await served.post("/run", json=message("s1", "short"))
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")
     assert "--session_service_uri sqlite:///" in refused.json()["hint"]
-    assert not await db.read(Run.objects.exists)
+    assert not await units_of_work.read(Run.objects.exists)

@@ -10,10 +10,10 @@ import pytest
 import pytest_asyncio
 
 from devui.supervisor import Supervisor
-from sessions_app import db
 from sessions_app.models import Run
 from sessions_app.runs import client as runs
 from sessions_app.runs import rows
+from sessions_app.store import units_of_work
 from tests import warm
 from tests.api.conftest import AGENTS
 from tests.store import store_url
@@ -45,7 +45,7 @@ def message(session_id: str, text: str) -> dict[str, object]:
 async def ended_run() -> Run:
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            run = await db.read(Run.objects.first)
+            run = await units_of_work.read(Run.objects.first)
             if run is not None and run.status not in rows.ACTIVE:
                 return run
             await asyncio.sleep(0.05)

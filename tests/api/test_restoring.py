@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from sessions_app import db, writes
 from sessions_app.ids import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 
 SESSIONS = "/apps/slow/users/ann/sessions"
 OPEN_CALL = {
@@ -64,7 +65,9 @@ async def test_what_was_exported_is_the_same_when_it_comes_back(web, peer):
 
 
 async def test_shared_state_that_is_here_keeps_its_value(web, peer):
-    await db.write(writes.create_session, SessionKey("", "slow", "ann", "before"), {"user:tier": "silver"})
+    await units_of_work.write(
+        writes.create_session, SessionKey("", "slow", "ann", "before"), {"user:tier": "silver"}
+    )
     made = await sent(web, state={"user:tier": "gold"}, events=[SAID, OPEN_CALL])
     assert made["state"]["user:tier"] == "silver"
 

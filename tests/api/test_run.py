@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from sessions_app import db
 from sessions_app.models import Event
 from sessions_app.runs import client as runs
+from sessions_app.store import units_of_work
 from tests.api.agents.slow.agent import WORDS
 
 PATIENCE_S = 60
@@ -45,7 +45,7 @@ async def frames(response: httpx.Response) -> AsyncIterator[dict[str, Any]]:
 
 
 async def events_stored() -> int:
-    return await db.read(Event.objects.count)
+    return await units_of_work.read(Event.objects.count)
 
 
 @pytest.mark.parametrize("spelling", ["camel", "snake"])
@@ -225,7 +225,7 @@ async def test_a_session_with_events_is_created_by_adk_itself(web, peer):
     stored = (await web.get(SESSIONS + "/s1")).json()
     assert stored == created.json()
     assert "customMetadata" not in stored["events"][0]
-    private = await db.read(lambda: Event.objects.get(event_id="e1").private)
+    private = await units_of_work.read(lambda: Event.objects.get(event_id="e1").private)
     assert json.loads(private)["customMetadata"] == {"__adk_internal_restored_event": True}
 
 

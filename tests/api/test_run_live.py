@@ -16,10 +16,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from devui.supervisor import Supervisor
-from sessions_app import db
 from sessions_app.models import Run
 from sessions_app.runs import client as runs
 from sessions_app.runs import rows
+from sessions_app.store import units_of_work
 from tests import warm
 from tests.store import store_url
 
@@ -85,7 +85,7 @@ async def closed(socket: ClientConnection) -> tuple[int, str]:
 async def ended_run() -> Run:
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            run = await db.read(Run.objects.first)
+            run = await units_of_work.read(Run.objects.first)
             if run is not None and run.status not in rows.ACTIVE:
                 return run
             await asyncio.sleep(0.05)

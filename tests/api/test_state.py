@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from sessions_app import db, state, writes
+from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run, StateChange
 from sessions_app.runs import rows
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.api.told import append, create
 
 
@@ -20,7 +22,7 @@ def of(session, part: str = "key") -> str:
 
 async def seqs(session) -> list[int]:
     events = Event.objects.filter(session=session).order_by("seq")
-    return await db.read(lambda: list(events.values_list("seq", flat=True)))
+    return await units_of_work.read(lambda: list(events.values_list("seq", flat=True)))
 
 
 async def test_a_key_is_matched_whole_and_a_pointer_goes_into_its_value(web):
@@ -99,7 +101,7 @@ async def test_every_key_tells_its_last_writer(web):
 async def test_a_put_is_an_appended_event_and_replaces_the_whole_value(web):
     session = await create(initial={"cart": {"a": 1}})
     answer = (await web.put(of(session), params={"key": "cart"}, json={"value": {"b": 2}})).json()
-    event = await db.read(Event.objects.get, session=session, seq=answer["seq"])
+    event = await units_of_work.read(Event.objects.get, session=session, seq=answer["seq"])
     assert event.event_id == answer["event_id"]
     body = json.loads(event.data)
     assert (body["author"], body["actions"]["stateDelta"]) == ("user", {"cart": {"b": 2}})
@@ -109,7 +111,7 @@ async def test_a_put_is_an_appended_event_and_replaces_the_whole_value(web):
 async def test_a_removal_says_null_in_its_event_and_leaves_no_value(web):
     session = await create(initial={"user:name": "Ann", "n": 1})
     answer = (await web.delete(of(session), params={"key": "user:name"})).json()
-    event = await db.read(Event.objects.get, session=session, seq=answer["seq"])
+    event = await units_of_work.read(Event.objects.get, session=session, seq=answer["seq"])
     assert json.loads(event.data)["actions"]["stateDelta"] == {"user:name": None}
     merged = (await web.get(f"/api/v1/sessions/{session.pk}/state")).json()["merged"]
     assert merged == {"n": 1}
@@ -125,14 +127,14 @@ async def test_a_removal_says_null_in_its_event_and_leaves_no_value(web):
 @pytest.mark.parametrize("method", ["put", "delete"])
 async def test_a_change_is_refused_while_a_run_is_active_and_names_it(web, method):
     session = await create(initial={"n": 0})
-    run = await db.write(rows.create_run, session.pk, {})
+    run = await units_of_work.write(rows.create_run, session.pk, {})
     body = {"json": {"value": 1}} if method == "put" else {}
     answer = await web.request(method.upper(), of(session), params={"key": "n"}, **body)
     assert (answer.status_code, answer.json()["code"]) == (409, "session_busy")
     assert run.id in answer.json()["detail"]
     assert f"/runs/{run.id}/cancel" in answer.json()["hint"]
     assert await seqs(session) == []
-    await db.write(rows.finish, run.id, Run.Status.DONE)
+    await units_of_work.write(rows.finish, run.id, Run.Status.DONE)
     answer = await web.request(method.upper(), of(session), params={"key": "n"}, **body)
     assert answer.status_code == 200
 
@@ -262,7 +264,7 @@ async def test_the_state_of_an_app_and_of_a_user_is_had_without_a_session(web):
     ]
     user = (await web.get("/api/v1/apps/we%2Father/users/an%25n/state")).json()
     assert (user["user"], user["state"]) == ("an%n", {"tier": "gold"})
-    await db.write(writes.delete_session, SessionKey("", "we/ather", "an%n", "s1"))
+    await units_of_work.write(writes.delete_session, SessionKey("", "we/ather", "an%n", "s1"))
     assert (await web.get("/api/v1/apps/we%2Father/state")).json()["state"] == {"motd": "hi", "n": 1}
 
 
@@ -327,7 +329,7 @@ async def test_credentials_leave_in_no_answer(web):
     assert "hush" not in (await web.get("/api/v1/apps/weather/state")).text
     [change] = (await web.get(of(session, "diff"))).json()["changes"]
     assert change["hidden"]
-    assert await db.read(StateChange.objects.filter(private__contains="hush2").count) == 1
+    assert await units_of_work.read(StateChange.objects.filter(private__contains="hush2").count) == 1
 
 
 async def test_drift_names_each_key_with_its_cause_and_what_was_changed_without_an_event(web):
@@ -337,7 +339,9 @@ async def test_drift_names_each_key_with_its_cause_and_what_was_changed_without_
     await append(other, "x1", {"user:n": 2})
     await web.delete(of(session), params={"key": "gone"})
     key = SessionKey("", "weather", "ann", "s1")
-    await db.write(writes.note_untracked, key, "i1", [writes.Untracked("lost", state.canonical([1]), None)])
+    await units_of_work.write(
+        writes.note_untracked, key, "i1", [writes.Untracked("lost", scopes.canonical([1]), None)]
+    )
     for fold in ("ledger", "events"):
         told = (await web.get(of(session, "drift"), params={"fold": fold})).json()
         shown = [

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from sessions_app import db
 from sessions_app.api import v1
 from sessions_app.models import Run
 from sessions_app.runs import client as runs
 from sessions_app.runs import rows
+from sessions_app.store import units_of_work
 from tests.api.told import append, create
 from tests.sessions.faults.test_store_retry import failing
 
@@ -165,7 +165,7 @@ class Runtime:
         self.started.append(run_id)
 
     async def cancel_run(self, run_id: str) -> None:
-        await db.write(rows.finish, run_id, Run.Status.CANCELLED)
+        await units_of_work.write(rows.finish, run_id, Run.Status.CANCELLED)
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ async def test_a_message_becomes_a_run_that_goes_on_by_itself(web, runtime):
     assert (run["status"], run["source"], run["session"]) == ("queued", "api", session.pk)
     assert runtime.started == [run["id"]]
     assert (await web.get(f"/api/v1/runs/{run['id']}")).json() == run
-    stored = await db.read(lambda: json.loads(Run.objects.get().request))
+    stored = await units_of_work.read(lambda: json.loads(Run.objects.get().request))
     assert stored["new_message"] == {"role": "user", "parts": [{"text": "hello"}]}
     assert (stored["streaming"], stored["state_delta"], stored["invocation_id"]) == (True, {"n": 1}, None)
 
@@ -254,7 +254,7 @@ async def test_runs_are_listed_newest_first_and_filtered(web, runtime):
         (await web.post("/api/v1/runs", json={"session": key, "message": "x"})).json()["id"]
         for key in (one.pk, two.pk, one.pk)
     ]
-    await db.write(rows.finish, made[0], Run.Status.DONE)
+    await units_of_work.write(rows.finish, made[0], Run.Status.DONE)
 
     async def listed(**params: Any) -> list[str]:
         return [run["id"] for run in (await web.get("/api/v1/runs", params=params)).json()["runs"]]
@@ -285,7 +285,7 @@ async def test_openapi_describes_every_operation_and_the_shape_of_errors(web):
 
 async def test_two_rooms_never_share_the_name_of_a_schema():
     """OpenAPI knows schemas by name: of two with one name only the last would be described."""
-    from devui.api import v1
+    from devui.apis.build import v1
 
     named: dict[str, set[Any]] = {}
     for _, router in v1._routers:

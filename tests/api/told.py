@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sessions_app import db, writes
+from sessions_app.events import record
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
-from sessions_app.wire import record
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 
 
 def wire_event(event_id: str, delta: dict[str, Any] | None = None, invocation: str = "i1") -> dict[str, Any]:
@@ -28,10 +29,10 @@ async def create(session_id: str = "s1", initial: dict[str, Any] | None = None, 
     named = SessionKey(
         **{"realm": "", "app_name": "weather", "user_id": "ann", **key, "session_id": session_id}
     )
-    return await db.write(writes.create_session, named, initial or {})
+    return await units_of_work.write(writes.create_session, named, initial or {})
 
 
 async def append(session: AgentSession, event_id: str, delta: dict[str, Any] | None = None) -> None:
     """Append an event to a session."""
     key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
-    await db.write(lambda: writes.append_event(key, record(wire_event(event_id, delta))))
+    await units_of_work.write(lambda: writes.append_event(key, record(wire_event(event_id, delta))))

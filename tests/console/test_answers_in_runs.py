@@ -17,11 +17,11 @@ import pytest
 import pytest_asyncio
 from django.test import AsyncClient
 
-from sessions_app import db
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import client
+from sessions_app.runs.questions import Question, open_questions
+from sessions_app.store import units_of_work
 from sessions_app.timeline import window as windows
-from sessions_app.timeline.questions import Question, open_questions
 from tests.pages.page import parse
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE
 from tests.runtime.conftest import Stage, opened_stage, pid_of, read_events, until
@@ -53,7 +53,7 @@ async def asked(session: AgentSession) -> Question:
         found = open_questions(fresh, windows.newest(fresh).events)
         return [question for questions in found.values() for question in questions]
 
-    questions = await db.read(read)
+    questions = await units_of_work.read(read)
     assert len(questions) == 1
     return questions[0]
 
@@ -72,7 +72,7 @@ async def newest_run(session: AgentSession) -> Run:
 
     async def look() -> Run:
         runs = Run.objects.filter(session=session).order_by("-created_at")
-        return await db.read(runs.select_related("session").first)
+        return await units_of_work.read(runs.select_related("session").first)
 
     return await until(look, lambda run: run.status not in Run.ACTIVE)
 
@@ -210,4 +210,4 @@ async def test_adk_judges_a_run_config_at_its_field(stage: Stage):
     assert response.status_code == 422
     assert 'data-problem-for="config.max_llm_calls"' in page
     assert 'data-problem-for="config.http_options"' in page
-    assert not await db.read(lambda: Run.objects.filter(session=session).exists())
+    assert not await units_of_work.read(lambda: Run.objects.filter(session=session).exists())

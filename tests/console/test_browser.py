@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app import agent_cards
+from sessions_app.agents import cards
 from sessions_app.models import Run
 from sessions_app.runs import client
-from sessions_app.timeline.questions import INPUT
+from sessions_app.runs.questions import INPUT
 from tests.browser import OpenWindow, copied
 from tests.console.test_messages import PNG, SCHEMA, TRIP, Judge
 from tests.timeline.story import Story
@@ -32,7 +32,7 @@ def runtime() -> Iterator[Judge]:
 @pytest.fixture
 def page(open_window: OpenWindow, server: str, store: None, runtime: Judge) -> Page:
     """A session's page, live."""
-    agent_cards.write_ready("weather", "v1", {"name": "weather", "run_config": SCHEMA})
+    cards.write_ready("weather", "v1", {"name": "weather", "run_config": SCHEMA})
     told = Story("s1")
     opened = open_window(server, permissions=["clipboard-read", "clipboard-write"]).new_page()
     opened.goto(f"/sessions/id/{told.pk}/")

@@ -15,9 +15,9 @@ from django.test import AsyncClient
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from sessions_app import db
 from sessions_app.models import AgentSession, ModelCall, Run
 from sessions_app.runs import client
+from sessions_app.store import units_of_work
 from tests.console.test_answers_in_runs import STAGE, newest_run
 from tests.pages.page import parse
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE
@@ -89,7 +89,7 @@ async def test_a_connection_is_a_run_with_its_events_and_what_the_model_was_aske
             for part in event["content"]["parts"]
         )
         assert said == "You said: hello"
-        [run] = await db.read(lambda: list(Run.objects.filter(session=session)))
+        [run] = await units_of_work.read(lambda: list(Run.objects.filter(session=session)))
         assert run.status == Run.Status.RUNNING
     ended = await stage.end_of(run)
     assert (ended.status, ended.source, json.loads(ended.request)) == ("cancelled", "adk", {"live": True})
@@ -97,7 +97,8 @@ async def test_a_connection_is_a_run_with_its_events_and_what_the_model_was_aske
     assert [event.author for event in events][:2] == ["user", "speaker"]
     assert {event.invocation_id for event in events} == {ended.invocation_id}
     [call] = await until(
-        lambda: db.read(lambda: list(ModelCall.objects.filter(session=session))), lambda found: bool(found)
+        lambda: units_of_work.read(lambda: list(ModelCall.objects.filter(session=session))),
+        lambda found: bool(found),
     )
     assert (call.agent, call.model, call.invocation_id) == ("speaker", "scripted-live", ended.invocation_id)
     page = (await AsyncClient().get(f"/sessions/id/{session.pk}/model-calls/{call.pk}/")).content.decode()
@@ -111,7 +112,7 @@ async def test_a_connection_that_the_client_ends_by_saying_so_is_done(stage, ser
         await answer_on(line)
         await line.send(json.dumps({"close": True}))
         ended = await until(
-            lambda: db.read(Run.objects.filter(session=session).first),
+            lambda: units_of_work.read(Run.objects.filter(session=session).first),
             lambda run: run is not None and run.status not in Run.ACTIVE,
         )
     assert ended.status == Run.Status.DONE
@@ -180,7 +181,7 @@ async def test_a_tool_that_was_called_and_failed_is_called_once_more_when_its_in
 
 async def test_a_private_fork_is_not_spoken_with(stage):
     session = await stage.session("speaker")
-    await db.write(lambda: AgentSession.objects.filter(pk=session.pk).update(realm="fork/1"))
+    await units_of_work.write(lambda: AgentSession.objects.filter(pk=session.pk).update(realm="fork/1"))
     refused = await AsyncClient().get(f"/runs/live/{session.pk}/")
     assert refused.status_code == 400
     assert "state of its own" in refused.content.decode()

@@ -12,11 +12,12 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import AsyncClient
 from django.urls import reverse
 
-from sessions_app import agent_cards, db
+from sessions_app.agents import cards
 from sessions_app.models import Event, Run
-from sessions_app.redact import REQUEST_CREDENTIAL
+from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import client, compose, rows
-from sessions_app.timeline.questions import CONFIRMATION, INPUT
+from sessions_app.runs.questions import CONFIRMATION, INPUT
+from sessions_app.store import units_of_work
 from tests.pages.page import parse
 from tests.timeline.story import Story
 from tests.timeline.test_console import Runtime
@@ -52,10 +53,10 @@ class Judge(Runtime):
 
 @pytest.fixture
 def story(transactional_db: None) -> Iterator[Story]:
-    agent_cards.write_ready("weather", "v1", {"name": "weather", "run_config": SCHEMA})
+    cards.write_ready("weather", "v1", {"name": "weather", "run_config": SCHEMA})
     yield Story()
     client.register(None)
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 @pytest.fixture
@@ -72,7 +73,9 @@ async def send(story: Story, *, htmx: bool = False, **fields: Any) -> Any:
 
 async def asked() -> list[dict[str, Any]]:
     """Return the requests of all runs."""
-    return await db.read(lambda: [json.loads(run.request) for run in Run.objects.order_by("created_at")])
+    return await units_of_work.read(
+        lambda: [json.loads(run.request) for run in Run.objects.order_by("created_at")]
+    )
 
 
 async def test_a_message_carries_files_typed_by_what_they_are(story, runtime):
@@ -183,7 +186,7 @@ async def test_the_form_has_every_field_of_the_run_config_and_marks_what_is_depr
 
 
 async def test_an_eval_attempt_has_no_such_form(story):
-    attempt = await db.write(lambda: Story(realm="eval/r1/c1/1"))
+    attempt = await units_of_work.write(lambda: Story(realm="eval/r1/c1/1"))
     assert (await AsyncClient().get(f"/runs/message/{attempt.pk}/")).status_code == 400
 
 
@@ -192,8 +195,8 @@ async def test_once_a_process_has_a_run_its_row_holds_no_files_and_no_credential
     answer = {"name": "adk_request_credential", "id": "c", "response": {"exchangedAuthCredential": secret}}
     parts = [{"inlineData": {"displayName": "a", "data": "QUFB"}}, {"functionResponse": answer}]
     request = {"new_message": {"role": "user", "parts": parts}}
-    run = await db.write(rows.create_run, story.pk, request)
-    claimed = await db.write(rows.claim, run.pk, None, "v1")
+    run = await units_of_work.write(rows.create_run, story.pk, request)
+    claimed = await units_of_work.write(rows.claim, run.pk, None, "v1")
     assert json.loads(claimed.request) == request, "the process itself has all of it"
     [kept] = await asked()
     assert kept["new_message"]["parts"][0] == {"inlineData": {"displayName": "a"}}
@@ -203,19 +206,19 @@ async def test_once_a_process_has_a_run_its_row_holds_no_files_and_no_credential
 async def test_a_run_is_repeated_with_its_message_and_its_files(story, runtime):
     await send(story, message="look", files=[SimpleUploadedFile("a.png", PNG)], state_delta='{"a": 1}')
     [before] = await asked()
-    run = await db.read(Run.objects.get)
-    await db.write(rows.claim, run.pk, None, "v1")
-    await db.write(lambda: story.add(*before["new_message"]["parts"], author="user"))
-    await db.write(lambda: rows.finish(run.pk, Run.Status.FAILED))
+    run = await units_of_work.read(Run.objects.get)
+    await units_of_work.write(rows.claim, run.pk, None, "v1")
+    await units_of_work.write(lambda: story.add(*before["new_message"]["parts"], author="user"))
+    await units_of_work.write(lambda: rows.finish(run.pk, Run.Status.FAILED))
     response = await AsyncClient().post(reverse("run-again", kwargs={"run_id": run.pk}))
     assert response.status_code == 303
     assert (await asked())[-1] == before
-    assert await db.read(Event.objects.count) == 1
+    assert await units_of_work.read(Event.objects.count) == 1
 
 
 async def test_an_answer_is_not_repeated(story, runtime):
     answer = {"functionResponse": {"id": "c", "name": "n", "response": {}}}
-    run = await db.write(rows.create_run, story.pk, {"new_message": {"parts": [answer]}})
+    run = await units_of_work.write(rows.create_run, story.pk, {"new_message": {"parts": [answer]}})
     response = await AsyncClient().post(reverse("run-again", kwargs={"run_id": run.pk}))
     assert response.status_code == 400
     assert len(await asked()) == 1
@@ -248,7 +251,7 @@ async def test_an_answer_that_cannot_be_meant_is_refused_at_its_field(
     story, runtime, calls, sent, field, said
 ):
     name, args = calls
-    await db.write(lambda: story.calls(name, "c1", waiting=True, **args))
+    await units_of_work.write(lambda: story.calls(name, "c1", waiting=True, **args))
     response = await send(story, htmx=True, call_id="c1", **sent)
     assert (response.status_code, response["HX-Reswap"]) == (422, "innerHTML")
     told = {each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")}
@@ -257,7 +260,7 @@ async def test_an_answer_that_cannot_be_meant_is_refused_at_its_field(
 
 
 async def test_without_scripts_an_answer_that_cannot_be_meant_is_an_error_page(story, runtime):
-    await db.write(lambda: story.calls("book", "c1", waiting=True))
+    await units_of_work.write(lambda: story.calls("book", "c1", waiting=True))
     response = await send(story, call_id="c1", response="{broken")
     assert response.status_code == 400
     assert "The answer is no JSON. Line 1, column 2" in response.content.decode()

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from sessions_app import agent_cards, db
-from sessions_app.history import state_at
+from sessions_app.agents import cards
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.paths import session_url
 from sessions_app.runs import client, rows
+from sessions_app.state.history import state_at
+from sessions_app.store import units_of_work
 from tests.pages.page import parse
 from tests.timeline.story import Story
 from tests.timeline.test_console import Runtime
@@ -33,7 +34,7 @@ def story(transactional_db: None) -> Iterator[Story]:
     client.register(Runtime())
     yield told
     client.register(None)
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 async def edit(story: Story, seq: int, **fields: str) -> Any:
@@ -47,7 +48,7 @@ async def newest() -> tuple[AgentSession, dict[str, Any]]:
         session = AgentSession.objects.latest("pk")
         return session, json.loads(Run.objects.get(session=session).request)
 
-    return await db.read(read)
+    return await units_of_work.read(read)
 
 
 async def test_the_form_holds_what_was_said_and_tells_what_happens(story):
@@ -67,14 +68,14 @@ async def test_a_message_is_said_otherwise_after_what_stood_before_it(story):
     assert (session.title, session.last_seq, session.forked_seq) == ("Monday", 2, 2)
     assert asked["new_message"]["parts"] == [{"text": "And on Monday?"}, PICTURE]
     assert asked["state_delta"] == {"day": 5}
-    assert await db.read(lambda: Event.objects.filter(session_id=story.pk).count()) == 4
+    assert await units_of_work.read(lambda: Event.objects.filter(session_id=story.pk).count()) == 4
 
 
 async def test_the_first_message_is_said_otherwise_on_the_state_that_it_found(story):
     assert (await edit(story, 1, message="Snow?")).status_code == 302
     session, asked = await newest()
     assert (session.last_seq, asked["new_message"]["parts"]) == (0, [{"text": "Snow?"}])
-    found = await db.read(lambda: state_at(session).merged())
+    found = await units_of_work.read(lambda: state_at(session).merged())
     assert found == {"city": "Paris", "user:name": "Ann"}
 
 
@@ -90,7 +91,7 @@ async def test_what_cannot_be_meant_is_refused_and_nothing_is_made(story, fields
     response = await edit(story, 1, **fields)
     assert response.status_code == 422
     assert words in response.content.decode()
-    assert await db.read(AgentSession.objects.count) == 1
+    assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
 @pytest.mark.parametrize(("seq", "status"), [(2, 400), (9, 404)])
@@ -99,15 +100,17 @@ async def test_only_a_message_of_the_user_can_be_said_otherwise(story, seq, stat
 
 
 async def test_an_eval_attempt_stays_as_it_ran(story):
-    attempt = await db.write(lambda: Story(realm="eval/r1/c1/1"))
-    await db.write(lambda: attempt.asks("hi"))
+    attempt = await units_of_work.write(lambda: Story(realm="eval/r1/c1/1"))
+    await units_of_work.write(lambda: attempt.asks("hi"))
     assert (await edit(attempt, 1, message="x")).status_code == 400
 
 
 async def ended(story: Story, status: str, invocation: str = "i1") -> Run:
     """Return a run that ended."""
-    run = await db.write(rows.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}})
-    await db.write(lambda: rows.finish(run.pk, status, invocation_id=invocation))
+    run = await units_of_work.write(
+        rows.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}}
+    )
+    await units_of_work.write(lambda: rows.finish(run.pk, status, invocation_id=invocation))
     return run
 
 
@@ -119,7 +122,7 @@ async def test_what_ended_badly_is_offered_again_and_in_a_resumable_app_to_go_on
     run = await ended(story, Run.Status.CANCELLED)
     assert f"/runs/{run.pk}/again/" in await page_of(story)
     assert f"/runs/{run.pk}/resume/" not in await page_of(story)
-    await db.write(lambda: agent_cards.write_ready("weather", "v1", {"app": {"resumable": True}}))
+    await units_of_work.write(lambda: cards.write_ready("weather", "v1", {"app": {"resumable": True}}))
     assert f"/runs/{run.pk}/resume/" in await page_of(story)
 
 
@@ -128,7 +131,7 @@ async def test_an_invocation_goes_on(story):
     page = parse((await AsyncClient().get(f"/runs/{run.pk}/resume/")).content)
     assert "4 events" in page.one("form", css="dialog-body").text
     assert (await AsyncClient().post(f"/runs/{run.pk}/resume/")).status_code == 302
-    requests = await db.read(
+    requests = await units_of_work.read(
         lambda: [json.loads(each.request) for each in Run.objects.order_by("created_at")]
     )
     assert requests[-1] == {"invocation_id": "i1", "streaming": True}
@@ -141,13 +144,13 @@ ENDED = (Run.Status.DONE, Run.Status.WAITING)
 async def test_an_invocation_that_a_later_run_went_on_with_is_not_resumed_and_that_run_is_named(
     story, status
 ):
-    await db.write(lambda: agent_cards.write_ready("weather", "v1", {"app": {"resumable": True}}))
+    await units_of_work.write(lambda: cards.write_ready("weather", "v1", {"app": {"resumable": True}}))
     run = await ended(story, Run.Status.CRASHED)
     if status in ENDED:
         later = await ended(story, status)
     else:
-        later = await db.write(rows.create_run, story.pk, {"invocation_id": "i1"})
-    count = await db.read(Run.objects.count)
+        later = await units_of_work.write(rows.create_run, story.pk, {"invocation_id": "i1"})
+    count = await units_of_work.read(Run.objects.count)
 
     page = await AsyncClient().get(f"/runs/{run.pk}/resume/")
     refused = await AsyncClient().post(f"/runs/{run.pk}/resume/")
@@ -158,12 +161,12 @@ async def test_an_invocation_that_a_later_run_went_on_with_is_not_resumed_and_th
         form = parse(answer.content).one("form", css="dialog-body")
         assert "There is nothing to resume: a later run went on" in form.text
         link = form.one("div", css="notice").one("a").attrs["href"]
-        assert link == session_url(await db.read(lambda: story.session)) + (
+        assert link == session_url(await units_of_work.read(lambda: story.session)) + (
             "?seq=4" if status in ENDED else ""
         )
         assert not form.all("button")
-    assert await db.read(Run.objects.count) == count
-    assert (await db.read(rows.carried_on, story.pk, "i1")).pk == later.pk
+    assert await units_of_work.read(Run.objects.count) == count
+    assert (await units_of_work.read(rows.carried_on, story.pk, "i1")).pk == later.pk
 
 
 async def test_an_invocation_whose_later_run_failed_too_goes_on(story):
@@ -182,7 +185,7 @@ async def test_a_program_that_resumes_a_finished_invocation_is_refused(story):
 
 
 async def test_a_run_without_an_invocation_cannot_go_on(story):
-    run = await db.write(rows.create_run, story.pk, {})
+    run = await units_of_work.write(rows.create_run, story.pk, {})
     assert (await AsyncClient().get(f"/runs/{run.pk}/resume/")).status_code == 400
     assert (await AsyncClient().get("/runs/nobody/resume/")).status_code == 404
 
@@ -190,7 +193,7 @@ async def test_a_run_without_an_invocation_cannot_go_on(story):
 async def test_a_run_that_made_too_many_calls_says_what_that_means(story):
     run = await ended(story, Run.Status.FAILED)
     error = {"error_type": "LlmCallsLimitExceededError", "error": "Max number of llm calls"}
-    await db.write(lambda: Run.objects.filter(pk=run.pk).update(**error))
+    await units_of_work.write(lambda: Run.objects.filter(pk=run.pk).update(**error))
     said = [each.text for each in parse(await page_of(story)).all("p", css="diagnosis")]
     assert len(said) == 1, "once: where the run stands in the timeline"
     assert all("max_llm_calls" in text for text in said)

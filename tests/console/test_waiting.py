@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app import listing
 from sessions_app.branches.rewind import rewind
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows
+from sessions_app.runs.questions import find_question
+from sessions_app.sessions import listing
 from sessions_app.timeline import window as windows
-from sessions_app.timeline.questions import find_question
 from sessions_app.timeline.reading import read
 from tests.timeline.story import Story
 

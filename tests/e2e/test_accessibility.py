@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 import devui.urls
 import evals_app.urls
 import sessions_app.urls
-from devui import context
+from devui.web import context
 from tests.browser import OpenWindow
 from tests.e2e.conftest import LIVE, Server, open_new_session, say
 

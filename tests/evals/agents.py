@@ -19,7 +19,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.models.registry import LLMRegistry
 from google.genai import types
 
-from sessions_app.agents import AgentsFolder
+from sessions_app.agents.folder import AgentsFolder
 
 Answer = Callable[[InvocationContext, str], Any]
 

@@ -11,14 +11,15 @@ import pytest
 from django.test import AsyncClient
 from google.adk.agents.base_agent import BaseAgent
 
-from evals_app import launch, library
-from evals_app.configs import Config
 from evals_app.engine.execute import execute_run
-from evals_app.launch import Order
+from evals_app.files import library
+from evals_app.metrics.config import Config
 from evals_app.models import EvalRun
-from sessions_app import db
-from sessions_app.agents import AgentsFolder
+from evals_app.runs import launch
+from evals_app.runs.launch import Order
+from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import client as runs
+from sessions_app.store import units_of_work
 from tests.evals import agents, builders
 from tests.evals import echo as echoing
 from tests.evals.builders import case, evalset, turn, write
@@ -57,11 +58,13 @@ def play(store: None, folder: AgentsFolder) -> Play:
         **order: Any,
     ) -> EvalRun:
         path = builders.write(folder.given, name, document)
-        ordered = await db.write(_order, folder, path, config, order)
+        ordered = await units_of_work.write(_order, folder, path, config, order)
         agent = answer if isinstance(answer, BaseAgent) else agents.Scripted(name="counter", answer=answer)
         source = agents.Source(agent, folder=folder)
         await execute_run(ordered.id, source, cancelled or asyncio.Event(), progress=progress)
-        return await db.read(EvalRun.objects.select_related("evalset", "version").get, pk=ordered.id)
+        return await units_of_work.read(
+            EvalRun.objects.select_related("evalset", "version").get, pk=ordered.id
+        )
 
     return run
 
@@ -80,7 +83,7 @@ SEEDED = {"app_name": "x", "user_id": "u", "state": {"k": "v"}}
 
 async def settled() -> None:
     """Return when no run is active: a page does not wait for a run to end."""
-    while await db.read(EvalRun.objects.filter(status__in=EvalRun.ACTIVE).exists):  # noqa: ASYNC110 - only the store knows
+    while await units_of_work.read(EvalRun.objects.filter(status__in=EvalRun.ACTIVE).exists):  # noqa: ASYNC110 - only the store knows
         await asyncio.sleep(0.02)
 
 

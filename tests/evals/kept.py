@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from evals_app import writes
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion
-from evals_app.writes import Facts, Failure, Outcome, Score
+from evals_app.runs import writes
+from evals_app.runs.writes import Facts, Failure, Outcome, Score
 from tests.evals import builders
 
 Status = EvalAttempt.Status

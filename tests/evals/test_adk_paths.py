@@ -13,9 +13,9 @@ from google.adk.evaluation.eval_result import EvalSetResult
 from google.adk.evaluation.eval_set import EvalSet
 
 from evals_app.models import EvalRun
-from sessions_app import db
 from sessions_app.ids import SessionKey
-from sessions_app.writes import create_session, edit_state
+from sessions_app.sessions.writes import create_session, edit_state
+from sessions_app.store import units_of_work
 from tests.evals import builders
 from tests.evals.conftest import Process
 
@@ -224,7 +224,7 @@ async def test_a_run_is_answered_when_it_has_ended_and_kept_as_a_result(web, pro
     }
     (result_id,) = await asked(web, "get", "/eval_results")
     assert await asked(web, "get", "/eval-results") == {"evalResultIds": [result_id]}
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     assert result_id == f"counter_smoke_{run.created_at}"
     for path in ("eval_results", "eval-results"):
         told = EvalSetResult.model_validate(await asked(web, "get", f"/{path}/{result_id}"))
@@ -246,7 +246,7 @@ async def test_a_result_names_its_evalset_and_tells_where_tokens_and_seconds_wen
     body = {"eval_case_ids": ["good"], "eval_metrics": [MATCH]}
     (case,) = (await asked(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
     assert case["evalSetFile"] == case["evalSetId"] == "smoke"
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     told = await asked(web, "get", f"/eval_results/counter_smoke_{run.created_at}")
     for found in (case, told["evalCaseResults"][0]):
         (turn,) = found["evalMetricResultPerInvocation"]
@@ -284,7 +284,7 @@ async def test_a_metric_that_could_not_judge_says_why_and_the_case_has_not_passe
 )
 async def test_a_run_that_cannot_be_meant_is_refused(web, process, smoke, body, status):
     assert (await asked(web, "post", "/eval-sets/smoke/run", body, status))["detail"]
-    assert not await db.read(EvalRun.objects.exists)
+    assert not await units_of_work.read(EvalRun.objects.exists)
 
 
 async def test_an_evalset_that_is_not_there_is_not_run(web, process):
@@ -348,8 +348,8 @@ def remembering(web, process):
 
 async def test_a_session_becomes_a_case_that_starts_as_the_session_did(web, remembering, smoke):
     key = SessionKey("", "counter", "ann", "s1")
-    await db.write(create_session, key, {"n": 1, "user:tier": "gold"})
-    await db.write(edit_state, key, {"n": 2, "later": True})
+    await units_of_work.write(create_session, key, {"n": 1, "user:tier": "gold"})
+    await units_of_work.write(edit_state, key, {"n": 2, "later": True})
     body = {"evalId": "from_session", "sessionId": "s1", "userId": "ann"}
     assert await asked(web, "post", "/eval_sets/smoke/add_session", body) is None
     added = json.loads(smoke.read_text())["eval_cases"][-1]

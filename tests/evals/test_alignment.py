@@ -10,8 +10,8 @@ from google.adk.evaluation.eval_metrics import EvalMetric, ToolTrajectoryCriteri
 from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
 from google.genai import types
 
-from evals_app import alignment
-from evals_app.alignment import Fit, Rules, align
+from evals_app.metrics import alignment
+from evals_app.metrics.alignment import Fit, Rules, align
 from sessions_app.presentation.textdiff import compare
 
 

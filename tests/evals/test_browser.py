@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from evals_app import report, trends
+from evals_app.analysis import report, trends
 from evals_app.engine.execute import execute_run
 from evals_app.models import EvalRun
-from sessions_app.agents import AgentsFolder
+from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import client as runs
 from tests.browser import OpenWindow
 from tests.evals import agents, builders, kept

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from evals_app.models import EvalSetVersion
-from sessions_app import db
+from sessions_app.store import units_of_work
 from tests.evals.builders import LEGACY, case, evalset, text, turn, write
 
 pytestmark = pytest.mark.anywhere
@@ -49,7 +49,7 @@ async def test_a_case_is_added_at_the_end(ask, path):
     made = await ask("post", f"/cases?{SET}", NEW, 201)
     assert ids_in(path) == ["one", "two", "three"]
     assert made == await ask("get", f"/case?{SET}&id=three")
-    version = await db.read(EvalSetVersion.objects.order_by("pk").last)
+    version = await units_of_work.read(EvalSetVersion.objects.order_by("pk").last)
     assert version.origin == "api"
 
 

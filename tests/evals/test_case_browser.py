@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app.agents import AgentsFolder
+from sessions_app.agents.folder import AgentsFolder
 from tests.browser import OpenWindow
 from tests.evals.builders import case, evalset, turn, write
 

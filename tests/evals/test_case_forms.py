@@ -9,9 +9,9 @@ import pytest
 from evals_app.cases.drafts import Applied, form_of
 from evals_app.cases.fields import nested, rearranged
 from evals_app.cases.messages import with_text
-from evals_app.evalsets import parse
-from evals_app.evalsets.changing import case_json
-from evals_app.evalsets.scenario import Plan
+from evals_app.files import parse
+from evals_app.files.changing import case_json
+from evals_app.files.scenario import Plan
 from tests.evals.builders import FULL, case, text, turn
 
 

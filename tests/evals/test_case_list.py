@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from evals_app.case_list import SIZE, CaseList
+from evals_app.cases.listing import SIZE, CaseList
 from evals_app.models import EvalRun
-from sessions_app import db
+from sessions_app.store import units_of_work
 from tests.evals import builders
 from tests.evals.builders import case, evalset, turn
 from tests.evals.test_pages import start
@@ -73,7 +73,7 @@ async def test_the_cases_that_were_found_are_run_and_no_others(many, process):
     html = await page_at(many, "?q=case_77")
     assert "Run all 11 cases that have this text" in html
     await start(many, "many", metric=["response_match_score"], cases_with="case_77")
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     assert run.total == 11
     assert json.loads(run.case_ids)[0] == "case_77"
 
@@ -82,7 +82,7 @@ async def test_a_text_that_no_case_has_runs_nothing(many, process):
     response = await start(many, "many", status=400, settle=False, cases_with="nowhere")
     [refusal] = parse(response.content.decode()).all(css="notice-danger")
     assert refusal.text.startswith("No case has 'nowhere' any more.")
-    assert not await db.read(EvalRun.objects.exists)
+    assert not await units_of_work.read(EvalRun.objects.exists)
 
 
 def test_cases_of_a_file_that_cannot_be_read_are_found_by_what_lists_show():

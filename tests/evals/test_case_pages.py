@@ -11,12 +11,11 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils.http import urlencode
 
-from evals_app import library
 from evals_app.cases import uploads
-from evals_app.evalsets import plain_yaml, reading
+from evals_app.files import library, plain_yaml, reading
 from evals_app.models import EvalSet
 from evals_app.views import cases, versions
-from sessions_app import db
+from sessions_app.store import units_of_work
 from tests.evals.builders import LEGACY, case, evalset, text, turn, write
 from tests.evals.filling import Browser
 from tests.hostile import HOSTILE_IDS
@@ -50,7 +49,7 @@ async def test_a_case_is_edited_looked_at_and_saved(browser, path):
     page = await browser.save()
     assert path.read_text() == before.replace('"yo"', '"good day"')
     assert "Case one stands in the file." in page.text
-    version = await db.read(lambda: EvalSet.objects.get().versions.latest("created_at").origin)
+    version = await units_of_work.read(lambda: EvalSet.objects.get().versions.latest("created_at").origin)
     assert version == "page"
 
 

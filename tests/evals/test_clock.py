@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from evals_app.limits import Limits
-from evals_app.progress import seconds_of
-from sessions_app import db
+from evals_app.runs.limits import Limits
+from evals_app.runs.progress import seconds_of
 from sessions_app.models import ModelCall
+from sessions_app.store import units_of_work
 from tests.clock import STEPS_S, Clock
 from tests.evals.builders import case, evalset, turn
 
@@ -33,12 +33,12 @@ async def test_a_run_and_its_attempts_take_as_long_as_they_took(play, clock, ste
 
     run = await play(TWO, answer, parallelism=1, limits=Limits(seconds=600, attempt_seconds=300))
 
-    attempts = await db.read(lambda: list(run.attempts.all()))
+    attempts = await units_of_work.read(lambda: list(run.attempts.all()))
     assert (run.status, run.passed, run.stopped_because) == ("done", 2, "")
     assert 1.2 <= seconds_of(run, 0) < 300
     assert all(0 <= one.finished_at - one.started_at < 300 for one in attempts)
     assert all(run.started_at <= one.started_at <= one.finished_at <= run.finished_at for one in attempts)
-    calls = await db.read(lambda: list(ModelCall.objects.all()))
+    calls = await units_of_work.read(lambda: list(ModelCall.objects.all()))
     assert all(0 <= call.finished_at - call.started_at < 300 for call in calls)
 
 
@@ -52,6 +52,6 @@ async def test_limits_are_reached_though_the_clock_is_set_back(play, clock, limi
     async with asyncio.timeout(60):
         run = await play(document, answer, limits=limits)
 
-    [attempt] = await db.read(lambda: list(run.attempts.all()))
+    [attempt] = await units_of_work.read(lambda: list(run.attempts.all()))
     assert attempt.status in {"error", "cancelled"}
     assert 0 <= attempt.finished_at - attempt.started_at < 60

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from django.core.management import CommandError, call_command
 
-from evals_app.engine.alone import quiet
+from evals_app.engine.local_runner import quiet
 from evals_app.management.commands.run_evals import EvalsetArgument
 from evals_app.models import EvalRun
 from sessions_app.models import RuntimeProcess

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from evals_app.comparison import CaseKey, Outcomes, Past, Sameness, Verdict, compare
+from evals_app.analysis.comparison import CaseKey, Outcomes, Past, Sameness, Verdict, compare
 
 THEN = Sameness(code="a", models="m", data="d", judged_by="j")
 NOW = replace(THEN, code="b")

@@ -6,18 +6,19 @@ import pytest
 from google.adk.evaluation import eval_config
 from google.adk.evaluation.eval_metrics import PrebuiltMetrics, ToolTrajectoryCriterion
 
-from evals_app import configs, metrics
-from evals_app.configs import Config
 from evals_app.engine.metrics import describe_metrics
-from evals_app.evalsets import BadFile
-from evals_app.metrics import Kind, right_name
+from evals_app.files import BadFile
+from evals_app.metrics import catalog
+from evals_app.metrics import config as configs
+from evals_app.metrics.catalog import Kind, right_name
+from evals_app.metrics.config import Config
 from sessions_app.errors import BadInput
 from tests.evals.builders import write
 
 
 def test_the_table_of_metrics_is_adks():
-    assert set(metrics.METRICS) == {metric.value for metric in PrebuiltMetrics}
-    assert set(metrics.INFORMATIONAL) == set(eval_config._DEFAULT_EFFICIENCY_METRICS)
+    assert set(catalog.METRICS) == {metric.value for metric in PrebuiltMetrics}
+    assert set(catalog.INFORMATIONAL) == set(eval_config._DEFAULT_EFFICIENCY_METRICS)
     assert configs.default().data["criteria"] == eval_config._DEFAULT_EVAL_CONFIG.criteria
 
 
@@ -25,8 +26,8 @@ def test_the_ranges_of_metrics_are_adks():
     from evals_app.engine.metrics import _infos
 
     infos = {info.metric_name: info for info in _infos()}
-    assert set(infos) == set(metrics.METRICS)
-    for name, metric in metrics.METRICS.items():
+    assert set(infos) == set(catalog.METRICS)
+    for name, metric in catalog.METRICS.items():
         interval = infos[name].metric_value_info.interval
         assert (metric.low, metric.high) == (
             (interval.min_value, interval.max_value) if interval else (None, None)
@@ -35,8 +36,8 @@ def test_the_ranges_of_metrics_are_adks():
 
 
 def test_the_right_name_of_every_old_one_exists():
-    assert set(metrics.RENAMED.values()) <= set(metrics.KNOWN)
-    assert not set(metrics.RENAMED) & set(metrics.KNOWN)
+    assert set(catalog.RENAMED.values()) <= set(catalog.KNOWN)
+    assert not set(catalog.RENAMED) & set(catalog.KNOWN)
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,12 @@ from google.adk.evaluation.evaluator import Evaluator
 from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulatorConfig
 from google.adk.evaluation.simulation.user_simulator_provider import UserSimulatorProvider
 
-from evals_app import evalsets, metrics
+from evals_app import files as evalsets
 from evals_app.cases.drafts import RUBRIC_TYPES
 from evals_app.engine import _adk
 from evals_app.engine.metrics import evaluator_class, evaluator_of, metrics_of, missing_for
-from evals_app.states import OF_THE_EVALUATION
+from evals_app.metrics import catalog
+from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from tests.evals import agents  # noqa: F401 - registers the judges
 
 
@@ -73,7 +74,7 @@ def test_inference_takes_what_we_give_it(name, more):
 
 
 def test_the_evaluators_of_what_is_always_reported_exist():
-    assert set(_adk.EFFICIENCY) == set(metrics.INFORMATIONAL)
+    assert set(_adk.EFFICIENCY) == set(catalog.INFORMATIONAL)
 
 
 def test_the_evaluator_of_a_metric_of_ones_own_takes_its_function():
@@ -89,7 +90,7 @@ def test_nested_agents_are_loaded_by_adks_loader():
     assert callable(NestedAgentLoader.load_agent)
 
 
-@pytest.mark.parametrize("name", [name for name in metrics.METRICS if not missing_for(name)])
+@pytest.mark.parametrize("name", [name for name in catalog.METRICS if not missing_for(name)])
 def test_every_metric_that_can_run_here_has_an_evaluator(name):
     assert issubclass(evaluator_class(name), Evaluator)
 
@@ -107,7 +108,7 @@ def test_the_evaluators_are_those_of_adks_registry():
             assert f"from .{module} import {cls}" in registered, name
 
 
-@pytest.mark.parametrize("name", [name for name, metric in metrics.METRICS.items() if metric.judged])
+@pytest.mark.parametrize("name", [name for name, metric in catalog.METRICS.items() if metric.judged])
 def test_the_model_that_judges_is_where_we_look_for_it(name):
     options = {"judge_model": "judge-yes"}
     config = EvalConfig.model_validate(
@@ -140,5 +141,5 @@ def test_the_key_that_adks_evaluation_writes_is_known():
 
 
 def test_rubrics_of_a_case_are_of_the_types_that_adks_metrics_judge():
-    judging = [name for name, metric in metrics.METRICS.items() if metric.kind is metrics.Kind.RUBRICS]
+    judging = [name for name, metric in catalog.METRICS.items() if metric.kind is catalog.Kind.RUBRICS]
     assert {vars(evaluator_class(name))["RUBRIC_TYPE"] for name in judging} == set(RUBRIC_TYPES)

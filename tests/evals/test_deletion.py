@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from evals_app import writes
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
-from sessions_app import db
-from sessions_app import writes as sessions
+from evals_app.runs import writes
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, AppState, StateChange, UserScope
+from sessions_app.sessions import writes as sessions
+from sessions_app.store import units_of_work
 
 RUNS = "/api/v1/evals/runs"
 
@@ -32,8 +32,10 @@ def made(status: str = "done") -> EvalRun:
 
 
 async def test_a_run_goes_with_its_attempts_and_their_worlds_and_others_stay(web, store):
-    gone, kept = await db.read(made), await db.read(made)
-    await db.read(lambda: sessions.create_session(SessionKey("", "counter", "u", "real"), {"app:n": 1}))
+    gone, kept = await units_of_work.read(made), await units_of_work.read(made)
+    await units_of_work.read(
+        lambda: sessions.create_session(SessionKey("", "counter", "u", "real"), {"app:n": 1})
+    )
     assert (await web.delete(f"{RUNS}/{gone.pk}")).status_code == 204
     assert (await web.get(f"{RUNS}/{gone.pk}")).status_code == 404
 
@@ -43,19 +45,19 @@ async def test_a_run_goes_with_its_attempts_and_their_worlds_and_others_stay(web
         realms += [AppState.objects.values_list("owner__realm", flat=True)]
         return tuple(set(names) - {""} for names in realms)
 
-    worlds = await db.read(lambda: set(EvalAttempt.objects.values_list("realm", flat=True)))
+    worlds = await units_of_work.read(lambda: set(EvalAttempt.objects.values_list("realm", flat=True)))
     assert all(realm.startswith(f"eval/{kept.pk}/") for realm in worlds)
-    assert await db.read(left) == (worlds, worlds, worlds)
-    assert await db.read(StateChange.objects.count) == 2 * 3 + 1
-    assert await db.read(MetricResult.objects.count) == 0
+    assert await units_of_work.read(left) == (worlds, worlds, worlds)
+    assert await units_of_work.read(StateChange.objects.count) == 2 * 3 + 1
+    assert await units_of_work.read(MetricResult.objects.count) == 0
 
 
 async def test_a_run_that_has_not_ended_is_left_as_it_is(web, store):
-    run = await db.read(lambda: made("running"))
+    run = await units_of_work.read(lambda: made("running"))
     answer = await web.delete(f"{RUNS}/{run.pk}")
     assert (answer.status_code, answer.json()["code"]) == (409, "eval_run_active")
     assert "Cancel it first" in answer.json()["hint"]
-    assert await db.read(AgentSession.objects.count) == 2
+    assert await units_of_work.read(AgentSession.objects.count) == 2
 
 
 async def test_a_run_that_is_not_there_cannot_be_deleted(web, store):

@@ -8,15 +8,17 @@ import textwrap
 import pytest
 
 from devui.supervisor import Supervisor
-from evals_app import again, configs, dispatch, launch, library, standing, writes
-from evals_app.launch import Order
-from evals_app.limits import Limits
+from evals_app.files import library
+from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.writes import Death, Outcome
-from sessions_app import db
-from sessions_app.agents import open_folder
+from evals_app.runs import attempt_status, dispatch, launch, rerun, writes
+from evals_app.runs.launch import Order
+from evals_app.runs.limits import Limits
+from evals_app.runs.writes import Death, Outcome
+from sessions_app.agents.folder import open_folder
 from sessions_app.runs import client, processes, rows
-from sessions_app.writes import SessionKey, create_session
+from sessions_app.sessions.writes import SessionKey, create_session
+from sessions_app.store import units_of_work
 from tests import warm
 from tests.clock import STEPS_S, Clock
 from tests.evals.builders import case, evalset, turn, write
@@ -39,7 +41,7 @@ def order(folder, db):
         path = write(
             folder.given, f"{name}.evalset.json", evalset(*[case(word, turn("x", "y")) for word in "abc"])
         )
-        run = launch.order_run(library.adopt(folder, "counter", path), Order(configs.default(), **more))
+        run = launch.order_run(library.adopt(folder, "counter", path), Order(config.default(), **more))
         writes.assign([run.id], PROCESS)
         return run
 
@@ -86,9 +88,9 @@ def test_what_was_in_flight_is_tried_again_alone_and_what_waited_waits(order):
     run.refresh_from_db()
     assert (run.status, run.runtime_id, run.resumed, run.limits_from) == ("pending", None, 1, begun_at)
     assert statuses(run) == ["pending", "passed", "pending"]
-    assert [standing.must_be_alone(attempt) for attempt in of(run).values()] == [True, False, False]
+    assert [attempt_status.must_be_alone(attempt) for attempt in of(run).values()] == [True, False, False]
     [tried] = of(run)["a"].tried_before
-    assert (tried["status"], tried["error_type"]) == ("error", standing.GONE)
+    assert (tried["status"], tried["error_type"]) == ("error", attempt_status.GONE)
     assert tried["error"] == "The process that ran it ended (exit status 3)."
 
 
@@ -99,11 +101,11 @@ def test_an_attempt_that_ends_its_process_while_it_is_alone_is_not_tried_again(o
     begin(run, "a")
     assert writes.go_on_without(PROCESS, Death("signal 11, SIGSEGV")) == [run.id]
     ended = of(run)["a"]
-    assert (ended.status, ended.error_type, ended.tries) == (Status.ERROR, standing.ENDED_IT, 2)
+    assert (ended.status, ended.error_type, ended.tries) == (Status.ERROR, attempt_status.ENDED_IT, 2)
     assert ended.error == "The process ended with signal 11, SIGSEGV.\nCase 'a' ran alone in it."
     assert statuses(run) == ["error", "pending", "pending"]
-    assert run.attempts.filter(standing.HAS_OUTCOME).count() == 1
-    assert not run.attempts.filter(standing.UNFINISHED).exists()
+    assert run.attempts.filter(attempt_status.HAS_OUTCOME).count() == 1
+    assert not run.attempts.filter(attempt_status.UNFINISHED).exists()
 
 
 def test_cases_that_end_their_process_in_one_way_have_one_cause(order):
@@ -112,7 +114,7 @@ def test_cases_that_end_their_process_in_one_way_have_one_cause(order):
         for _ in range(2):
             begin(run, name)
             writes.go_on_without(PROCESS, DIED)
-    causes = set(run.attempts.filter(error_type=standing.ENDED_IT).values_list("cause", flat=True))
+    causes = set(run.attempts.filter(error_type=attempt_status.ENDED_IT).values_list("cause", flat=True))
     assert causes == {"ProcessEnded: The process ended with exit status 3."}
 
 
@@ -131,7 +133,7 @@ def test_attempt_may_have_been_ended_for_its_time_whatever_the_clock_says(
     clock.step(step)
     writes.go_on_without(PROCESS, Death(how))
     ended = of(run)["a"]
-    assert ended.error_type == standing.ENDED_IT
+    assert ended.error_type == attempt_status.ENDED_IT
     assert f"ended with {how}" in ended.error
     assert ("an attempt takes longer than its limit of 5 seconds" in ended.error) == may_be_too_long
 
@@ -140,7 +142,7 @@ def test_what_runs_again_alone_is_counted(order):
     run = order()
     begin(run, "a", "b")
     writes.go_on_without(PROCESS, DIED)
-    assert standing.count_alone(run) == 2
+    assert attempt_status.count_alone(run) == 2
 
 
 def test_a_run_whose_last_attempt_ended_its_process_is_done(order):
@@ -207,9 +209,9 @@ def test_a_person_who_lets_a_run_go_on_lets_its_limits_count_anew(order):
     writes.go_on_without(PROCESS, DIED)
     begin(run, "a")
     writes.crash_run(run.id, "The power failed.")
-    run = again.resume(EvalRun.objects.get(pk=run.id))
+    run = rerun.resume(EvalRun.objects.get(pk=run.id))
     assert run.limits_from is None
-    assert standing.must_be_alone(of(run)["a"])
+    assert attempt_status.must_be_alone(of(run)["a"])
 
 
 def test_a_case_that_ended_its_process_is_alone_when_it_is_tried_again(order):
@@ -218,8 +220,8 @@ def test_a_case_that_ended_its_process_is_alone_when_it_is_tried_again(order):
     writes.go_on_without(PROCESS, DIED)
     begin(run, "a")
     writes.go_on_without(PROCESS, DIED)
-    again.retry(run)
-    assert standing.must_be_alone(of(run)["a"])
+    rerun.retry(run)
+    assert attempt_status.must_be_alone(of(run)["a"])
 
 
 def test_a_judge_that_ends_the_process_is_blamed_and_not_the_agent(order):
@@ -230,9 +232,9 @@ def test_a_judge_that_ends_the_process_is_blamed_and_not_the_agent(order):
     writes.note_judge(of(run)["a"].pk, "mine")
     writes.go_on_without(PROCESS, DIED)
     attempt = of(run)["a"]
-    assert (attempt.status, attempt.error_type) == ("error", standing.JUDGE_ENDED_IT)
+    assert (attempt.status, attempt.error_type) == ("error", attempt_status.JUDGE_ENDED_IT)
     assert attempt.error.endswith("The agent had answered: mine was judging it.")
-    assert not run.attempts.filter(standing.HAS_OUTCOME).exists()
+    assert not run.attempts.filter(attempt_status.HAS_OUTCOME).exists()
 
 
 AGENT = """
@@ -388,20 +390,20 @@ async def test_runs_of_a_server_go_on_by_themselves_also_those_beside_the_one_th
         folder = open_folder(killer.parent)
         evalset = library.adopt(folder, "killer", killer / f"{name}.evalset.json")
         return launch.order_run(
-            evalset, Order(configs.Config({"criteria": {"response_match_score": 1.0}}, "the test"))
+            evalset, Order(config.Config({"criteria": {"response_match_score": 1.0}}, "the test"))
         )
 
     with warm.starts():
         async with Supervisor(killer.parent, environment={"DATABASE_URL": store_url()}) as running:
             client.register(running)
             try:
-                runs = [await db.write(order, name) for name in ("s", "exits")]
+                runs = [await units_of_work.write(order, name) for name in ("s", "exits")]
                 for run in runs:
                     await dispatch.hand_over(run)
                 await settled()
             finally:
                 client.register(None)
-    first, second = [await db.read(EvalRun.objects.get, pk=run.pk) for run in runs]
+    first, second = [await units_of_work.read(EvalRun.objects.get, pk=run.pk) for run in runs]
     assert (first.status, second.status) == ("done", "done")
-    assert await db.read(statuses, first) == OUTCOMES
-    assert await db.read(statuses, second) == ["error"]
+    assert await units_of_work.read(statuses, first) == OUTCOMES
+    assert await units_of_work.read(statuses, second) == ["error"]

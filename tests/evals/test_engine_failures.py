@@ -7,11 +7,11 @@ import asyncio
 import pytest
 from google.adk.apps.app import App
 
-from evals_app import again, writes
 from evals_app.engine import executor
 from evals_app.engine.execute import execute_run
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app import db
+from evals_app.runs import rerun, writes
+from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 
@@ -31,7 +31,7 @@ async def test_an_agent_that_raises_spoils_only_its_own_attempt(play):
         return "fine"
 
     run = await play(evalset(case("good", turn("go", "fine")), case("bad", turn("break", "fine"))), answer)
-    attempts = await db.read(by_case, run)
+    attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.errors) == (EvalRun.Status.DONE, 1, 1)
     assert attempts["bad"].error_type == "RuntimeError"
     assert attempts["bad"].error == "the printer is on fire"
@@ -44,7 +44,7 @@ async def test_an_agent_that_answers_nothing_is_told_on_the_case(play):
         return None if said == "hush" else "fine"
 
     run = await play(evalset(case("a", turn("go", "fine"), turn("hush", "fine"))), silent)
-    attempt = (await db.read(by_case, run))["a"]
+    attempt = (await units_of_work.read(by_case, run))["a"]
     assert attempt.status == Status.ERROR
     assert attempt.error.startswith("The agent answered 1 of 2 turns")
 
@@ -56,7 +56,7 @@ async def test_a_missing_expected_response_scores_what_adk_gives_it(play):
         return run.attempts.get().results.get(metric="response_match_score", invocation=None).reason
 
     assert run.failed == 1
-    assert await db.read(reason) == "No answer is expected in turn 1, which scores 0."
+    assert await units_of_work.read(reason) == "No answer is expected in turn 1, which scores 0."
 
 
 async def test_an_agent_that_hangs_is_cancelled(play):
@@ -80,7 +80,7 @@ async def test_an_agent_that_hangs_is_cancelled(play):
     canceller = asyncio.create_task(cancel())
     run = await play(evalset(*cases), hang, cancelled=cancelled, parallelism=1)
     await canceller
-    attempts = await db.read(by_case, run)
+    attempts = await units_of_work.read(by_case, run)
     assert run.status == EvalRun.Status.CANCELLED
     assert {name: attempt.status for name, attempt in attempts.items()} == {
         "good": Status.PASSED,
@@ -100,8 +100,8 @@ async def test_a_run_is_cancelled_by_its_row_from_another_process(play):
 
     async def ask():
         await started.wait()
-        run_id = await db.read(EvalRun.objects.values_list("pk", flat=True).get)
-        await db.write(writes.request_cancel, run_id)
+        run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
+        await units_of_work.write(writes.request_cancel, run_id)
 
     asking = asyncio.create_task(ask())
     run = await play(evalset(case("a", turn("go", "fine"))), hang)
@@ -131,7 +131,9 @@ async def test_a_run_is_carried_out_once(play, folder):
     run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, said: "fine")
     before = run.revision
     await execute_run(run.id, agents.source(lambda ctx, said: "fine"), asyncio.Event())
-    assert await db.read(EvalRun.objects.values_list("revision", flat=True).get, pk=run.id) == before
+    assert (
+        await units_of_work.read(EvalRun.objects.values_list("revision", flat=True).get, pk=run.id) == before
+    )
 
 
 async def test_an_agent_that_cannot_be_loaded_fails_the_run_with_its_traceback(play, monkeypatch):
@@ -191,7 +193,7 @@ async def test_credentials_an_agent_says_are_not_kept_in_results(play):
         return [agents.calls("log_in", credential=secret), "fine"]
 
     run = await play(evalset(case("a", turn("go", "fine"))), leaks)
-    attempt = (await db.read(by_case, run))["a"]
+    attempt = (await units_of_work.read(by_case, run))["a"]
     assert "log_in" in attempt.actual
     assert "hunter2" not in attempt.actual
 
@@ -199,9 +201,9 @@ async def test_credentials_an_agent_says_are_not_kept_in_results(play):
 @pytest.mark.parametrize("metric", ["tool_trajectory_avg_score", "response_match_score"])
 async def test_a_case_without_turns_is_said_to_have_none(play, metric):
     run = await play(evalset(case("a")), lambda ctx, said: "fine", {metric: 0.5})
-    attempt = (await db.read(by_case, run))["a"]
+    attempt = (await units_of_work.read(by_case, run))["a"]
     assert attempt.status == Status.INCOMPLETE
-    result = await db.read(attempt.results.get, metric=metric, invocation=None)
+    result = await units_of_work.read(attempt.results.get, metric=metric, invocation=None)
     assert result.reason == "The case has no turns: there is nothing to judge."
 
 
@@ -209,7 +211,7 @@ async def test_a_case_that_names_no_app_is_refused_as_by_adk_but_for_an_app(play
     start = {"app_name": "", "user_id": "u", "state": {}}
     document = evalset(case("a", turn("go", "fine"), session_input=start))
     run = await play(document, lambda ctx, said: "fine")
-    attempt = (await db.read(by_case, run))["a"]
+    attempt = (await units_of_work.read(by_case, run))["a"]
     assert attempt.status == Status.ERROR
     assert attempt.error.startswith("session_input.app_name of the case is empty: app_name is required")
 
@@ -217,7 +219,7 @@ async def test_a_case_that_names_no_app_is_refused_as_by_adk_but_for_an_app(play
         def load(self):
             return self.agent, App(name="counter", root_agent=self.agent)
 
-    ordered = await db.write(again.repeat, run)
+    ordered = await units_of_work.write(rerun.repeat, run)
     agent = agents.Scripted(name="counter", answer=lambda ctx, said: "fine")
     await execute_run(ordered.pk, AppSource(agent, folder=folder), asyncio.Event())
-    assert (await db.read(EvalRun.objects.get, pk=ordered.pk)).passed == 1
+    assert (await units_of_work.read(EvalRun.objects.get, pk=ordered.pk)).passed == 1

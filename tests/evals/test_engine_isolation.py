@@ -9,11 +9,11 @@ import pytest
 from django.apps import apps
 from django.db import models
 
+from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from evals_app.models import EvalAttempt
-from evals_app.states import OF_THE_EVALUATION
-from sessions_app import db
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession, AppState, UserState
+from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 
@@ -41,7 +41,7 @@ async def test_an_agent_that_counts_for_its_user_answers_the_same_in_every_repet
     ]
     run = await play(evalset(*cases), agents.count, {"response_match_score": 1.0}, num_runs=3, parallelism=8)
 
-    attempts = await db.read(rows, run)
+    attempts = await units_of_work.read(rows, run)
     assert len(attempts) == 24
     assert {attempt.status for attempt in attempts} == {EvalAttempt.Status.PASSED}
     assert len({attempt.realm for attempt in attempts}) == 24
@@ -50,7 +50,7 @@ async def test_an_agent_that_counts_for_its_user_answers_the_same_in_every_repet
     assert {session.app_name for session in sessions} == {"counter"}
     assert {session.realm for session in sessions} == {attempt.realm for attempt in attempts}
     assert await real_state(real) == {"user:n": 41, "app:n": 41, "n": 41}
-    assert await db.read(AgentSession.objects.filter(realm="").count) == 1
+    assert await units_of_work.read(AgentSession.objects.filter(realm="").count) == 1
 
 
 async def real_state(real):
@@ -69,8 +69,8 @@ async def test_an_attempt_starts_with_what_its_case_gives_and_nothing_else(play)
     def values(model):
         return sorted(model.objects.exclude(owner__realm="").values_list("value", flat=True))
 
-    assert await db.read(values, UserState) == ["1", "7"]
-    assert await db.read(values, AppState) == ["1", "7"]
+    assert await units_of_work.read(values, UserState) == ["1", "7"]
+    assert await units_of_work.read(values, AppState) == ["1", "7"]
 
 
 async def test_cases_of_one_id_do_not_meet(play):
@@ -116,4 +116,4 @@ async def test_what_adks_evaluation_notes_for_itself_is_stored_nowhere(play):
 
     assert run.total == 1
     # A model's answer is kept as its callbacks leave it.
-    assert set(await db.read(stored)) <= {("ModelCall", "response")}
+    assert set(await units_of_work.read(stored)) <= {("ModelCall", "response")}

@@ -10,9 +10,9 @@ from google.adk.evaluation.eval_config import EvalConfig, get_eval_metrics_from_
 from google.adk.evaluation.final_response_match_v1 import RougeEvaluator
 from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
 
-from evals_app import metrics
+from evals_app.metrics import catalog
 from evals_app.models import EvalAttempt, MetricResult
-from sessions_app import db
+from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 
@@ -28,7 +28,7 @@ async def attempt_of(run, case_id=None):
             (result.metric, result.invocation): result for result in found.results.order_by("position")
         }
 
-    return await db.read(read)
+    return await units_of_work.read(read)
 
 
 def looks_up(ctx, said):
@@ -84,11 +84,11 @@ async def test_what_is_always_reported_is_reported_and_never_decides(play):
     assert attempt.status == EvalAttempt.Status.PASSED
     assert {name for name, turn_index in results if turn_index is None} == {
         "response_match_score",
-        *metrics.INFORMATIONAL,
+        *catalog.INFORMATIONAL,
     }
     assert results["tool_call_count_v1", None].score == 2
     assert results["invocation_duration_v1", 0].score is not None
-    assert {results[name, None].status for name in metrics.INFORMATIONAL} == {Status.INFORMATIONAL}
+    assert {results[name, None].status for name in catalog.INFORMATIONAL} == {Status.INFORMATIONAL}
 
 
 async def test_a_case_with_a_metric_that_cannot_run_is_incomplete_never_passed(play):

@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals_app.evalsets import BadFile, changing, json_edit, plain_yaml, yaml_edit
-from evals_app.evalsets.pairing import paired, same
-from evals_app.evalsets.plain_yaml import PlainLoader
-from evals_app.evalsets.reading import parse_whole
+from evals_app.files import BadFile, changing, json_edit, plain_yaml, yaml_edit
+from evals_app.files.pairing import paired, same
+from evals_app.files.plain_yaml import PlainLoader
+from evals_app.files.reading import parse_whole
 from sessions_app.errors import BadInput
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn
 
@@ -369,7 +369,7 @@ def test_any_json_becomes_any_other(old, new, indent):
 
 @given(documents, documents, st.booleans())
 def test_any_yaml_becomes_any_other_or_is_left_to_people(old, new, indented):
-    from evals_app.evalsets.plain_yaml import dump
+    from evals_app.files.plain_yaml import dump
 
     text = dump(old, indented=indented)
     read = yaml.load(text, PlainLoader)

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evals_app import evalsets
-from evals_app.evalsets import BadFile, plain_yaml
+from evals_app import files
+from evals_app.files import BadFile, plain_yaml
 from sessions_app.errors import NotFound
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn, write
 
 
 def parse(document, name="a.evalset.json"):
     text = document if isinstance(document, str) else json.dumps(document, indent=2)
-    return evalsets.parse(text, name, f"weather/{name}")
+    return files.parse(text, name, f"weather/{name}")
 
 
 def refusal(document, name="a.evalset.json"):
@@ -228,13 +228,13 @@ def test_what_is_no_evalset_is_refused(document):
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path):
     with pytest.raises(NotFound, match="there is no such file"):
-        evalsets.read_file(tmp_path / "nothing.evalset.json")
+        files.read_file(tmp_path / "nothing.evalset.json")
     (tmp_path / "image.evalset.json").write_bytes(b"\x89PNG\xff")
     with pytest.raises(BadFile, match="is not UTF-8"):
-        evalsets.read_file(tmp_path / "image.evalset.json")
+        files.read_file(tmp_path / "image.evalset.json")
     folder = write(tmp_path / "folder.evalset.json", "x", "").parent
     with pytest.raises(BadFile, match="cannot be read"):
-        evalsets.read_file(folder)
+        files.read_file(folder)
 
 
 def test_deeply_nested_json_is_refused_not_a_crash():

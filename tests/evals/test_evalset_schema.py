@@ -15,8 +15,9 @@ from google.adk.evaluation.eval_set import EvalSet
 from google.adk.evaluation.local_eval_sets_manager import convert_eval_set_to_pydantic_schema
 from pydantic import ValidationError
 
-from evals_app import configs, evalsets
-from evals_app.evalsets import BadFile
+from evals_app import files
+from evals_app.files import BadFile
+from evals_app.metrics import config
 from tests.evals.builders import FULL, LEGACY, write
 
 VALUES = [None, 1, 1.5, True, "s", "", [], {}, [1], {"a": 1}, "1", "aGk", "%%", "NOVICE"]
@@ -60,7 +61,7 @@ def adk_accepts(text: str) -> bool:
 
 def we_accept(text: str) -> bool:
     try:
-        evalsets.parse(text, "a.evalset.json", "a")
+        files.parse(text, "a.evalset.json", "a")
     except BadFile:
         return False
     return True
@@ -127,7 +128,7 @@ def test_what_we_hand_to_adk_is_what_adk_reads_itself(document):
         return dumped["eval_cases"]
 
     text = json.dumps(document)
-    ours = EvalSet.model_validate(evalsets.parse(text, "a.evalset.json", "a").as_adk())
+    ours = EvalSet.model_validate(files.parse(text, "a.evalset.json", "a").as_adk())
     assert comparable(ours) == comparable(as_adk_reads(text))
 
 
@@ -141,7 +142,7 @@ def test_a_changed_configuration_is_accepted_or_refused_as_adk_does(tmp_path):
         except ValidationError:
             adk = False
         try:
-            configs.read_file(write(tmp_path, "test_config.json", document))
+            config.read_file(write(tmp_path, "test_config.json", document))
             ours = True
         except BadFile:
             ours = False
@@ -149,5 +150,5 @@ def test_a_changed_configuration_is_accepted_or_refused_as_adk_does(tmp_path):
 
 
 def test_a_read_configuration_is_the_one_adk_reads(tmp_path):
-    ours = configs.read_file(write(tmp_path, "test_config.json", CONFIG)).data
+    ours = config.read_file(write(tmp_path, "test_config.json", CONFIG)).data
     assert EvalConfig.model_validate(ours) == EvalConfig.model_validate(CONFIG)

@@ -10,13 +10,14 @@ from google.adk.evaluation import eval_metrics
 from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulatorConfig
 from google.genai.types import GenerateContentConfig
 
-from evals_app import choices, configs, criteria, simulators
-from evals_app.configs import Config
 from evals_app.engine.metrics import evaluator_class
-from evals_app.metrics import METRICS, STATE, missing_for
+from evals_app.metrics import config, options, simulators
+from evals_app.metrics.catalog import METRICS, STATE, missing_for
+from evals_app.metrics.config import Config
 from evals_app.models import EvalRun
-from sessions_app import db
+from evals_app.runs import choices
 from sessions_app.errors import BadInput
+from sessions_app.store import units_of_work
 from tests.evals.builders import case, turn, write
 from tests.evals.test_pages import page_of, start
 
@@ -41,11 +42,11 @@ def of(metric, **options):
 @pytest.mark.parametrize("name", [name for name in METRICS if not missing_for(name)])
 def test_every_field_of_a_criterion_of_adk_has_an_option(name):
     fields = set(getattr(evaluator_class(name), "criterion_type", eval_metrics.BaseCriterion).model_fields)
-    shown = {option.name.split(".")[0] for option in criteria.OPTIONS.get(name, ())}
+    shown = {option.name.split(".")[0] for option in options.OPTIONS.get(name, ())}
     assert shown <= fields
     # What the base class has is read by one kind of metric alone; the rest stays the file's to say.
     assert fields - shown <= {"threshold", "include_intermediate_responses_in_final"}
-    judge = {option.name for option in criteria.JUDGE}
+    judge = {option.name for option in options.JUDGE}
     assert {f"judge_model_options.{one}" for one in eval_metrics.JudgeModelOptions.model_fields} - judge == {
         "judge_model_options.judge_model_config"
     }
@@ -137,7 +138,7 @@ def test_the_judge_of_all_is_asked_where_a_metric_names_none():
 def test_an_option_that_cannot_be_meant_is_refused(metric, sent, said):
     defaults = {"match_type": "EXACT"} if metric == "tool_trajectory_avg_score" else {}
     with pytest.raises(BadInput, match=said):
-        choices.order_of(posted(**of(metric, **{**defaults, **sent})), configs.default())
+        choices.order_of(posted(**of(metric, **{**defaults, **sent})), config.default())
 
 
 SCENARIO = {
@@ -181,7 +182,7 @@ async def test_who_plays_the_user_is_chosen_in_the_form(web, process, folder):
             "option:user_simulator_config:max_allowed_invocations": "1",
         },
     )
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     assert json.loads(run.config)["user_simulator_config"] == {
         "model": "judge-yes",
         "max_allowed_invocations": 1,

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from evals_app import writes
 from evals_app.models import EvalRun
+from evals_app.runs import writes
 from tests.evals.test_command import refused, run_evals
 from tests.store import store_url
 
@@ -103,8 +103,8 @@ import os, signal, sys
 import devui
 devui.setup(migrate=False)
 from pathlib import Path
-from evals_app import ordering
-from evals_app.engine.alone import owner
+from evals_app.runs import ordering
+from evals_app.engine.local_runner import owner
 agents, app_name = ordering.agent_at(Path(sys.argv[1]))
 with owner(app_name):
     ordering.order(agents, app_name, ordering.Wish("s", ()))

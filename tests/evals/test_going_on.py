@@ -7,18 +7,21 @@ import json
 
 import pytest
 
-from evals_app import again, configs, launch, library, progress, repetitions, report, trends, writes
+from evals_app.analysis import repetitions, report, trends
 from evals_app.engine.execute import execute_run
 from evals_app.engine.spending import spent_since
-from evals_app.limits import Limits
+from evals_app.files import library
+from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.prices import Price, Prices
-from evals_app.refusals import EvalRunActive, HasChanged
-from sessions_app import db
+from evals_app.runs import launch, progress, rerun, writes
+from evals_app.runs.limits import Limits
+from evals_app.runs.prices import Price, Prices
+from evals_app.runs.refusals import EvalRunActive, HasChanged
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, ModelCall
 from sessions_app.runs import processes
-from sessions_app.writes import SessionKey, create_session
+from sessions_app.sessions.writes import SessionKey, create_session
+from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn, write
 
@@ -36,7 +39,7 @@ def by_case(run):
 
 
 async def fresh(run):
-    return await db.read(EvalRun.objects.select_related("evalset", "version").get, pk=run.id)
+    return await units_of_work.read(EvalRun.objects.select_related("evalset", "version").get, pk=run.id)
 
 
 async def go_on(run, folder, answer, **more):
@@ -58,8 +61,8 @@ async def crashed(play, folder):
 
     async def die():
         await dying.wait()
-        run_id = await db.read(EvalRun.objects.values_list("pk", flat=True).get)
-        await db.write(writes.crash_run, run_id, "It was killed.")
+        run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
+        await units_of_work.write(writes.crash_run, run_id, "It was killed.")
 
     dead = asyncio.create_task(die())
     run = await play(three("go", "slow", "go"), answer, parallelism=1)
@@ -70,19 +73,19 @@ async def crashed(play, folder):
 async def test_resuming_repeats_no_attempt_that_ended_and_tells_of_the_one_that_was_in_flight(
     crashed, folder
 ):
-    before = await db.read(by_case, crashed)
+    before = await units_of_work.read(by_case, crashed)
     assert [attempt.status for attempt in before.values()] == [Status.PASSED, Status.ERROR, Status.CANCELLED]
     assert before["c2"].stopped_because == "The process that ran it ended before this attempt began."
 
-    await db.write(again.resume, crashed)
+    await units_of_work.write(rerun.resume, crashed)
     run = await go_on(crashed, folder, lambda ctx, said: "fine", code_version=crashed.code_version)
-    after = await db.read(by_case, run)
+    after = await units_of_work.read(by_case, run)
     assert (run.status, run.resumed, run.passed, run.errors, run.cancelled) == ("done", 1, 3, 0, 0)
     assert {name: attempt.tries for name, attempt in after.items()} == {"c0": 1, "c1": 2, "c2": 1}
     assert after["c0"].finished_at == before["c0"].finished_at
     assert after["c1"].stopped_because == after["c2"].stopped_because == after["c1"].error == ""
     [tried] = after["c1"].tried_before
-    assert (tried["try"], tried["status"], tried["why"]) == (1, "error", again.IN_FLIGHT)
+    assert (tried["try"], tried["status"], tried["why"]) == (1, "error", rerun.IN_FLIGHT)
     assert tried["realm"] != after["c1"].realm
     assert tried["session"] != after["c1"].session_id is not None
 
@@ -92,13 +95,13 @@ async def test_what_a_dead_process_left_counts_in_no_pass_rate(crashed):
         point = trends.trend_of(crashed.evalset).points[0]
         return point.rate, repetitions.of_case(crashed, 1).rate, report.tally(crashed).rate
 
-    trend, of_case, of_run = await db.read(rates)
+    trend, of_case, of_run = await units_of_work.read(rates)
     assert (trend.total, of_case.total, of_run.total) == (1, 0, 1)
 
 
 async def test_what_waited_goes_before_what_was_in_flight_when_the_process_died(crashed, folder):
     asked = []
-    await db.write(again.resume, crashed)
+    await units_of_work.write(rerun.resume, crashed)
     run = await go_on(
         crashed, folder, lambda ctx, said: asked.append(said) or "fine", code_version=crashed.code_version
     )
@@ -108,16 +111,16 @@ async def test_what_waited_goes_before_what_was_in_flight_when_the_process_died(
 async def test_another_try_starts_in_a_world_of_its_own(play, folder):
     run = await play(three("go"), agents.count, config={"response_match_score": 1.0})
     assert run.failed == 1
-    await db.write(again.retry, run)
+    await units_of_work.write(rerun.retry, run)
     run = await go_on(run, folder, agents.count)
-    attempt = await db.read(run.attempts.get)
+    attempt = await units_of_work.read(run.attempts.get)
     assert attempt.tries == 2
     assert "count 1" in attempt.actual
 
     def realms():
         return set(AgentSession.objects.values_list("realm", flat=True))
 
-    assert await db.read(realms) == {attempt.realm, attempt.tried_before[0]["realm"]}
+    assert await units_of_work.read(realms) == {attempt.realm, attempt.tried_before[0]["realm"]}
 
 
 async def test_only_what_failed_or_erred_is_tried_again(play, folder):
@@ -128,7 +131,7 @@ async def test_only_what_failed_or_erred_is_tried_again(play, folder):
 
     run = await play(three("go", "miss", "break"), answer)
     assert (run.passed, run.failed, run.errors) == (1, 1, 1)
-    told = await db.read(progress.progress_of, run)
+    told = await units_of_work.read(progress.progress_of, run)
     assert (told.can_resume, told.can_retry, told.not_passed) == (False, True, 2)
 
     asked = []
@@ -137,45 +140,45 @@ async def test_only_what_failed_or_erred_is_tried_again(play, folder):
         asked.append(said)
         return "fine"
 
-    await db.write(again.retry, run)
+    await units_of_work.write(rerun.retry, run)
     run = await go_on(run, folder, better)
     assert sorted(asked) == ["break", "miss"]
     assert (run.passed, run.failed, run.errors, run.finished) == (3, 0, 0, 3)
-    attempts = await db.read(by_case, run)
+    attempts = await units_of_work.read(by_case, run)
     assert [one["status"] for one in attempts["c1"].tried_before] == ["failed"]
     assert [one["error"] for one in attempts["c2"].tried_before] == ["on fire"]
-    assert await db.read(attempts["c1"].results.filter(invocation=None).count) == 5
+    assert await units_of_work.read(attempts["c1"].results.filter(invocation=None).count) == 5
 
 
 async def test_one_attempt_alone_is_tried_again_whatever_became_of_it(play, folder):
     run = await play(three("go", "go"), lambda ctx, said: "fine")
-    first = (await db.read(by_case, run))["c0"]
-    await db.write(again.retry, run, [first.pk])
+    first = (await units_of_work.read(by_case, run))["c0"]
+    await units_of_work.write(rerun.retry, run, [first.pk])
     run = await go_on(run, folder, lambda ctx, said: "fine")
-    assert [a.tries for a in (await db.read(by_case, run)).values()] == [2, 1]
+    assert [a.tries for a in (await units_of_work.read(by_case, run)).values()] == [2, 1]
 
 
 async def test_what_cannot_go_on_is_refused(play, folder, crashed):
     with pytest.raises(HasChanged, match="changed from v1 to"):
-        await db.write(again.resume, crashed, folder)
-    await db.write(again.resume, crashed)
+        await units_of_work.write(rerun.resume, crashed, folder)
+    await units_of_work.write(rerun.resume, crashed)
     with pytest.raises(EvalRunActive):
-        await db.write(again.retry, crashed)
+        await units_of_work.write(rerun.retry, crashed)
     done = await go_on(crashed, folder, lambda ctx, said: "fine")
     with pytest.raises(BadInput, match="came to an end"):
-        await db.write(again.resume, done)
+        await units_of_work.write(rerun.resume, done)
     with pytest.raises(BadInput, match="failed or erred"):
-        await db.write(again.retry, done)
+        await units_of_work.write(rerun.retry, done)
     with pytest.raises(NotFound):
-        await db.write(again.retry, done, [10**9])
+        await units_of_work.write(rerun.retry, done, [10**9])
 
 
 async def test_a_run_does_not_go_on_with_another_agent(crashed, folder):
-    await db.write(again.resume, crashed)
+    await units_of_work.write(rerun.resume, crashed)
     run = await go_on(crashed, folder, lambda ctx, said: "fine", code_version="v2")
     assert (run.status, run.error_type, run.passed) == ("failed", "HasChanged", 1)
     assert "its code changed from v1 to v2" in run.error
-    assert (await db.read(progress.progress_of, run)).unfinished == 2
+    assert (await units_of_work.read(progress.progress_of, run)).unfinished == 2
 
 
 async def test_a_run_is_repeated_exactly(play, folder):
@@ -187,11 +190,11 @@ async def test_a_run_is_repeated_exactly(play, folder):
         parallelism=3,
         limits=Limits(tokens=5),
     )
-    second = await go_on(await db.write(again.repeat, first), folder, lambda ctx, said: "fine")
+    second = await go_on(await units_of_work.write(rerun.repeat, first), folder, lambda ctx, said: "fine")
     same = ("version_id", "config", "case_ids", "num_runs", "parallelism", "limits", "policy", "prices")
     assert [getattr(first, name) for name in same] == [getattr(second, name) for name in same]
     assert (second.repeats_id, second.passed, second.total) == (first.id, 4, 4)
-    assert list(await db.read(by_case, second)) == ["c0", "c2"]
+    assert list(await units_of_work.read(by_case, second)) == ["c0", "c2"]
 
 
 async def test_one_attempt_is_cancelled_and_the_others_go_on(play):
@@ -206,19 +209,19 @@ async def test_one_attempt_is_cancelled_and_the_others_go_on(play):
     async def cancel():
         await started.wait()
         for name in ("c0", "c2"):  # one that runs, one that waits
-            pk = await db.read(EvalAttempt.objects.values_list("pk", flat=True).get, case_id=name)
-            assert await db.write(writes.request_cancel_attempt, pk)
+            pk = await units_of_work.read(EvalAttempt.objects.values_list("pk", flat=True).get, case_id=name)
+            assert await units_of_work.write(writes.request_cancel_attempt, pk)
 
     cancelling = asyncio.create_task(cancel())
     run = await play(three("hang", "go", "go"), answer, parallelism=1)
     await cancelling
-    attempts = await db.read(by_case, run)
+    attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.cancelled) == ("done", 1, 2)
     assert attempts["c0"].stopped_because == attempts["c2"].stopped_because == writes.BY_HAND
     assert attempts["c0"].session_id is not None
-    told = await db.read(progress.progress_of, run)
+    told = await units_of_work.read(progress.progress_of, run)
     assert not told.can_resume  # a person wanted them to stop
-    assert not await db.write(writes.request_cancel_attempt, attempts["c1"].pk)
+    assert not await units_of_work.write(writes.request_cancel_attempt, attempts["c1"].pk)
 
 
 async def test_parallelism_changes_while_a_run_goes_on(play):
@@ -237,14 +240,14 @@ async def test_parallelism_changes_while_a_run_goes_on(play):
         while not together:  # noqa: ASYNC110 - only the agent knows
             await asyncio.sleep(0.01)
         assert most == [1]
-        run_id = await db.read(EvalRun.objects.values_list("pk", flat=True).get)
-        assert await db.write(writes.set_parallelism, run_id, 3)
+        run_id = await units_of_work.read(EvalRun.objects.values_list("pk", flat=True).get)
+        assert await units_of_work.write(writes.set_parallelism, run_id, 3)
 
     widening = asyncio.create_task(widen())
     run = await play(three("a", "b", "c"), answer, parallelism=1)
     await widening
     assert (run.passed, most, run.parallelism) == (3, [3], 3)
-    assert not await db.write(writes.set_parallelism, run.id, 5)
+    assert not await units_of_work.write(writes.set_parallelism, run.id, 5)
 
 
 async def test_an_agent_that_hangs_ends_with_its_time_and_the_others_go_on(play):
@@ -261,7 +264,7 @@ async def test_an_agent_that_hangs_ends_with_its_time_and_the_others_go_on(play)
         limits=Limits(attempt_seconds=0.2),
         progress=lambda attempt, outcome: told.append((attempt.case_id, outcome and outcome.status)),
     )
-    attempts = await db.read(by_case, run)
+    attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.errors) == ("done", 1, 1)
     assert set(told) == {("c0", None), ("c0", "error"), ("c1", None), ("c1", "passed")}
     assert attempts["c0"].error_type == "AttemptTooLong"
@@ -275,7 +278,7 @@ async def test_a_metric_that_hangs_is_named_and_not_the_agent(play):
         "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.hangs"}}},
     }
     run = await play(three("go"), lambda ctx, said: "fine", config, limits=Limits(attempt_seconds=0.2))
-    attempts = await db.read(by_case, run)
+    attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.errors) == ("done", 1)
     assert attempts["c0"].error.endswith("The agent had answered: mine was judging it.")
 
@@ -287,7 +290,7 @@ async def test_an_agent_that_exits_ends_its_attempt_alone(play):
         return "fine"
 
     run = await play(three("exit", "go"), answer, parallelism=1)
-    attempts = await db.read(by_case, run)
+    attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.errors) == ("done", 1, 1)
     assert attempts["c0"].error == "The agent called sys.exit(3)."
 
@@ -300,7 +303,7 @@ async def test_an_agent_that_raises_what_is_no_exception_ends_its_attempt_alone(
         return "fine"
 
     run = await play(three("raise", "go", "go"), answer, parallelism=1)
-    attempts = await db.read(by_case, run)
+    attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.errors) == ("done", 2, 1)
     assert (attempts["c0"].error_type, attempts["c0"].error) == (kind.__name__, "no more")
 
@@ -311,11 +314,11 @@ async def test_a_run_stops_at_its_limit_of_time_and_says_so_on_every_attempt_tha
         return "fine"
 
     run = await play(three("go", "hang", "go"), answer, parallelism=1, limits=Limits(seconds=0.3))
-    attempts = await db.read(by_case, run)
+    attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.cancelled) == ("stopped", 1, 2)
     assert run.stopped_because == "The limit of 0.3 seconds was reached."
     assert attempts["c1"].stopped_because == attempts["c2"].stopped_because == run.stopped_because
-    told = await db.read(progress.progress_of, run)
+    told = await units_of_work.read(progress.progress_of, run)
     assert (told.can_resume, told.unfinished, told.cut_off) == (True, 2, 1)
 
 
@@ -335,7 +338,7 @@ async def test_a_run_stops_when_its_tokens_are_spent_and_counts_anew_when_it_goe
     assert (run.status, run.passed, run.cancelled) == ("stopped", 2, 1)
     assert run.stopped_because == "The limit of 15 tokens was reached: 20 were spent."
     is_first_run = False
-    await db.write(again.resume, run)
+    await units_of_work.write(rerun.resume, run)
     run = await go_on(run, folder, answer)
     assert (run.status, run.passed, run.stopped_because, run.resumed) == ("done", 3, "", 1)
 
@@ -384,8 +387,8 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
     async def look():
         await in_flight.wait()
         try:
-            found.append(await db.write(spend, "priced"))
-            found.append(await db.write(spend, "other"))
+            found.append(await units_of_work.write(spend, "priced"))
+            found.append(await units_of_work.write(spend, "other"))
         finally:
             stopped.set()
 
@@ -430,7 +433,7 @@ def in_flight(order_of_three):
 def order_of_three(db, folder):
     """A pending run of three cases."""
     path = write(folder.given, "set.evalset.json", three("a", "b", "c"))
-    return launch.order_run(library.adopt(folder, "counter", path), launch.Order(configs.default()))
+    return launch.order_run(library.adopt(folder, "counter", path), launch.Order(config.default()))
 
 
 def cancelled_by_hand(attempt):
@@ -510,12 +513,12 @@ def test_limits_are_read_as_they_were_written():
 
 
 async def test_events_of_a_try_that_was_left_behind_stay_in_its_own_world(play, folder, crashed):
-    await db.write(again.resume, crashed)
+    await units_of_work.write(rerun.resume, crashed)
     run = await go_on(crashed, folder, lambda ctx, said: "fine")
-    attempt = (await db.read(by_case, run))["c1"]
+    attempt = (await units_of_work.read(by_case, run))["c1"]
 
     def events(realm):
         return Event.objects.filter(session__realm=realm).count()
 
-    assert await db.read(events, attempt.tried_before[0]["realm"]) == 1  # what the user said
-    assert await db.read(events, attempt.realm) == 2
+    assert await units_of_work.read(events, attempt.tried_before[0]["realm"]) == 1  # what the user said
+    assert await units_of_work.read(events, attempt.realm) == 2

@@ -17,8 +17,8 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from sessions_app.imports import Report, import_location
 from sessions_app.models import AgentSession, StateChange, UserState
+from sessions_app.transfer.writers import Report, import_location
 from tests.importers.test_offer import wait_for_jobs
 from tests.pages.page import parse
 

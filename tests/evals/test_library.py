@@ -7,10 +7,11 @@ import os
 
 import pytest
 
-from evals_app import configs, launch, library
-from evals_app.evalsets import BadFile
-from evals_app.launch import Order
+from evals_app.files import BadFile, library
+from evals_app.metrics import config
 from evals_app.models import EvalSet
+from evals_app.runs import launch
+from evals_app.runs.launch import Order
 from sessions_app.errors import BadInput, NotFound
 from tests.evals.builders import case, evalset, turn, write
 
@@ -101,7 +102,7 @@ def test_a_file_from_elsewhere_has_an_id_of_its_own(folder, tmp_path_factory):
 
 def test_what_is_ordered_is_checked_as_a_whole(folder):
     found = library.adopt(folder, "counter", write(folder.given, "smoke.evalset.json", GOOD))
-    default = configs.default()
+    default = config.default()
     with pytest.raises(NotFound, match="no case 'zzz'"):
         launch.order_run(found, Order(default, case_ids=["zzz"]))
     with pytest.raises(BadInput, match="more than 20,000 attempts"):
@@ -116,7 +117,7 @@ def test_what_is_ordered_is_checked_as_a_whole(folder):
 def test_an_evalset_without_cases_cannot_be_run(folder):
     found = library.adopt(folder, "counter", write(folder.given, "none.evalset.json", evalset()))
     with pytest.raises(BadInput, match="has no cases"):
-        launch.order_run(found, Order(configs.default()))
+        launch.order_run(found, Order(config.default()))
 
 
 def test_a_file_whose_name_is_no_text_is_told_to_be_renamed_and_hides_no_other(folder):

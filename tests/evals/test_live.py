@@ -10,11 +10,15 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
 
-from evals_app import configs, launch, library, live, report, writes
-from evals_app.launch import Order
+from evals_app import live
+from evals_app.analysis import report
+from evals_app.files import library
+from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.writes import Outcome
-from sessions_app import db
+from evals_app.runs import launch, writes
+from evals_app.runs.launch import Order
+from evals_app.runs.writes import Outcome
+from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 
 pytestmark = pytest.mark.anywhere
@@ -27,7 +31,7 @@ def run(store, folder):
     path = write(
         folder.given, "s.evalset.json", evalset(*[case(f"<{name}>", turn("x", "y")) for name in "abc"])
     )
-    made = launch.order_run(library.adopt(folder, "counter", path), Order(configs.default()))
+    made = launch.order_run(library.adopt(folder, "counter", path), Order(config.default()))
     writes.claim_run(made.id, None)
     return EvalRun.objects.get(pk=made.id)
 
@@ -74,10 +78,10 @@ async def test_change_of_a_run_is_rendered_once_whatever_the_number_of_sockets(r
 
     changes = live.changes
     monkeypatch.setattr(live, "changes", counting)
-    first, *_ = await db.read(attempts, run)
+    first, *_ = await units_of_work.read(attempts, run)
     async with AsyncExitStack() as stack:
         sockets = [await stack.enter_async_context(watching(run.id, after=run.revision)) for _ in range(20)]
-        await db.write(writes.start_attempt, first.pk)
+        await units_of_work.write(writes.start_attempt, first.pk)
         told = [await message(socket) for socket in sockets]
         assert all(one == told[0] for one in told)
         assert told[0]["attempts"] == [first.pk]
@@ -85,9 +89,9 @@ async def test_change_of_a_run_is_rendered_once_whatever_the_number_of_sockets(r
 
 
 async def test_a_page_hears_of_the_rows_that_change_and_of_no_others(run):
-    first, second, _ = await db.read(attempts, run)
+    first, second, _ = await units_of_work.read(attempts, run)
     async with watching(run.id, after=run.revision) as socket:
-        await db.write(writes.start_attempt, second.pk)
+        await units_of_work.write(writes.start_attempt, second.pk)
         told = await message(socket)
         assert told["type"] == "run"
         assert [row["id"] for row in told["rows"]] == ["case-1"]
@@ -95,8 +99,8 @@ async def test_a_page_hears_of_the_rows_that_change_and_of_no_others(run):
         assert "running" in told["rows"][0]["html"]
         assert told["attempts"] == [second.pk]
 
-        await db.write(writes.finish_attempt, second.pk, Outcome(EvalAttempt.Status.FAILED))
-        await db.write(writes.start_attempt, first.pk)
+        await units_of_work.write(writes.finish_attempt, second.pk, Outcome(EvalAttempt.Status.FAILED))
+        await units_of_work.write(writes.start_attempt, first.pk)
         seen = {}
         while seen.get("case-0") is None or "failed" not in seen.get("case-1", ""):
             told = await message(socket)
@@ -105,9 +109,9 @@ async def test_a_page_hears_of_the_rows_that_change_and_of_no_others(run):
 
 
 async def test_a_page_that_comes_back_gets_what_it_missed(run):
-    first, *_ = await db.read(attempts, run)
-    await db.write(writes.start_attempt, first.pk)
-    await db.write(writes.finish_attempt, first.pk, Outcome(EvalAttempt.Status.PASSED))
+    first, *_ = await units_of_work.read(attempts, run)
+    await units_of_work.write(writes.start_attempt, first.pk)
+    await units_of_work.write(writes.finish_attempt, first.pk, Outcome(EvalAttempt.Status.PASSED))
     async with watching(run.id, after=run.revision) as socket:
         told = await message(socket)
         assert [row["id"] for row in told["rows"]] == ["case-0"]
@@ -116,7 +120,7 @@ async def test_a_page_that_comes_back_gets_what_it_missed(run):
 
 async def test_the_end_is_told_and_the_line_closed(run):
     async with watching(run.id, after=run.revision) as socket:
-        await db.write(writes.finish_run, run.id, EvalRun.Status.DONE)
+        await units_of_work.write(writes.finish_run, run.id, EvalRun.Status.DONE)
         told = await message(socket)
         assert told["type"] == "end"
         assert "3 cancelled" in told["summary"]
@@ -142,12 +146,12 @@ async def test_a_page_that_leaves_is_followed_no_longer(run):
 
 async def test_a_page_hears_of_its_evalsets_file_whoever_changes_it(web, folder):
     path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
-    found = await db.write(library.adopt, folder, "counter", path)
+    found = await units_of_work.write(library.adopt, folder, "counter", path)
     async with listening(f"/ws/evals/evalsets/{found.pk}/", f"digest={found.digest}") as socket:
         write(folder.given, "s.evalset.json", evalset(case("b", turn("x"))))
         told = await message(socket)
         assert (told["type"], told["gone"]) == ("file", False)
-        assert told["digest"] == (await db.read(EvalSet.objects.get)).digest != found.digest
+        assert told["digest"] == (await units_of_work.read(EvalSet.objects.get)).digest != found.digest
         path.unlink()
         assert (await message(socket))["gone"]
         write(folder.given, "s.evalset.json", evalset(case("b", turn("x"))))
@@ -156,7 +160,7 @@ async def test_a_page_hears_of_its_evalsets_file_whoever_changes_it(web, folder)
 
 async def test_a_page_that_knows_another_text_of_the_file_is_told_at_once(web, folder):
     path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
-    found = await db.write(library.adopt, folder, "counter", path)
+    found = await units_of_work.write(library.adopt, folder, "counter", path)
     async with listening(f"/ws/evals/evalsets/{found.pk}/", "digest=old") as socket:
         assert (await message(socket))["digest"] == found.digest
 
@@ -168,9 +172,9 @@ async def test_an_evalset_that_does_not_exist_is_followed_no_further(web):
 
 async def test_a_page_asks_for_its_own_cases_when_more_changed_than_it_shows(run, monkeypatch):
     monkeypatch.setattr(report, "PAGE", 2)
-    await db.write(writes.request_cancel, run.id)
-    await db.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED)
-    told = await db.read(live.changes, run.id, run.revision)
+    await units_of_work.write(writes.request_cancel, run.id)
+    await units_of_work.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED)
+    told = await units_of_work.read(live.changes, run.id, run.revision)
     assert (told["type"], told["many"], told["rows"]) == ("end", True, [])
     assert len(told["attempts"]) == 3
     assert "3 cancelled" in told["summary"]

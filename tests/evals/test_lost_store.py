@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from evals_app import again, configs, dispatch, exports, launch, library, report, standing, writes
-from evals_app.engine import course
+from evals_app.analysis import exports, report
+from evals_app.engine import run_monitor
 from evals_app.engine.execute import MOST_LOST
-from evals_app.launch import Order
+from evals_app.files import library
+from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from sessions_app import db, store_retry
-from sessions_app import writes as sessions
+from evals_app.runs import attempt_status, dispatch, launch, rerun, writes
+from evals_app.runs.launch import Order
 from sessions_app.errors import StoreUnavailable
+from sessions_app.sessions import writes as sessions
+from sessions_app.store import retry, units_of_work
 from tests.evals.builders import case, evalset, turn
 from tests.evals.conftest import settled
 from tests.sessions.faults.test_store_retry import failing
@@ -28,7 +31,7 @@ ONE = evalset(case("one", turn("go", "fine")))
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try again at once."""
-    monkeypatch.setattr(store_retry, "FIRST_S", 0.001)
+    monkeypatch.setattr(retry, "FIRST_S", 0.001)
 
 
 def fine(ctx: Any, said: str) -> str:
@@ -49,15 +52,15 @@ async def test_an_attempt_that_lost_the_store_is_tried_again_and_says_so(play, m
     run = await play(
         ONE, fine, progress=lambda attempt, outcome: told.append((attempt.tries, outcome and outcome.status))
     )
-    attempt = await db.read(only_attempt, run)
+    attempt = await units_of_work.read(only_attempt, run)
     assert (run.status, run.passed, run.errors, run.finished) == (EvalRun.Status.DONE, 1, 0, 1)
     assert (attempt.status, attempt.tries, attempt.error_type) == ("passed", 2, "")
     [lost] = attempt.tried_before
-    assert (lost["status"], lost["error_type"]) == ("error", standing.LOST_STORE)
+    assert (lost["status"], lost["error_type"]) == ("error", attempt_status.LOST_STORE)
     assert lost["error"] == "The store is away."
     assert lost["why"] == "The store failed while it was in flight."
     assert lost["realm"] != attempt.realm
-    assert not standing.must_be_alone(attempt)
+    assert not attempt_status.must_be_alone(attempt)
     assert told == [(1, None), (2, None), (2, "passed")]
 
 
@@ -74,20 +77,20 @@ async def test_an_agent_that_hides_the_lost_store_is_not_judged_by_half_a_sessio
                 return
 
     run = await play(ONE, Hiding(name="counter", answer=fine))
-    attempt = await db.read(only_attempt, run)
+    attempt = await units_of_work.read(only_attempt, run)
     assert (attempt.status, attempt.tries) == ("passed", 2)
 
 
 async def test_an_attempt_that_always_loses_the_store_has_no_outcome_and_can_be_resumed(play, monkeypatch):
     lose_appends(monkeypatch, 1000)
     run = await play(ONE, fine)
-    attempt = await db.read(only_attempt, run)
+    attempt = await units_of_work.read(only_attempt, run)
     assert (run.status, run.errors, attempt.tries) == (EvalRun.Status.DONE, 1, MOST_LOST)
-    assert (attempt.status, attempt.error_type) == ("error", standing.LOST_STORE)
+    assert (attempt.status, attempt.error_type) == ("error", attempt_status.LOST_STORE)
     assert attempt.error == "The store is away."
-    assert (await db.read(report.tally, run)).rate.total == 0
+    assert (await units_of_work.read(report.tally, run)).rate.total == 0
 
-    resumed = await db.write(again.resume, run)
+    resumed = await units_of_work.write(rerun.resume, run)
     assert (resumed.status, resumed.errors) == (EvalRun.Status.PENDING, 0)
 
 
@@ -101,18 +104,21 @@ async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypa
     monkeypatch.setattr(writes, name, failing(3, getattr(writes, name), before=before))
     told = []
     run = await play(ONE, fine, progress=lambda attempt, outcome: outcome and told.append(outcome.status))
-    attempt = await db.read(only_attempt, run)
+    attempt = await units_of_work.read(only_attempt, run)
     assert (run.status, run.passed, run.finished) == (EvalRun.Status.DONE, 1, 1)
     assert attempt.tries == (2 if name == "repeat_attempt" else 1)
     assert attempt.finished_at >= attempt.started_at
     assert told == ["passed"]
-    assert await db.read(attempt.results.filter(metric="response_match_score", invocation=None).count) == 1
+    assert (
+        await units_of_work.read(attempt.results.filter(metric="response_match_score", invocation=None).count)
+        == 1
+    )
 
 
 async def test_a_run_goes_on_when_the_store_cannot_be_asked_for_a_while(play, monkeypatch):
-    monkeypatch.setattr(course, "GLANCE", 0.01)
-    look = failing(5, course._look_at, before=True)
-    monkeypatch.setattr(course, "_look_at", look)
+    monkeypatch.setattr(run_monitor, "GLANCE", 0.01)
+    look = failing(5, run_monitor._look_at, before=True)
+    monkeypatch.setattr(run_monitor, "_look_at", look)
 
     async def slowly(ctx: Any, said: str) -> str:
         import asyncio
@@ -134,7 +140,7 @@ async def test_an_attempt_that_a_person_cancelled_is_not_tried_again(play, monke
     repeat = writes.repeat_attempt
     monkeypatch.setattr(writes, "repeat_attempt", cancel_first)
     run = await play(ONE, fine)
-    attempt = await db.read(only_attempt, run)
+    attempt = await units_of_work.read(only_attempt, run)
     assert (attempt.status, attempt.stopped_because, attempt.tries) == ("cancelled", writes.BY_HAND, 1)
     assert (run.status, run.cancelled) == (EvalRun.Status.DONE, 1)
 
@@ -162,7 +168,7 @@ async def post(web: Any, how: str, path: str, fields: dict[str, Any]) -> int:
 async def statuses_but_active() -> list[str]:
     """Return the statuses of all runs when none is active."""
     await settled()
-    return await db.read(
+    return await units_of_work.read(
         lambda: list(EvalRun.objects.order_by("created_at").values_list("status", flat=True))
     )
 
@@ -204,14 +210,14 @@ async def test_run_that_goes_on_does_so_once_though_the_answer_was_lost(
     process.source = replace(process.source, code_version=folder.code_version("counter"))
     assert await post(web, "API", *order_by("API")) == 202
     assert await statuses_but_active() == ["done"]
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     monkeypatch.setattr(writes, "take_up", failing(1, writes.take_up, before=before))
     path = f"/evals/runs/{run.id}/retry/" if how == "page" else f"/api/v1/evals/runs/{run.id}/retry"
     assert await post(web, how, path, {}) == 503
     async with asyncio.timeout(30):
         assert await statuses_but_active() == ["done"]
     assert len(process.asked) == (1 if before else 2)
-    assert (await db.read(only_attempt, run)).tries == (1 if before else 2)
+    assert (await units_of_work.read(only_attempt, run)).tries == (1 if before else 2)
 
 
 async def test_run_begins_though_the_client_left_while_it_was_ordered(process, smoke, folder, monkeypatch):
@@ -219,11 +225,11 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
 
     def create(run_id: str) -> EvalRun:
         assert written.wait(60)
-        return launch.order_run(library.adopt(folder, "counter", smoke), Order(configs.default()), run_id)
+        return launch.order_run(library.adopt(folder, "counter", smoke), Order(config.default()), run_id)
 
     await given_up_while_it_is_written(asyncio.create_task(dispatch.order(create)), written)
     async with asyncio.timeout(30):
-        while not await db.read(EvalRun.objects.filter(status=EvalRun.Status.DONE).exists):  # noqa: ASYNC110
+        while not await units_of_work.read(EvalRun.objects.filter(status=EvalRun.Status.DONE).exists):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     assert len(process.asked) == 1
 

@@ -22,15 +22,15 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.models.registry import LLMRegistry
 from google.genai import errors, types
 
-from evals_app import baselines, repetitions, report, trends
+from evals_app.analysis import baselines, repetitions, report, trends
+from evals_app.cli.ci_gate import Gate
 from evals_app.engine import _adk, model_retry
 from evals_app.engine.model_retry import RetriedCall, Retries, is_temporary
-from evals_app.gate import Gate
-from evals_app.limits import Limits
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.standing import JUDGE_TOO_LONG, UNAVAILABLE
-from sessions_app import db
+from evals_app.runs.attempt_status import JUDGE_TOO_LONG, UNAVAILABLE
+from evals_app.runs.limits import Limits
 from sessions_app.models import ModelCall
+from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
 
 pytestmark = pytest.mark.anywhere
@@ -163,7 +163,7 @@ ONE = evalset(case("a", turn("go", "fine")))
 
 
 async def attempt_of(run):
-    return await db.read(run.attempts.get)
+    return await units_of_work.read(run.attempts.get)
 
 
 async def test_a_call_that_is_refused_is_made_again_and_its_tools_are_not(play, service):
@@ -187,8 +187,8 @@ async def test_a_call_that_is_refused_is_made_again_and_its_tools_are_not(play, 
     assert (attempt.status, attempt.error) == (Status.PASSED, "")
     assert (service.asked, counted) == (6, [1])
     assert attempt.waited_seconds >= 0.06
-    assert await db.read(ModelCall.objects.filter(error_type="").count) == 2
-    assert await db.read(ModelCall.objects.count) == 2
+    assert await units_of_work.read(ModelCall.objects.filter(error_type="").count) == 2
+    assert await units_of_work.read(ModelCall.objects.count) == 2
 
 
 async def test_a_service_that_keeps_refusing_leaves_an_error_without_an_outcome(play, service):
@@ -253,7 +253,7 @@ async def test_an_agent_that_fails_as_its_model_stayed_away_has_not_failed(play)
     model = Fails(model="fails", left=[client_error(503, {"Retry-After": "3600"})])
     attempt = await attempt_of(await play(ONE, agent(model, on_model_error_callback=excuse)))
     assert (attempt.status, attempt.error_type) == (Status.ERROR, UNAVAILABLE)
-    assert await db.read(attempt.results.filter(invocation=None, status="failed").count) == 1
+    assert await units_of_work.read(attempt.results.filter(invocation=None, status="failed").count) == 1
 
 
 async def test_a_judge_that_is_refused_is_asked_again(play, judge):
@@ -274,7 +274,7 @@ async def test_a_judge_that_stays_unavailable_is_an_error_and_no_verdict(play, j
     attempt = await attempt_of(run)
     assert (attempt.status, attempt.error_type) == (Status.ERROR, UNAVAILABLE)
     assert attempt.error.startswith("The judge: failing-judge could not be asked: 429: Slow down.")
-    overall = await db.read(attempt.results.get, metric=metric, invocation=None)
+    overall = await units_of_work.read(attempt.results.get, metric=metric, invocation=None)
     assert (overall.status, overall.score) == ("not_evaluated", None)
     assert "could not be asked: 429" in overall.reason
 
@@ -289,7 +289,7 @@ async def test_a_judge_that_exits_is_not_blamed_on_the_agent(play, judge):
     judge["errors"] = [SystemExit(3)]
     attempt = await attempt_of(await play(ONE, talks, judged()))
     assert (attempt.status, attempt.error_type) == (Status.INCOMPLETE, "")
-    overall = await db.read(attempt.results.get, metric="final_response_match_v2", invocation=None)
+    overall = await units_of_work.read(attempt.results.get, metric="final_response_match_v2", invocation=None)
     assert "failing-judge called sys.exit(3)." in overall.reason
 
 
@@ -352,7 +352,7 @@ async def test_the_page_says_what_an_attempt_waits_for(play, web):
 
     playing = asyncio.create_task(play(ONE, agent(model), cancelled=cancelled, progress=progress))
     await asyncio.wait({playing, asyncio.ensure_future(waiting.wait())}, return_when=asyncio.FIRST_COMPLETED)
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     page = (await web.get(f"/evals/runs/{run.pk}/")).content.decode()
     cancelled.set()
     await playing
@@ -392,7 +392,7 @@ async def test_what_a_model_refused_is_in_no_rate_and_no_test(play):
         held = Gate(before.pk, "regression").hold(after)
         assert held.fails == ["2 of 6 attempts have no outcome: what they ran on failed."]
 
-    await db.read(check)
+    await units_of_work.read(check)
 
 
 async def test_a_case_that_passed_but_for_a_refusal_is_not_flaky(play):
@@ -406,15 +406,15 @@ async def test_a_case_that_passed_but_for_a_refusal_is_not_flaky(play):
         assert (matrix.mixed, matrix.rows[0].mixed, matrix.rows[0].rate.total) == (0, False, 2)
         assert not repetitions.of_case(run, 0).flaky
 
-    await db.read(check)
+    await units_of_work.read(check)
 
 
 async def test_what_was_refused_can_be_tried_again(play):
-    from evals_app import again
+    from evals_app.runs import rerun
 
     model = Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"})], says="fine")
     run = await play(ONE, agent(model))
-    await db.write(again.retry, run)
+    await units_of_work.write(rerun.retry, run)
     attempt = await attempt_of(run)
     assert (attempt.status, attempt.waits_for, attempt.waited_seconds) == (Status.PENDING, "", 0.0)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evals_app import attempts
-from evals_app.states import OF_THE_EVALUATION
-from sessions_app import db
+from evals_app.analysis import attempts
+from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession
+from sessions_app.store import units_of_work
 from tests.evals import builders, kept
 from tests.sessions.build import event
 
@@ -25,6 +25,6 @@ async def test_a_call_that_was_not_made_shows_the_state_at_the_end_of_its_turn_w
         run = kept.run(kept.version(kept.cases("a")), {"a": [outcome]})
         return attempts.detail(run.attempts.select_related("run__version").get()).moment
 
-    found = await db.write(moment)
+    found = await units_of_work.write(moment)
     assert (found.turn, found.seq, found.pair.name) == (1, 1, "get_weather")
     assert found.state == {"n": 2}

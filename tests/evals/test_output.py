@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evals_app.models import EvalRun
-from sessions_app.process_output import SHOWN_BYTES
+from sessions_app.runs.process_output import SHOWN_BYTES
 from tests import warm
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.echo import AGENT

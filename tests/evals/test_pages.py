@@ -8,12 +8,13 @@ import re
 
 import pytest
 
-from evals_app import dispatch, library, writes
+from evals_app.files import library
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from sessions_app import db
+from evals_app.runs import dispatch, writes
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.runs import client as runs
 from sessions_app.runs import processes
+from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import Process, settled
 from tests.pages.page import parse
@@ -144,7 +145,7 @@ async def test_only_the_chosen_cases_run_and_the_choices_are_kept(web, process, 
             "option:tool_trajectory_avg_score:ignore_args": "1",
         },
     )
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     assert (run.total, json.loads(run.case_ids)) == (3, ["good"])
     assert json.loads(run.config)["criteria"]["tool_trajectory_avg_score"] == {
         "threshold": 1.0,
@@ -165,7 +166,7 @@ async def test_a_judge_named_in_the_form_is_asked(web, process, smoke):
         case=["good"],
         **{"threshold:final_response_match_v2": "0.5"},
     )
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     assert json.loads(run.config)["criteria"]["final_response_match_v2"]["judge_model_options"] == {
         "judge_model": "judge-yes",
         "num_samples": 2,
@@ -190,7 +191,7 @@ async def test_a_form_that_cannot_be_meant_is_refused_on_the_page(web, process, 
     response = await start(web, status=404 if "case" in sent else 400, **sent)
     alert = parse(response.content).one("div", css="notice", role="alert")
     assert said in alert.text
-    assert not await db.read(EvalRun.objects.exists)
+    assert not await units_of_work.read(EvalRun.objects.exists)
 
 
 async def test_a_broken_file_cannot_be_run(web, process, folder):
@@ -258,7 +259,7 @@ async def test_what_does_not_exist_is_a_page_that_says_so(web, url, told):
 
 async def test_an_attempt_of_another_run_is_refused(web, process, smoke):
     one, other = await start(web), await start(web)
-    theirs = await db.read(lambda: EvalAttempt.objects.filter(run=other.url.split("/")[3]).first())
+    theirs = await units_of_work.read(lambda: EvalAttempt.objects.filter(run=other.url.split("/")[3]).first())
     await page_of(web, f"{other.url}?attempt={theirs.pk}")
     for attempt in (theirs.pk, "abc"):
         page = await page_of(web, f"{one.url}?attempt={attempt}", status=404)
@@ -270,8 +271,8 @@ async def test_ids_may_hold_any_character(web, process, folder, smoke):
     page = await page_of(web, "/evals/")
     link = page.one("a", css="row-link").attrs["href"]
     assert link == "/evals/counter/a%20b&c%252F%3F/"
-    await db.write(library.refresh, folder, "counter")
-    assert await db.read(EvalSet.objects.filter(evalset_id="a b&c%2F?").exists)
+    await units_of_work.write(library.refresh, folder, "counter")
+    assert await units_of_work.read(EvalSet.objects.filter(evalset_id="a b&c%2F?").exists)
 
 
 async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, monkeypatch):
@@ -280,8 +281,8 @@ async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, mo
 
     class Blocked(Process):
         async def call(self, method, path, body=None):
-            await db.write(processes.register, "r" * 32, "counter", 1, "v1")
-            await db.write(writes.claim_run, body["eval_run_id"], "r" * 32)
+            await units_of_work.write(processes.register, "r" * 32, "counter", 1, "v1")
+            await units_of_work.write(writes.claim_run, body["eval_run_id"], "r" * 32)
 
         async def end_process(self, runtime_id, why):
             self.asked.append((runtime_id, why))
@@ -296,17 +297,17 @@ async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, mo
     ((runtime_id, why),) = blocked.asked
     assert runtime_id == "r" * 32
     assert "did not react" in why
-    assert (await db.read(EvalRun.objects.get)).status == EvalRun.Status.CANCELLED
+    assert (await units_of_work.read(EvalRun.objects.get)).status == EvalRun.Status.CANCELLED
 
 
 async def test_lists_show_the_beginning_and_the_end_of_an_endless_id(web, process, folder):
     endless = "begins-" + "x" * 3200 + "-ends"
     write(folder.given, "long.evalset.json", evalset(case(endless, turn("Paris", "Paris"))))
     response = await start(web, "long")
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     for url in (response.url, "/evals/counter/long/", f"/evals/counter/long/trend/?run={run.id}"):
         shown = (await page_of(web, url)).one("main").text
         assert re.search("begins-x{50,180}…x+-ends", shown), url
         assert endless not in shown
-    attempt = await db.read(run.attempts.get)
+    attempt = await units_of_work.read(run.attempts.get)
     assert endless in (await page_of(web, f"{response.url}?attempt={attempt.pk}")).text

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from evals_app import prices
-from evals_app.evalsets import BadFile
+from evals_app.files import BadFile
+from evals_app.runs import prices
 
 FILE = """
 currency = "EUR"

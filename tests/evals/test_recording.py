@@ -8,14 +8,14 @@ import pytest
 from google.genai import types
 
 from evals_app.engine.recording import conversation_of
-from evals_app.states import OF_THE_EVALUATION
-from sessions_app import db
+from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
 from sessions_app.runs import client as runs
-from sessions_app.writes import edit_state
+from sessions_app.sessions.writes import edit_state
+from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.filling import Browser
 from tests.sessions.build import event
@@ -79,7 +79,7 @@ async def session(store):
         other = await service.create_session(**OWNER, session_id=f"other{number}")
         await said(service, other, number, **{"user:seen": number})
         await said(service, made, number, **{"n": number, "app:all": number})
-    return await db.read(AgentSession.objects.get, session_id="s1")
+    return await units_of_work.read(AgentSession.objects.get, session_id="s1")
 
 
 def added(folder):
@@ -142,7 +142,7 @@ async def test_what_is_not_expected_is_left_out(browser, session, folder):
 
 
 async def test_several_sessions_become_cases_of_a_new_evalset_at_once(browser, session, folder):
-    others = await db.read(
+    others = await units_of_work.read(
         lambda: list(AgentSession.objects.order_by("session_id").values_list("pk", flat=True))
     )
     query = "&".join(f"session={pk}" for pk in others)
@@ -177,15 +177,15 @@ async def test_sessions_that_begin_alike_are_told_apart_and_get_ids_of_their_own
     service = DjangoSessionService()
     twin = await service.create_session(**OWNER, session_id="twin")
     await said(service, twin, 1)
-    also = await db.read(AgentSession.objects.get, session_id="twin")
+    also = await units_of_work.read(AgentSession.objects.get, session_id="twin")
     page = await browser.get(f"/evals/record/?session={session.pk}&session={also.pk}")
     assert [one.attrs["value"] for one in page.all("input", name="case_id")] == ["question-1", "question-2"]
     assert {"s1", "twin"} <= {one.text for one in page.all("bdi", css="mono")}
 
 
 async def test_turns_that_were_taken_back_and_edits_are_none(browser, session):
-    await db.write(lambda: rewind(session.pk, invocation_id="i3"))
-    await db.write(edit_state, SessionKey("", "counter", "ann", "s1"), {"n": 9})
+    await units_of_work.write(lambda: rewind(session.pk, invocation_id="i3"))
+    await units_of_work.write(edit_state, SessionKey("", "counter", "ann", "s1"), {"n": 9})
     page = await browser.get(f"/evals/record/?session={session.pk}")
     assert [one.attrs["value"] for one in page.one("select", id="first").all("option")] == ["i1", "i2"]
 
@@ -222,7 +222,7 @@ async def test_an_end_before_the_beginning_and_an_empty_session_are_told(browser
     assert response.status_code == 400
     assert "ends before it begins" in response.content.decode()
     await DjangoSessionService().create_session(**OWNER, session_id="empty")
-    empty = await db.read(AgentSession.objects.get, session_id="empty")
+    empty = await units_of_work.read(AgentSession.objects.get, session_id="empty")
     assert "Nothing was said" in (await browser.get(f"/evals/record/?session={empty.pk}")).text
     response = await browser.web.post(
         "/evals/record/", {"session": empty.pk, "target": "set", "act": "review"}

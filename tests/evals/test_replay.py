@@ -17,12 +17,12 @@ from google.genai import types
 from evals_app.engine.replay.differences import compare
 from evals_app.engine.replay.matching import NotRecorded, Results
 from evals_app.engine.replay.recording import ToolResult
-from evals_app.invocations import tool_calls
+from evals_app.metrics.invocations import tool_calls
 from evals_app.models import EvalAttempt
-from evals_app.replay.policy import Policy
-from sessions_app import db
+from evals_app.runs.replay.policy import Policy
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, ModelCall
+from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
 
 Status = EvalAttempt.Status
@@ -99,7 +99,7 @@ def again(run, models="live", tools="live"):
 
 
 async def attempt_of(run):
-    return await db.read(lambda: run.attempts.select_related("session").get())
+    return await units_of_work.read(lambda: run.attempts.select_related("session").get())
 
 
 async def test_a_run_counts_the_tokens_and_the_calls_of_each_model(play):
@@ -120,11 +120,11 @@ async def test_recorded_tools_are_not_called_and_what_they_wrote_is_written_agai
     assert calls == ["Rome", "Oslo"]
 
     def state():
-        from sessions_app import history
+        from sessions_app.state import history
 
         return history.state_at(AgentSession.objects.get(pk=attempt.session_id)).merged()
 
-    assert (await db.read(state))["last_city"] == "Oslo"
+    assert (await units_of_work.read(state))["last_city"] == "Oslo"
 
 
 async def test_a_changed_prompt_is_shown_beside_the_recorded_one(play):
@@ -166,7 +166,7 @@ async def test_recorded_models_are_not_asked_and_callbacks_work_on_their_answers
     assert seen == [12] * 4
     assert json.loads(attempt.differences) == []
     assert (attempt.total_tokens, json.loads(attempt.by_model)) == (0, {})
-    by_callback = await db.read(
+    by_callback = await units_of_work.read(
         lambda: set(
             ModelCall.objects.filter(session=attempt.session_id).values_list("by_callback", flat=True)
         )
@@ -245,7 +245,7 @@ async def test_a_live_connection_cannot_be_answered_from_a_recording(play):
 
 async def test_a_recording_that_no_recorder_saw_says_so(play):
     first = await play(ONCE, agent(World()))
-    await db.write(ModelCall.objects.all().delete)
+    await units_of_work.write(ModelCall.objects.all().delete)
     attempt = await attempt_of(await play(ONCE, agent(World()), policy=again(first, "recorded")))
     assert "the recording has no call of any model" in attempt.error
 

@@ -11,10 +11,11 @@ from google.genai import types
 
 from evals_app.engine.recording import conversation_of
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from sessions_app import db, history
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import AgentSession
 from sessions_app.runs import client as runs
+from sessions_app.state import history
+from sessions_app.store import units_of_work
 from tests.evals.agents import Source
 from tests.evals.conftest import Process, settled
 from tests.evals.test_pages import page_of
@@ -52,7 +53,7 @@ async def talked(**state):
             message = types.Content(role="user", parts=[types.Part(text=said)])
             async for _ in runner.run_async(user_id="u", session_id="s", new_message=message):
                 pass
-    return await db.read(AgentSession.objects.get, session_id="s", realm="")
+    return await units_of_work.read(AgentSession.objects.get, session_id="s", realm="")
 
 
 async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, world):
@@ -65,13 +66,13 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
         f"/evals/replay/{session.pk}/", {"replay_models": "live", "replay_tools": "recorded"}
     )
     await settled()
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     assert (run.status, run.passed, run.source) == ("done", 1, "replay")
     assert (world.called, world.asked) == ([], 4)
 
-    attempt = await db.read(EvalAttempt.objects.select_related("session").get)
+    attempt = await units_of_work.read(EvalAttempt.objects.select_related("session").get)
     assert attempt.session.realm == attempt.realm != ""
-    again = await db.read(lambda: history.state_at(attempt.session).merged())
+    again = await units_of_work.read(lambda: history.state_at(attempt.session).merged())
     assert (again["mood"], again["last_city"]) == ("fine", "Oslo")
     differences = json.loads(attempt.differences)
     assert [
@@ -88,7 +89,7 @@ async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, worl
     session = await talked()
     response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await settled()
-    attempt = await db.read(EvalAttempt.objects.get)
+    attempt = await units_of_work.read(EvalAttempt.objects.get)
     sides = {side: {"name": "get_weather", "description": side} for side in ("recorded", "now")}
     told = {
         "kind": "request",
@@ -98,7 +99,7 @@ async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, worl
         "tools": {"changed": ["get_weather"]},
     }
     told["declarations"] = {"get_weather": sides}
-    await db.write(EvalAttempt.objects.update, differences=json.dumps([told]))
+    await units_of_work.write(EvalAttempt.objects.update, differences=json.dumps([told]))
     shown = (await page_of(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
     assert "How get_weather is declared" in shown.text
     assert '"description": "recorded"' in shown.text
@@ -109,7 +110,7 @@ async def test_replays_stand_on_no_list_of_evalsets(web, world):
     session = await talked()
     await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await settled()
-    assert await db.read(EvalSet.objects.filter(gone=False).count) == 0
+    assert await units_of_work.read(EvalSet.objects.filter(gone=False).count) == 0
     assert "replays" not in (await page_of(web, "/evals/")).one("main").text
     for _ in range(2):
         page = (await page_of(web, "/evals/counter/replays%20of%20sessions/")).one("main").text
@@ -132,7 +133,7 @@ async def test_a_session_is_replayed_over_the_api(web, world):
     answer = await web.post("/api/v1/evals/replays", asked, content_type="application/json")
     assert (answer.status_code, answer.json()["policy"]["source"]) == (202, {"session": session.pk})
     await settled()
-    run = await db.read(EvalRun.objects.get)
+    run = await units_of_work.read(EvalRun.objects.get)
     assert (run.passed, world.called, world.asked) == (1, [], 0)
     refused = await web.post(
         "/api/v1/evals/replays", {**asked, "tools": "?"}, content_type="application/json"
@@ -144,7 +145,7 @@ async def test_requests_that_differ_in_one_way_stand_together(web, world):
     session = await talked()
     response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await settled()
-    attempt = await db.read(EvalAttempt.objects.get)
+    attempt = await units_of_work.read(EvalAttempt.objects.get)
     shown = (await page_of(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
     (group,) = shown.all("details")
     assert "turn 1, call 1 and 3 more in the same way" in group.text
@@ -154,12 +155,14 @@ async def test_what_an_attempt_did_is_replayed_as_any_session_is(web, world):
     session = await talked()
     await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await settled()
-    attempt = await db.read(EvalAttempt.objects.get)
+    attempt = await units_of_work.read(EvalAttempt.objects.get)
     response = await web.post(f"/evals/replay/{attempt.session_id}/", {"replay_tools": "recorded"})
     await settled()
-    run = await db.read(EvalRun.objects.get, pk=response.url.split("/")[-2])
-    again = await db.read(run.attempts.get)
-    said = await db.read(lambda: list(again.results.values_list("metric", "score", "reason", "details")))
+    run = await units_of_work.read(EvalRun.objects.get, pk=response.url.split("/")[-2])
+    again = await units_of_work.read(run.attempts.get)
+    said = await units_of_work.read(
+        lambda: list(again.results.values_list("metric", "score", "reason", "details"))
+    )
     assert (run.passed, json.loads(again.differences), world.called) == (1, [], []), (again.error, said)
     page = await page_of(web, response.url)
     assert f"/sessions/id/{attempt.session_id}/" in [a.attrs.get("href") for a in page.all("a")]

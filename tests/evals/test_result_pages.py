@@ -12,11 +12,12 @@ from django.test import Client
 from google.adk.evaluation.eval_result import EvalSetResult
 from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetResultsManager
 
-from evals_app import imports, library, resultfiles
-from evals_app.deletion import delete_run
+from evals_app.files import adk_results, library
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.writes import Score
-from sessions_app.imports import Report
+from evals_app.runs import adk_imports
+from evals_app.runs.deletion import delete_run
+from evals_app.runs.writes import Score
+from sessions_app.transfer.writers import Report
 from tests.evals import kept
 from tests.evals.builders import case, turn
 from tests.evals.kept import broken, cases, failed, passed
@@ -293,10 +294,10 @@ def test_a_run_leaves_as_a_file_that_adk_reads_and_that_comes_back(web, folder):
         {"a": [kept.Outcome("passed", scores=[score, rubric], actual=turns)] * 2, "b": [broken()] * 2},
         config=config,
     )
-    history = folder.given / resultfiles.HISTORY
+    history = folder.given / adk_results.HISTORY
     history.mkdir(parents=True)
     name = f"counter_kept_{run.created_at}"
-    (history / f"{name}{resultfiles.SUFFIX}").write_text(export(web, run, "adk"))
+    (history / f"{name}{adk_results.SUFFIX}").write_text(export(web, run, "adk"))
 
     manager = LocalEvalSetResultsManager(str(folder.root))
     assert manager.list_eval_set_results("counter") == [name]
@@ -310,14 +311,14 @@ def test_a_run_leaves_as_a_file_that_adk_reads_and_that_comes_back(web, folder):
     per_turn = first.eval_metric_result_per_invocation[0]
     assert per_turn.actual_invocation.intermediate_data.tool_uses[0].args == {"city": "Paris"}
     assert per_turn.expected_invocation.final_response.parts[0].text == "Sunny!"
-    stored = json.loads((history / f"{name}{resultfiles.SUFFIX}").read_text())["eval_case_results"][0]
+    stored = json.loads((history / f"{name}{adk_results.SUFFIX}").read_text())["eval_case_results"][0]
     assert stored["overall_eval_metric_results"][1]["criterion"] == criterion
 
     manager.save_eval_set_result("counter", "kept", read.eval_case_results)
-    imports.import_results("counter", folder.given, found := Report("adk", "here"))
+    adk_imports.import_results("counter", folder.given, found := Report("adk", "here"))
     assert found.eval_runs == 1, "the run that was exported is here already"
     delete_run(run.pk)
-    imports.import_results("counter", folder.given, found := Report("adk", "here"))
+    adk_imports.import_results("counter", folder.given, found := Report("adk", "here"))
     assert found.eval_runs == 1
     back = EvalRun.objects.filter(source="import").order_by("created_at")
     assert [(one.total, one.passed, one.failed, one.num_runs) for one in back] == [(4, 2, 2, 2)] * 2

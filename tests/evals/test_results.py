@@ -9,10 +9,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from evals_app import baselines, exports, repetitions, report, standing, trends, writes
-from evals_app.comparison import Verdict
+from evals_app.analysis import baselines, exports, repetitions, report, trends
+from evals_app.analysis.comparison import Verdict
+from evals_app.analysis.report import Filters
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.report import Filters
+from evals_app.runs import attempt_status, writes
 from sessions_app.errors import BadInput, NotFound
 from tests.evals import kept
 from tests.evals.builders import case, turn
@@ -237,14 +238,14 @@ def test_single_outcomes_of_one_code_that_differ_are_flaky_in_the_comparison_and
 def test_what_a_dead_process_left_is_no_outcome():
     of = kept.version(cases("a"))
     before = kept.run(of, {"a": [passed()]})
-    gone = kept.Outcome("error", failure=kept.Failure(standing.GONE, "The process has ended."))
+    gone = kept.Outcome("error", failure=kept.Failure(attempt_status.GONE, "The process has ended."))
     after = kept.run(of, {"a": [gone]}, code="v2")
     assert baselines.compare_runs(before, after).cases[0].because == "No repetition was judged after."
 
 
 def test_every_place_leaves_out_what_a_dead_process_left():
     of = kept.version(cases("a"))
-    gone = kept.Outcome("error", failure=kept.Failure(standing.GONE, "The process has ended."))
+    gone = kept.Outcome("error", failure=kept.Failure(attempt_status.GONE, "The process has ended."))
     run = kept.run(of, {"a": [passed(), gone, passed()]})
     before = kept.run(of, {"a": [passed(), failed(), passed()]}, code="v0")
     [row] = report.matrix(run).rows

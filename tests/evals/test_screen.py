@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from evals_app.cli.terminal import Console
+from evals_app.cli.terminal_text import Screen, fitting, padded, shortened
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.screen import Screen, fitting, padded, shortened
-from evals_app.terminal import Console
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.test_command import AGENTS, run_evals
 

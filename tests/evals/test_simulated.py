@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from evals_app import ordering
 from evals_app.engine.execute import execute_run
 from evals_app.engine.source import FolderAgent
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.ordering import Wish
-from sessions_app import db
+from evals_app.runs import ordering
+from evals_app.runs.ordering import Wish
+from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.test_command import run_evals
 
@@ -40,11 +40,13 @@ async def test_examples_are_judged_and_played_without_a_network(store, place, ju
         agents, app_name = ordering.agent_at(EXAMPLES / "agents" / "weather")
         return agents, app_name, ordering.order(agents, app_name, Wish(str(file))).id
 
-    agents, app_name, run_id = await db.write(order)
+    agents, app_name, run_id = await units_of_work.write(order)
     await execute_run(run_id, FolderAgent(agents, app_name), asyncio.Event())
-    run = await db.read(EvalRun.objects.get, pk=run_id)
-    assert run.passed == run.total, await db.read(lambda: list(run.attempts.values_list("case_id", "error")))
-    for attempt in await db.read(lambda: list(run.attempts.all())):
+    run = await units_of_work.read(EvalRun.objects.get, pk=run_id)
+    assert run.passed == run.total, await units_of_work.read(
+        lambda: list(run.attempts.values_list("case_id", "error"))
+    )
+    for attempt in await units_of_work.read(lambda: list(run.attempts.all())):
         used = json.loads(attempt.judge)
         assert used.keys() == judged_by
         assert all(one["calls"] and one["prompt"] and one["output"] for one in used.values())
@@ -62,7 +64,7 @@ def test_the_offline_judge_reads_whole_conversations_too(store, tmp_path):
 
 
 async def only(run):
-    return await db.read(
+    return await units_of_work.read(
         lambda: (run.attempts.get(), list(run.attempts.get().results.filter(invocation=None)))
     )
 
@@ -160,7 +162,7 @@ async def test_a_judge_may_be_registered_by_the_services_of_the_folder(store, im
         agents, app_name = ordering.agent_at(agent)
         return agents, app_name, ordering.order(agents, app_name, Wish("a", settings=config)).id
 
-    agents, app_name, run_id = await db.write(order)
+    agents, app_name, run_id = await units_of_work.write(order)
     await execute_run(run_id, FolderAgent(agents, app_name), asyncio.Event())
-    run = await db.read(EvalRun.objects.get, pk=run_id)
+    run = await units_of_work.read(EvalRun.objects.get, pk=run_id)
     assert (run.status, run.failed) == ("done", 1), run.error

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from evals_app import states
+from evals_app.metrics import expected_state
+from evals_app.metrics.expected_state import STATE_MATCH
 from evals_app.models import EvalAttempt, MetricResult
-from evals_app.states import STATE_MATCH
-from sessions_app import db
+from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
 
@@ -19,9 +19,9 @@ from tests.evals.builders import case, evalset, turn
     [
         (1, 1.0, True),
         (True, 1, False),
-        (None, states.MISSING, True),
+        (None, expected_state.MISSING, True),
         (None, None, True),
-        (0, states.MISSING, False),
+        (0, expected_state.MISSING, False),
         ({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]}, True),
         ({"a": 1}, {"a": 1, "b": 2}, False),
         ([1, 2], [2, 1], False),
@@ -29,15 +29,15 @@ from tests.evals.builders import case, evalset, turn
     ],
 )
 def test_a_key_matches_when_its_json_does(expected, actual, matches):
-    found = {} if actual is states.MISSING else {"k": actual}
-    (check,) = states.check({"k": expected}, found, 0)
+    found = {} if actual is expected_state.MISSING else {"k": actual}
+    (check,) = expected_state.check({"k": expected}, found, 0)
     assert check.matches is matches
     assert ("actual" in check.as_json()) == ("k" in found)
 
 
 def test_the_score_is_the_share_of_keys_and_other_keys_do_not_count():
-    checks = states.check({"a": 1, "user:b": 2, "c": 3, "d": None}, {"a": 1, "user:b": 9, "z": 0})
-    assert states.share(checks) == 0.5
+    checks = expected_state.check({"a": 1, "user:b": 2, "c": 3, "d": None}, {"a": 1, "user:b": 9, "z": 0})
+    assert expected_state.share(checks) == 0.5
     assert [check.path for check in checks if not check.matches] == ["user:b", "c"]
 
 
@@ -51,7 +51,7 @@ async def results_of(run):
         attempt = run.attempts.get()
         return attempt, list(attempt.results.filter(metric=STATE_MATCH).order_by("invocation"))
 
-    return await db.read(read)
+    return await units_of_work.read(read)
 
 
 async def test_a_case_that_expects_a_state_is_judged_by_it_without_being_asked(play):
@@ -96,7 +96,7 @@ async def test_a_threshold_of_the_state_can_be_given_and_a_case_without_one_is_n
     )
     run = await play(document, counts, {"response_match_score": 0.5, STATE_MATCH: 0.5})
     assert run.passed == 2
-    said = await db.read(
+    said = await units_of_work.read(
         lambda: list(MetricResult.objects.filter(metric=STATE_MATCH).values_list("attempt__case_id", "score"))
     )
     assert said == [("some", 0.5)]

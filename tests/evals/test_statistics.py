@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals_app.statistics import (
+from evals_app.analysis.statistics import (
     fisher_exact,
     mcnemar_exact,
     paired_effect,

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from evals_app import writes
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.standing import GONE
-from sessions_app import db
-from sessions_app.agents import configured_folder
+from evals_app.runs import writes
+from evals_app.runs.attempt_status import GONE
+from sessions_app.agents.folder import configured_folder
+from sessions_app.store import units_of_work
 from tests.evals.conftest import settled
 from tests.evals.test_api import get, post
 from tests.evals.test_pages import page_of, start
@@ -24,7 +24,7 @@ async def ended(web, process, folder, smoke):
     """A run that has ended: one attempt passed, one failed, one erred."""
     process.source = replace(process.source, code_version=folder.code_version("counter"))
     await start(web)
-    return await db.read(EvalRun.objects.get)
+    return await units_of_work.read(EvalRun.objects.get)
 
 
 async def cut_short(run):
@@ -36,12 +36,12 @@ async def cut_short(run):
         attempts.filter(case_id="breaks").update(status=Status.CANCELLED, started_at=None, tries=0)
         EvalRun.objects.filter(pk=run.pk).update(status="crashed", passed=0, cancelled=1)
 
-    await db.write(cut)
+    await units_of_work.write(cut)
 
 
 async def test_the_numbers_of_a_large_run_are_written_alike(web, ended):
     await cut_short(ended)
-    await db.write(lambda: EvalRun.objects.filter(pk=ended.pk).update(total=1200))
+    await units_of_work.write(lambda: EvalRun.objects.filter(pk=ended.pk).update(total=1200))
     page = await page_of(web, f"/evals/runs/{ended.id}/")
     assert "1,200 attempts came to no end." in page.text
     assert "of 1,200 passed" in page.text
@@ -60,7 +60,7 @@ async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended):
     response = await web.post(f"/evals/runs/{ended.id}/resume/")
     assert (response.status_code, response.url) == (302, f"/evals/runs/{ended.id}/")
     await settled()
-    attempts = await db.read(by_case)
+    attempts = await units_of_work.read(by_case)
     assert {name: attempt.tries for name, attempt in attempts.items()} == {
         "good": 2,
         "bad <script>": 1,
@@ -80,9 +80,9 @@ async def test_the_list_of_runs_offers_to_go_on_with_what_can_go_on(web, ended):
     assert await offered() == [False, True]
     await cut_short(ended)
     assert await offered() == [True, True]
-    await db.write(EvalRun.objects.update, source="import")
+    await units_of_work.write(EvalRun.objects.update, source="import")
     assert await offered() == [False, False]
-    await db.write(EvalRun.objects.update, source="page", status="running")
+    await units_of_work.write(EvalRun.objects.update, source="page", status="running")
     assert await offered() == [False, False]
 
 
@@ -91,16 +91,16 @@ async def test_what_did_not_pass_is_tried_again_from_the_page(web, ended):
     assert "Try again the 2 that did not pass" in page.text
     await web.post(f"/evals/runs/{ended.id}/retry/")
     await settled()
-    assert [one.tries for one in (await db.read(by_case)).values()] == [1, 2, 2]
+    assert [one.tries for one in (await units_of_work.read(by_case)).values()] == [1, 2, 2]
 
 
 async def test_one_attempt_is_tried_again_from_the_page_and_tells_of_its_first_try(web, ended):
-    broken = (await db.read(by_case))["breaks"]
+    broken = (await units_of_work.read(by_case))["breaks"]
     shown = f"/evals/runs/{ended.id}/?attempt={broken.pk}"
     assert "Try again" in (await page_of(web, shown)).text
     await web.post(f"/evals/runs/{ended.id}/retry/", {"attempt": broken.pk})
     await settled()
-    assert [one.tries for one in (await db.read(by_case)).values()] == [1, 1, 2]
+    assert [one.tries for one in (await units_of_work.read(by_case)).values()] == [1, 1, 2]
     page = await page_of(web, shown)
     assert "Try 1: error, RuntimeError" in page.text
     assert "It was tried again." in page.text
@@ -109,7 +109,7 @@ async def test_one_attempt_is_tried_again_from_the_page_and_tells_of_its_first_t
 async def test_a_run_is_repeated_from_the_page(web, ended):
     response = await web.post(f"/evals/runs/{ended.id}/again/")
     await settled()
-    second = await db.read(EvalRun.objects.exclude(pk=ended.pk).get)
+    second = await units_of_work.read(EvalRun.objects.exclude(pk=ended.pk).get)
     assert response.url == f"/evals/runs/{second.id}/"
     assert (second.repeats_id, second.version_id, second.config) == (
         ended.id,
@@ -119,10 +119,10 @@ async def test_a_run_is_repeated_from_the_page(web, ended):
 
 
 async def test_how_many_go_on_at_once_and_one_that_shall_stop_are_noted_for_the_process(web, smoke):
-    run = await db.write(ordered)
-    await db.write(writes.claim_run, run.id, None)
-    waiting, running, _ = await db.read(lambda: list(run.attempts.order_by("case_index")))
-    await db.write(writes.start_attempt, running.pk)
+    run = await units_of_work.write(ordered)
+    await units_of_work.write(writes.claim_run, run.id, None)
+    waiting, running, _ = await units_of_work.read(lambda: list(run.attempts.order_by("case_index")))
+    await units_of_work.write(writes.start_attempt, running.pk)
     page = await page_of(web, f"/evals/runs/{run.id}/")
     assert "4 at once" in page.text
     assert "0 of 3 ended" in page.text
@@ -131,8 +131,8 @@ async def test_how_many_go_on_at_once_and_one_that_shall_stop_are_noted_for_the_
     for attempt in (waiting, running):
         response = await web.post(f"/evals/runs/{run.id}/attempts/{attempt.pk}/cancel/")
         assert response.url == f"/evals/runs/{run.id}/?attempt={attempt.pk}"
-    attempts = await db.read(by_case)
-    assert (await db.read(EvalRun.objects.get)).parallelism == 5
+    attempts = await units_of_work.read(by_case)
+    assert (await units_of_work.read(EvalRun.objects.get)).parallelism == 5
     assert attempts["good"].status == Status.CANCELLED
     assert (attempts["bad <script>"].status, attempts["bad <script>"].cancel_requested_at is None) == (
         Status.RUNNING,
@@ -141,11 +141,13 @@ async def test_how_many_go_on_at_once_and_one_that_shall_stop_are_noted_for_the_
 
 
 def ordered():
-    from evals_app import configs, launch, library
+    from evals_app.files import library
+    from evals_app.metrics import config
+    from evals_app.runs import launch
 
     folder = configured_folder()
     evalset = library.adopt(folder, "counter", folder.given / "smoke.evalset.json")
-    return launch.order_run(evalset, launch.Order(configs.default()))
+    return launch.order_run(evalset, launch.Order(config.default()))
 
 
 @pytest.mark.parametrize(
@@ -176,11 +178,11 @@ async def test_limits_are_taken_from_the_form_and_from_the_api(web, process, smo
         },
     )
     run_id = response.url.rstrip("/").rpartition("/")[2]
-    run = await db.read(EvalRun.objects.get, pk=run_id)
+    run = await units_of_work.read(EvalRun.objects.get, pk=run_id)
     assert json.loads(run.limits) == {"seconds": 90.0, "cost": 0.5, "retry_seconds": 0.0}
     wanted = {"app": "counter", "evalset": "smoke", "limits": {"tokens": 1000, "attempt_seconds": 60}}
     told = await post(web, "/runs", wanted, 202)
-    run = await db.read(EvalRun.objects.get, pk=told["id"])
+    run = await units_of_work.read(EvalRun.objects.get, pk=told["id"])
     assert json.loads(run.limits) == {"tokens": 1000, "attempt_seconds": 60.0, "retry_seconds": 120.0}
     refusal = await post(web, "/runs", {**wanted, "limits": {"tokens": -1}}, 400)
     assert "tokens must be a positive whole number" in refusal["detail"]
@@ -192,10 +194,10 @@ async def test_runs_are_steered_by_the_api(web, ended):
     await settled()
     told = await get(web, f"/runs/{ended.id}")
     assert (told["status"], told["counts"]["passed"]) == ("done", 1)
-    broken = (await db.read(by_case))["breaks"]
+    broken = (await units_of_work.read(by_case))["breaks"]
     await post(web, f"/runs/{ended.id}/retry", {"attempts": [broken.pk]}, 202)
     await settled()
-    assert (await db.read(by_case))["breaks"].tries == 2
+    assert (await units_of_work.read(by_case))["breaks"].tries == 2
     again = await post(web, f"/runs/{ended.id}/again", {}, 202)
     await settled()
     assert (again["id"] != ended.id, again["source"]) == (True, "api")

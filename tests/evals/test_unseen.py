@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from evals_app import live
 from evals_app.models import EvalAttempt
-from sessions_app import db
+from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn, write
 from tests.unseen import EVIL, assert_shown
@@ -39,7 +39,7 @@ DOCUMENT = {
 async def test_no_page_of_evals_hides_anything(web, play):
     criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.5}
     run = await play(DOCUMENT, answer, criteria, num_runs=2, case_ids=[EVIL, "break" + EVIL])
-    attempts = await db.read(lambda: list(EvalAttempt.objects.filter(run=run)))
+    attempts = await units_of_work.read(lambda: list(EvalAttempt.objects.filter(run=run)))
     assert {attempt.status for attempt in attempts} >= {"failed", "error"}
     address = f"/evals/runs/{run.id}/"
     pages = [
@@ -54,7 +54,7 @@ async def test_no_page_of_evals_hides_anything(web, play):
         response = await web.get(page)
         assert response.status_code == 200, page
         assert_shown(response.content.decode(), page)
-    message = await db.read(live.changes, run.id, 0)
+    message = await units_of_work.read(live.changes, run.id, 0)
     for row in message["rows"]:
         assert_shown(row["html"], "a row by the socket")
     assert_shown(message["summary"], "the summary by the socket")

@@ -6,10 +6,12 @@ import time
 
 import pytest
 
-from evals_app import configs, launch, library, writes
-from evals_app.launch import Order
+from evals_app.files import library
+from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
-from evals_app.writes import Outcome, Score
+from evals_app.runs import launch, writes
+from evals_app.runs.launch import Order
+from evals_app.runs.writes import Outcome, Score
 from sessions_app.adk import DjangoSessionService
 from sessions_app.runs import processes
 from tests.clock import STEPS_S, Clock, later
@@ -22,7 +24,7 @@ Status = EvalAttempt.Status
 @pytest.fixture
 def run(folder):
     path = write(folder.given, "s.evalset.json", evalset(*[case(name, turn("x", "y")) for name in "abc"]))
-    return launch.order_run(library.adopt(folder, "counter", path), Order(configs.default()))
+    return launch.order_run(library.adopt(folder, "counter", path), Order(config.default()))
 
 
 def fresh(run):
@@ -108,19 +110,21 @@ def test_run_that_no_process_took_is_ended_after_a_while_whatever_the_clock_says
 
 @pytest.mark.django_db(transaction=True)
 async def test_an_attempt_that_was_running_keeps_its_session(store, folder):
-    from sessions_app import db
+    from sessions_app.store import units_of_work
 
     def order():
         path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x", "y"))))
-        made = launch.order_run(library.adopt(folder, "counter", path), Order(configs.default()))
+        made = launch.order_run(library.adopt(folder, "counter", path), Order(config.default()))
         writes.claim_run(made.id, None)
         writes.start_attempt(first(made).pk)
         return made, first(made)
 
-    made, attempt = await db.write(order)
+    made, attempt = await units_of_work.write(order)
     await DjangoSessionService(realm=attempt.realm).create_session(app_name="counter", user_id="u")
-    await db.write(writes.crash_run, made.id, "gone")
-    session = (await db.read(EvalAttempt.objects.select_related("session").get, pk=attempt.pk)).session
+    await units_of_work.write(writes.crash_run, made.id, "gone")
+    session = (
+        await units_of_work.read(EvalAttempt.objects.select_related("session").get, pk=attempt.pk)
+    ).session
     assert session.realm == attempt.realm
 
 

@@ -8,9 +8,9 @@ import pytest
 from google.adk.runners import Runner
 from google.genai import types
 
-from sessions_app import db
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
 from sessions_app.models import Artifact, MemoryEntry
+from sessions_app.store import units_of_work
 from tests.examples.conftest import Loader, texts
 
 
@@ -26,7 +26,7 @@ async def office(load: Loader, transactional_db: None) -> AsyncIterator[Runner]:
     )
     yield runner
     await runner.close()
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 async def say(
@@ -41,7 +41,9 @@ async def say(
 async def test_each_note_is_a_version_in_the_store(office: Runner) -> None:
     await say(office, "Take a note: order paper")
     assert await say(office, "Take a note: 植物に水をやる") == ["Noted in minutes.md, version 1."]
-    kept = await db.read(lambda: list(Artifact.objects.order_by("version").values_list("content", flat=True)))
+    kept = await units_of_work.read(
+        lambda: list(Artifact.objects.order_by("version").values_list("content", flat=True))
+    )
     assert [bytes(content or b"").decode() for content in kept] == [
         "# Minutes\n\n- order paper\n",
         "# Minutes\n\n- order paper\n- 植物に水をやる\n",
@@ -66,7 +68,7 @@ async def test_it_remembers_a_japanese_word_of_two_characters(office: Runner) ->
 async def test_every_answer_adds_what_is_new_once(office: Runner) -> None:
     for text in ("Hello", "Hello", "Take a note: x"):
         await say(office, text)
-    ids = await db.read(lambda: list(MemoryEntry.objects.values_list("entry_id", flat=True)))
+    ids = await units_of_work.read(lambda: list(MemoryEntry.objects.values_list("entry_id", flat=True)))
     assert len(ids) == len(set(ids)) == 6
 
 
@@ -75,4 +77,4 @@ async def test_a_file_sent_along_is_kept_with_the_session(office: Runner) -> Non
         inline_data=types.Blob(data=b"\x89PNG", mime_type="image/png", display_name="desk.png")
     )
     assert await say(office, "Here", "s1", "aya", photo) == ["I keep desk.png with this session."]
-    assert await db.read(lambda: Artifact.objects.get(filename="desk.png").size) == 4
+    assert await units_of_work.read(lambda: Artifact.objects.get(filename="desk.png").size) == 4

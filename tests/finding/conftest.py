@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sessions_app import finding, indexing
-from sessions_app.finding import answers, sessions, stated, words
 from sessions_app.models import AgentSession, Event
-from sessions_app.query import parse
+from sessions_app.search import execution, indexing
+from sessions_app.search.execution import answers, sessions, state_terms, words
+from sessions_app.search.query import parse
 
 Find = Callable[[str], list[str]]
 
@@ -27,10 +27,10 @@ def find(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPat
     """
     if request.param in MODES[:2]:
         return finder(is_indexed=request.param == "indexed")
-    for module in (answers, stated, words):
+    for module in (answers, state_terms, words):
         monkeypatch.setattr(module, "FEW", 0)
     if request.param == ALL_TOO_MANY:
-        for shared in (answers, stated):
+        for shared in (answers, state_terms):
             monkeypatch.setattr(shared, "FEW_SHARED", 0)
     monkeypatch.setattr(sessions, "is_common", lambda *_, **__: request.param == "common")
     return finder(is_indexed=True)
@@ -42,7 +42,7 @@ def finder(*, is_indexed: bool) -> Find:
     def found(text: str) -> list[str]:
         if is_indexed:
             indexing.index_all()
-        rows = finding.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
+        rows = execution.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
         return sorted(rows.values_list("session_id", flat=True))
 
     return found
@@ -50,6 +50,6 @@ def finder(*, is_indexed: bool) -> Find:
 
 def events(session: AgentSession, text: str) -> list[int]:
     """Return the seqs of the events of a session that a query asks for."""
-    rows = finding.InSession(session, parse(text)).between(1, session.last_seq)
+    rows = execution.InSession(session, parse(text)).between(1, session.last_seq)
     assert all(isinstance(event, Event) for event in rows[:1])
     return [event.seq for event in rows]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessions_app import writes
+from sessions_app.sessions import writes
 from tests.finding.conftest import ALL_TOO_MANY, MODES, Find
 from tests.timeline.story import Story
 

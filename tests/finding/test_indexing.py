@@ -10,24 +10,26 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import finding, indexing, jsonsql, purge, search, unindexed, writes
-from sessions_app.event_index import sessions as sessions_with
+from sessions_app.events import record
 from sessions_app.models import AgentSession, EventWords, SessionTrait, SessionWords, StateValue
-from sessions_app.query import parse
-from sessions_app.wire import record
+from sessions_app.search import execution, index_backlog, indexing
+from sessions_app.search.event_index import sessions as sessions_with
+from sessions_app.search.query import parse
+from sessions_app.sessions import purge, writes
+from sessions_app.store import json_sql, tokens
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
 
 
 def indexed(word: str) -> set[int]:
-    wanted = search.phrase(word)
+    wanted = tokens.phrase(word)
     assert wanted is not None
     return sessions_with(wanted, 10_000).pks
 
 
 def found(text: str) -> list[str]:
-    rows = finding.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
+    rows = execution.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
     return sorted(rows.values_list("session_id", flat=True))
 
 
@@ -42,12 +44,12 @@ def test_an_append_writes_no_index_and_the_cursor_follows():
     story = Story()
     story.says("sunny")
     assert indexed("sunny") == set()
-    assert unindexed.has_any()
+    assert index_backlog.has_any()
     indexing.index_all()
     assert indexed("sunny") == {story.pk}
-    assert not unindexed.has_any()
+    assert not index_backlog.has_any()
     story.says("rainy")
-    assert unindexed.has_any()
+    assert index_backlog.has_any()
     assert (indexed("rainy"), found("rainy")) == (set(), ["s1"])
     indexing.index_all()
     assert indexed("rainy") == {story.pk}
@@ -161,7 +163,7 @@ def test_a_store_that_was_indexed_before_lists_the_owners_of_a_key_and_the_sessi
     story.says("sunny rain")
     Story("s2", user="ben")
     indexing.index_all()
-    rows = StateValue.objects.filter(mark=jsonsql.ANY)
+    rows = StateValue.objects.filter(mark=json_sql.ANY)
     owners = rows.values_list("scope", "key_id", "owner_id")
     expected = set(owners)
     assert ("session", "k", story.pk) in expected

@@ -6,12 +6,13 @@ import pytest
 from django.db import connection
 from django.db.models import Q
 
-from devui import env
-from sessions_app import event_index, indexing, search
-from sessions_app.comparing import being_read, is_told_by_marks, marked
-from sessions_app.finding import InSession, stated
+from devui.config import env
 from sessions_app.models import AgentSession, StateValue
-from sessions_app.query import StateTerm, parse
+from sessions_app.search import event_index, indexing
+from sessions_app.search.execution import InSession, state_terms
+from sessions_app.search.query import StateTerm, parse
+from sessions_app.search.state_conditions import being_read, is_told_by_marks, marked
+from sessions_app.store import tokens
 from tests.finding.conftest import Find
 from tests.timeline.story import Story
 
@@ -73,7 +74,7 @@ def test_a_common_word_is_looked_for_in_a_session_without_listing_all_that_have_
     story = Story("s1")
     story.says("sunny weather")
     indexing.index_all()
-    wanted = [found for word in ("sunny", "weather") if (found := search.phrase(word))]
+    wanted = [found for word in ("sunny", "weather") if (found := tokens.phrase(word))]
     assert event_index.newest([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
     monkeypatch.setattr(event_index, "RARE", -1)
     assert event_index.newest([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
@@ -109,7 +110,7 @@ def test_numbers_are_not_read_for_a_text_that_none_of_them_has(find: Find, monke
     Story("s4", {"k": -1.5e300})
     Story("s5", {"k": True})
     for most in (20_000, 3, 0):
-        monkeypatch.setattr(stated, "READ", most)
+        monkeypatch.setattr(state_terms, "READ", most)
         assert find("k ~ km ever") == ["s2", "s3"]
         assert find("k ~ KM") == ["s2", "s3"]
         assert find("k ~ 1") == ["s1", "s2", "s4"]

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app import search
 from sessions_app.models import Scope
-from sessions_app.query import (
+from sessions_app.search.query import (
     MAX_LENGTH,
     Field,
     Query,
@@ -30,6 +29,7 @@ from sessions_app.query import (
     typed,
     unknown,
 )
+from sessions_app.store import tokens
 
 PIECES = st.sampled_from(
     [
@@ -206,7 +206,7 @@ def test_every_word_of_a_query_can_be_looked_for(text):
         query = parse(text)
     except QueryProblem:
         return
-    assert all(search.phrase(word.text) for word in query.words)
+    assert all(tokens.phrase(word.text) for word in query.words)
 
 
 @pytest.mark.parametrize("text", ["x " * MAX_LENGTH, "a" * 2_000_000, "x " * 60])

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from sessions_app import app_settings, writes
-from sessions_app.finding import ids
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.runs import rows as runs
+from sessions_app.search.execution import ids
+from sessions_app.sessions import app_settings, writes
 from sessions_app.timeline import window as windows
 from tests.finding.conftest import Find
 from tests.timeline.story import Story

@@ -7,11 +7,13 @@ from random import Random
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import finding, indexing, keyset, labels, listing, writes
 from sessions_app.errors import BadInput
-from sessions_app.finding import answers, sessions, stated, windows
 from sessions_app.models import AgentSession
-from sessions_app.query import parse
+from sessions_app.search import execution, indexing
+from sessions_app.search.execution import answers, sessions, state_terms, windows
+from sessions_app.search.query import parse
+from sessions_app.sessions import labels, listing, writes
+from sessions_app.store import pagination
 from tests.pages.getting import Get
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +33,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every look end after one window of three sessions, and no index list any."""
     monkeypatch.setattr(windows, "WINDOW", 3)
     monkeypatch.setattr(windows, "LOOK_S", 0.0)
-    monkeypatch.setattr(stated, "READ", 0)
+    monkeypatch.setattr(state_terms, "READ", 0)
     monkeypatch.setattr(answers, "FEW", 0)
     monkeypatch.setattr(sessions, "is_common", lambda *_, **__: False)
 
@@ -70,7 +72,7 @@ def walked(wanted: listing.Wanted) -> tuple[list[list[int]], list[listing.Page]]
 def test_looks_bring_the_rows_of_one_whole_query_in_their_order(
     text: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(keyset, "PAGE_SIZE", 4)
+    monkeypatch.setattr(pagination, "PAGE_SIZE", 4)
     monkeypatch.setattr(listing, "MOST_PINNED", 2)
     make(40, Random(seed))
     wanted = listing.Wanted(query=parse(text))
@@ -112,7 +114,7 @@ def test_sessions_of_one_app_alone_are_looked_through_where_the_query_names_it()
 def test_what_an_index_tells_is_not_looked_for(monkeypatch: pytest.MonkeyPatch):
     make(20, Random(1))
     for text in ("app:weather", "is:pinned", "session:s1", "updated:<2h"):
-        assert finding.Search(parse(text)).plan.tests == []
+        assert execution.Search(parse(text)).plan.tests == []
 
 
 @pytest.mark.parametrize("text", ["app:weather", "is:error", "tool:rare", "thunderstorm", "k = 3"])
@@ -122,7 +124,7 @@ def test_a_search_that_an_index_answers_looks_at_no_window(
     monkeypatch.undo()
     make(20, Random(1))
     looks = []
-    monkeypatch.setattr(finding, "look", lambda *given, **_: looks.append(given))
+    monkeypatch.setattr(execution, "look", lambda *given, **_: looks.append(given))
     wanted = listing.Wanted(query=parse(text))
     with django_assert_max_num_queries(12):
         assert listing.page(wanted).looking is None

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from sessions_app import db, indexing, unindexed
 from sessions_app.errors import StoreFull
-from sessions_app.live import bell, indexer
+from sessions_app.live import indexer
+from sessions_app.search import index_backlog, indexing
+from sessions_app.store import change_listener, units_of_work
 from tests.timeline.story import Story
 
 DEADLINE_S = 60.0
@@ -20,7 +21,7 @@ DEADLINE_S = 60.0
 def store(transactional_db: None) -> Iterator[None]:
     """A store emptied after the test: the worker hops to other threads."""
     yield
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 @contextlib.asynccontextmanager
@@ -34,19 +35,19 @@ async def working() -> AsyncIterator[None]:
 
 
 async def everything_is_indexed() -> None:
-    async with asyncio.timeout(DEADLINE_S), bell.listen() as ring:
-        while await db.read(unindexed.has_any):
+    async with asyncio.timeout(DEADLINE_S), change_listener.listen() as ring:
+        while await units_of_work.read(index_backlog.has_any):
             await ring.wait()
 
 
 async def test_what_was_there_and_what_is_appended_later_gets_indexed(store: None):
-    story = await db.write(Story)
-    await db.write(story.says, "sunny")
+    story = await units_of_work.write(Story)
+    await units_of_work.write(story.says, "sunny")
     async with working():
         await everything_is_indexed()
-        await db.write(story.says, "rainy")
+        await units_of_work.write(story.says, "rainy")
         await everything_is_indexed()
-        assert (await db.read(lambda: story.session)).indexed_seq == 2
+        assert (await units_of_work.read(lambda: story.session)).indexed_seq == 2
 
 
 async def test_a_store_that_fails_is_tried_again(store: None, monkeypatch: pytest.MonkeyPatch):
@@ -59,8 +60,8 @@ async def test_a_store_that_fails_is_tried_again(store: None, monkeypatch: pytes
 
     monkeypatch.setattr(indexing, "store", store_once_full)
     monkeypatch.setattr(indexer, "RETRY_S", 0.0)
-    story = await db.write(Story)
-    await db.write(story.says, "sunny")
+    story = await units_of_work.write(Story)
+    await units_of_work.write(story.says, "sunny")
     async with working():
         await everything_is_indexed()
     assert not failures

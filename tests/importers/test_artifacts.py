@@ -13,8 +13,8 @@ from google.adk.cli.utils.local_storage import PerAgentFileArtifactService
 from google.genai import types
 
 from sessions_app.adk import DjangoArtifactService
-from sessions_app.imports import Report, import_location
 from sessions_app.models import Artifact
+from sessions_app.transfer.writers import Report, import_location
 
 PNG = types.Part(
     inline_data=types.Blob(mime_type="image/png", data=b"\x89PNG" * 40_000, display_name="chart")

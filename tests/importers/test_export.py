@@ -14,11 +14,12 @@ from django.core.management import CommandError, call_command
 from google.adk.events.event import Event as AdkEvent
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-from sessions_app import history, labels, writes
 from sessions_app.adk import DjangoSessionService
-from sessions_app.exports import Wanted, export_adk_sqlite, export_json, snake_case
 from sessions_app.models import AgentSession, AppScope, StateChange, UserScope
-from sessions_app.writes import SessionKey
+from sessions_app.sessions import labels, writes
+from sessions_app.sessions.writes import SessionKey
+from sessions_app.state import history
+from sessions_app.transfer.exports import Wanted, export_adk_sqlite, export_json, snake_case
 from tests import warm
 from tests.importers import stores
 from tests.sessions.full_event import ACCESS_TOKEN, INTERNAL_MARK, full_event

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from sessions_app import history
-from sessions_app.importers import folders
-from sessions_app.imports import fingerprint_of, import_location
 from sessions_app.models import AgentSession, Event, StateChange
+from sessions_app.state import history
+from sessions_app.transfer.readers import folders
+from sessions_app.transfer.writers import fingerprint_of, import_location
 from tests.importers import stores
 from tests.importers.stores import T0, an_event, delta
 

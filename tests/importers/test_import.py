@@ -11,14 +11,15 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import history, writes
 from sessions_app.adk import DjangoSessionService
-from sessions_app.importers import open_source
-from sessions_app.importers.tables import RAW, UNREAD
-from sessions_app.imports import import_sessions
 from sessions_app.models import AgentSession, Event, ImportedSession, StateChange
 from sessions_app.runs import rows as runs
-from sessions_app.writes import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.sessions.writes import SessionKey
+from sessions_app.state import history
+from sessions_app.transfer.readers import open_source
+from sessions_app.transfer.readers.tables import RAW, UNREAD
+from sessions_app.transfer.writers import import_sessions
 from tests.importers import stores
 from tests.importers.stores import add_events, an_event, copy_of, delta, execute, sqlite_store
 from tests.pages.page import parse

@@ -12,9 +12,6 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import history, slices, writes
-from sessions_app.exports import Wanted, export_json
-from sessions_app.imports import Report, import_location
 from sessions_app.models import (
     AgentSession,
     AppScope,
@@ -26,6 +23,11 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
+from sessions_app.sessions import writes
+from sessions_app.state import history
+from sessions_app.store import batched_transactions
+from sessions_app.transfer.exports import Wanted, export_json
+from sessions_app.transfer.writers import Report, import_location
 from tests.importers.test_export import wipe
 from tests.importers.test_import import fold_equals_state
 from tests.sessions.branches.test_fork_in_slices import between, elsewhere
@@ -69,7 +71,9 @@ def test_a_transaction_takes_few_events_when_they_write_many_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     stored = [0]
-    monkeypatch.setattr(slices, "give_way", lambda seconds: stored.append(Event.objects.count()))
+    monkeypatch.setattr(
+        batched_transactions, "give_way", lambda seconds: stored.append(Event.objects.count())
+    )
     deltas = [keys(900, number) for number in range(12)]
     report = import_location(str(document(tmp_path / "s.json", *deltas, state=deltas[-1])))
     assert report.is_complete

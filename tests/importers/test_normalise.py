@@ -8,9 +8,9 @@ import pytest
 from google.adk.events.event import Event
 
 from sessions_app.adk import mapping
-from sessions_app.importers import shapes
-from sessions_app.importers.normalise import UNKNOWN, normalise, removed_keys
-from sessions_app.importers.times import in_milliseconds, moment
+from sessions_app.events.timestamps import in_milliseconds, moment
+from sessions_app.transfer.readers import shapes
+from sessions_app.transfer.readers.normalise import UNKNOWN, normalise, removed_keys
 from tests.sessions.full_event import full_event
 
 

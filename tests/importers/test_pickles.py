@@ -16,7 +16,7 @@ from google.adk.sessions import _restricted_pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.importers import pickles
+from sessions_app.transfer.readers import pickles
 from tests.importers.stores import hostile_pickle
 from tests.sessions.full_event import full_actions
 

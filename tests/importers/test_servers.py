@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sessions_app.errors import DevUIError
-from sessions_app.importers import Format, open_source
-from sessions_app.importers.databases import without_password
+from sessions_app.transfer.readers import Format, open_source
+from sessions_app.transfer.readers.databases import without_password
 from tests.importers import stores
 from tests.missing import missing
 
@@ -118,7 +118,7 @@ def fill_postgres(url: str, store: Any) -> None:
 def fill_mysql(url: str, store: Any) -> None:
     import pymysql
 
-    from sessions_app.importers.databases import MySqlDatabase
+    from sessions_app.transfer.readers.databases import MySqlDatabase
 
     database = MySqlDatabase(url)
     parameters = {"host": database._connection.host, "port": database._connection.port}

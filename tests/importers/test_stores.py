@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 
 from sessions_app.errors import DevUIError
-from sessions_app.importers import Choice, Format, open_source
 from sessions_app.models import AgentSession, Event, ImportSource, StateChange
+from sessions_app.transfer.readers import Choice, Format, open_source
 from tests.importers import stores
 from tests.importers.stores import an_event, copy_of, delta, execute, sqlite_store
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from sessions_app import lint
-from sessions_app.lint import Hint, Rule
-from sessions_app.lint.gathering import MOST_KEYS
-from sessions_app.lint.rules import DEEP_LEVELS, LARGE_BYTES, depth
 from sessions_app.models import AgentCard, Run
 from sessions_app.runs import rows
+from sessions_app.state import lint
+from sessions_app.state.lint import Hint, Rule
+from sessions_app.state.lint.gathering import MOST_KEYS
+from sessions_app.state.lint.rules import DEEP_LEVELS, LARGE_BYTES, depth
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -321,7 +321,7 @@ def test_an_empty_session_has_no_hints(story):
 
 
 def test_a_removed_key_is_no_longer_looked_at(story):
-    from sessions_app import writes
+    from sessions_app.sessions import writes
 
     story.says("x", delta={"tmp_rows": [1]})
     writes.edit_state(story.key, {}, removed=["tmp_rows"])

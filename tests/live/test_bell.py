@@ -7,16 +7,15 @@ import time
 
 import pytest
 
-from sessions_app import db
-from sessions_app.live import bell
-from sessions_app.live.bell import listen
+from sessions_app.store import change_listener, units_of_work
+from sessions_app.store.change_listener import listen
 from tests.live.conftest import PATIENCE, foreign_writer
 
 
 @pytest.fixture
 def patient(monkeypatch):
     """Switch off the look that every ring takes by itself, so that only the bell can wake it."""
-    monkeypatch.setattr(bell, "RECHECK_S", 10 * PATIENCE)
+    monkeypatch.setattr(change_listener, "RECHECK_S", 10 * PATIENCE)
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def deaf(monkeypatch):
     async def hear_nothing(self):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(bell._Bell, "_watch_store", hear_nothing)
+    monkeypatch.setattr(change_listener._Bell, "_watch_store", hear_nothing)
 
 
 async def settled(ring):
@@ -37,7 +36,7 @@ async def settled(ring):
 async def test_a_commit_of_this_process_rings(story, patient):
     async with listen() as ring:
         await settled(ring)
-        await db.write(story.says, "hello")
+        await units_of_work.write(story.says, "hello")
         await asyncio.wait_for(ring.wait(), PATIENCE)
 
 
@@ -56,7 +55,7 @@ async def test_nothing_rings_when_nothing_was_committed(story, patient):
 
 
 async def test_rings_that_come_while_a_listener_looks_are_kept_as_one(patient):
-    ring = bell.Ring()
+    ring = change_listener.Ring()
     for _ in range(5):
         ring.strike()
     await asyncio.wait_for(ring.wait(), PATIENCE)
@@ -68,7 +67,7 @@ async def test_every_listener_hears(story, patient):
     async with listen() as one, listen() as other:
         await settled(one)
         await settled(other)
-        await db.write(story.says, "hello")
+        await units_of_work.write(story.says, "hello")
         await asyncio.wait_for(asyncio.gather(one.wait(), other.wait()), PATIENCE)
 
 
@@ -76,7 +75,7 @@ async def test_a_listener_looks_by_itself_when_the_bell_is_deaf(story, deaf):
     async with listen() as ring:
         started = time.monotonic()
         await asyncio.wait_for(ring.wait(), PATIENCE)
-        assert time.monotonic() - started >= bell.RECHECK_S * 0.9
+        assert time.monotonic() - started >= change_listener.RECHECK_S * 0.9
 
 
 async def test_a_broken_watch_is_said_and_starts_again(story, patient, monkeypatch, caplog):
@@ -88,8 +87,8 @@ async def test_a_broken_watch_is_said_and_starts_again(story, patient, monkeypat
         heard.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(bell._Bell, "_watch_store", break_once)
-    monkeypatch.setattr(bell, "RETRY_S", 0.01)
+    monkeypatch.setattr(change_listener._Bell, "_watch_store", break_once)
+    monkeypatch.setattr(change_listener, "RETRY_S", 0.01)
     async with listen():
         await asyncio.wait_for(heard.wait(), PATIENCE)
     assert "unplugged" in caplog.text

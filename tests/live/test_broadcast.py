@@ -13,9 +13,9 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from devui.asgi import application
-from sessions_app import db
-from sessions_app.live import look
+from sessions_app.live import snapshot
 from sessions_app.live.tail import Tail
+from sessions_app.store import units_of_work
 from tests.live.conftest import PATIENCE, Message, Page, foreign_writer, seqs_in, watching
 from tests.live.test_streaming import is_pending, running, runtime  # noqa: F401 - a fixture
 from tests.web import serve
@@ -29,13 +29,13 @@ def renders(monkeypatch) -> Counter[str]:
     counted: Counter[str] = Counter()
 
     def count(name):
-        render = getattr(look, name)
+        render = getattr(snapshot, name)
 
         def counting(*args):
             counted[name] += 1
             return render(*args)
 
-        monkeypatch.setattr(look, name, counting)
+        monkeypatch.setattr(snapshot, name, counting)
 
     for name in ("look_at", "events_after", "runs_html", "news_html", "pending_html"):
         count(name)
@@ -54,12 +54,12 @@ async def all_hear(pages: list[Page], seq: int) -> None:
 
 
 async def test_event_is_rendered_once_whatever_the_number_of_sockets(story, renders):
-    await db.write(story.says, "before")
+    await units_of_work.write(story.says, "before")
     async with many(story.pk) as pages:
         await all_hear(pages, 1)
         renders.clear()
         for seq in range(2, 12):
-            await db.write(story.says, f"event {seq}")
+            await units_of_work.write(story.says, f"event {seq}")
             await all_hear(pages, seq)
         assert renders["events_after"] == 10
         assert renders["look_at"] < 10 * SOCKETS, "and looked for once after a ring"
@@ -97,7 +97,7 @@ async def test_streamed_text_is_rendered_once_and_gives_way_to_its_event_on_ever
         )
         assert renders["pending_html"] == 1
         runtime.stored(1)
-        await db.write(story.says, "It is sunny.")
+        await units_of_work.write(story.says, "It is sunny.")
         await all_hear(pages, 1)
         for page in pages:
             [event] = page.of("events")
@@ -108,12 +108,12 @@ async def test_streamed_text_is_rendered_once_and_gives_way_to_its_event_on_ever
 
 async def test_sockets_that_stand_elsewhere_get_what_each_of_them_lacks(story):
     for number in range(60):
-        await db.write(story.says, f"event {number}")
+        await units_of_work.write(story.says, f"event {number}")
     async with AsyncExitStack() as stack:
         cursors = [0, 7, 7, 59, 60]
         pages = [await stack.enter_async_context(watching(story.pk, after=cursor)) for cursor in cursors]
         counting = await stack.enter_async_context(watching(story.pk, after=10, query="&rows=0"))
-        await db.write(story.says, "one more")
+        await units_of_work.write(story.says, "one more")
         await all_hear([*pages, counting], 61)
         for page, cursor in zip(pages, cursors, strict=True):
             assert page.seqs() == list(range(cursor + 1, 62))
@@ -134,7 +134,7 @@ async def test_socket_that_lags_holds_back_nobody_and_misses_nothing(story):
     lagging = asyncio.create_task(Tail(story.pk, 0, send_slowly).run())
     async with many(story.pk, sockets=3) as pages:
         for seq in range(1, 101):
-            await db.write(story.says, f"event {seq}")
+            await units_of_work.write(story.says, f"event {seq}")
         await all_hear(pages, 100)
         assert sent == []
         gate.set()
@@ -168,22 +168,22 @@ async def test_sockets_that_come_and_go_miss_and_double_nothing_while_another_pr
 
 
 async def test_failing_look_tells_all_to_try_again_and_the_next_ones_are_served(story, monkeypatch):
-    read = look.look_at
+    read = snapshot.look_at
     async with many(story.pk, sockets=3) as pages:
         await asyncio.gather(*(page.until(lambda message: message["type"] == "run") for page in pages))
 
         def fail(session_pk):
             raise RuntimeError("the disk is on fire")
 
-        monkeypatch.setattr(look, "look_at", fail)
+        monkeypatch.setattr(snapshot, "look_at", fail)
         for page in pages:
             frame = await page.socket.receive_output(timeout=PATIENCE)
             while frame["type"] == "websocket.send":
                 frame = await page.socket.receive_output(timeout=PATIENCE)
             assert frame["code"] == 1011
-        monkeypatch.setattr(look, "look_at", read)
+        monkeypatch.setattr(snapshot, "look_at", read)
         async with watching(story.pk) as page:
-            await db.write(story.says, "one")
+            await units_of_work.write(story.says, "one")
             await page.until_event(1)
 
 

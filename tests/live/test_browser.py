@@ -7,10 +7,10 @@ import time
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from sessions_app import deletion, writes
-from sessions_app.live import bell
 from sessions_app.models import Run
 from sessions_app.runs import client, rows
+from sessions_app.sessions import deletion, writes
+from sessions_app.store import change_listener
 from tests.live.test_streaming import Runtime
 from tests.live.windows import Line, event
 from tests.timeline.story import Story
@@ -66,7 +66,7 @@ def compose(page: Page, key: str) -> None:
 
 def runtime_says(page: Page, runtime: Runtime, text: str) -> None:
     """Let a runtime say something, in the event loop of the server that reads its frames."""
-    loops = [loop for loop in bell._bells if loop.is_running()]
+    loops = [loop for loop in change_listener._bells if loop.is_running()]
     for loop in loops:
         loop.call_soon_threadsafe(runtime.says, text)
 

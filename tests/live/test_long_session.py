@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app import wire
+from sessions_app import events
 from sessions_app.models import AgentSession, Event
 from tests.live.test_browser import first_on_screen, is_at_end, seqs, top_of
 from tests.live.windows import Line, event
@@ -39,7 +39,7 @@ def _row(pk: int, seq: int) -> Event:
         {"functionResponse": {"id": f"c{number}", "name": "look_up", "response": {"found": number}}},
         {"text": f"Answer **{number}**. " * (1 + number % 7)},
     )
-    record = wire.record(
+    record = events.record(
         {
             "id": f"e{seq}",
             "invocationId": f"i{number}",

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app import db
 from sessions_app.models import Run
 from sessions_app.runs import rows
+from sessions_app.store import units_of_work
 from tests.live.conftest import watching
 from tests.live.windows import Line, event
 from tests.timeline.story import Story
@@ -41,24 +41,26 @@ def places(page: Page) -> list[str]:
 
 
 async def test_a_run_is_told_by_the_socket_when_it_is_known_and_when_it_ends(story):
-    run = await db.write(begin, story)
+    run = await units_of_work.write(begin, story)
     async with watching(story.pk) as page:
-        await db.write(speak, story, run)
+        await units_of_work.write(speak, story, run)
         running = await page.until(lambda m: m["type"] == "marks" and f"i-{run.pk}" in m["html"])
         assert 'data-status="running"' in running["html"]
-        await db.write(lambda: rows.finish(run.pk, Status.FAILED, error="no <b>luck</b>", traceback="line 7"))
+        await units_of_work.write(
+            lambda: rows.finish(run.pk, Status.FAILED, error="no <b>luck</b>", traceback="line 7")
+        )
         failed = await page.until(lambda m: m["type"] == "marks" and "failed" in m["html"])
         assert "no &lt;b&gt;luck&lt;/b&gt;" in failed["html"]
         assert "line 7" in failed["html"]
 
 
 async def test_a_run_is_told_once(story):
-    run = await db.write(begin, story)
-    await db.write(lambda: rows.finish(run.pk, Status.CRASHED))
+    run = await units_of_work.write(begin, story)
+    await units_of_work.write(lambda: rows.finish(run.pk, Status.CRASHED))
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "marks")
-        await db.write(story.says, "one")
-        await db.write(story.says, "two")
+        await units_of_work.write(story.says, "one")
+        await units_of_work.write(story.says, "two")
         await page.until_event(2)
         assert len(page.of("marks")) == 1
 

@@ -9,20 +9,21 @@ from html.parser import HTMLParser
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import db, writes
-from sessions_app.live import bell, consumers, look, tail
+from sessions_app.live import consumers, snapshot, tail
 from sessions_app.models import Run
 from sessions_app.runs import rows
+from sessions_app.sessions import writes
+from sessions_app.store import change_listener, units_of_work
 from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
 from tests.timeline.story import Story
 
 
 async def test_a_page_gets_what_is_behind_its_cursor_and_then_what_comes(story):
     for text in ("one", "two", "three"):
-        await db.write(story.says, text)
+        await units_of_work.write(story.says, text)
     async with watching(story.pk, after=1) as page:
         await page.until_event(3)
-        await db.write(story.says, "four")
+        await units_of_work.write(story.says, "four")
         message = await page.until_event(4)
         assert page.seqs() == [2, 3, 4]
         assert "four" in message["html"]
@@ -50,9 +51,9 @@ async def test_reconnecting_loses_and_doubles_nothing_while_another_process_writ
 
 
 async def test_a_long_backlog_comes_in_batches_without_a_gap(story, monkeypatch):
-    monkeypatch.setattr(look.windows, "WINDOW", 10)
+    monkeypatch.setattr(snapshot.windows, "WINDOW", 10)
     for number in range(205):
-        await db.write(story.says, f"event {number}")
+        await units_of_work.write(story.says, f"event {number}")
     async with watching(story.pk) as page:
         await page.until_event(205)
         assert page.seqs() == list(range(1, 206))
@@ -63,17 +64,17 @@ async def test_a_lost_bell_costs_no_event(story, monkeypatch):
     async def hear_nothing(self):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(bell._Bell, "_watch_store", hear_nothing)
+    monkeypatch.setattr(change_listener._Bell, "_watch_store", hear_nothing)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
-        await db.write(story.says, "unheard")
+        await units_of_work.write(story.says, "unheard")
         await page.until_event(1)
 
 
 async def test_a_result_comes_as_an_event_of_its_own_that_names_its_call(story):
-    await db.write(story.calls, "get_weather", "c 1&<")
+    await units_of_work.write(story.calls, "get_weather", "c 1&<")
     async with watching(story.pk, after=1) as page:
-        await db.write(story.answers, "get_weather", "c 1&<")
+        await units_of_work.write(story.answers, "get_weather", "c 1&<")
         html = (await page.until_event(2))["html"]
         assert 'data-answers="[&quot;c 1&amp;&lt;&quot;]"' in html
 
@@ -90,17 +91,17 @@ async def test_a_session_that_does_not_exist_is_refused_for_good(store):
 
 
 async def test_a_page_ahead_of_the_store_is_told_to_start_anew(story):
-    await db.write(story.says, "one")
+    await units_of_work.write(story.says, "one")
     async with watching(story.pk, after=99) as page:
         assert (await page.next())["type"] == "reset"
-        await db.write(story.says, "two")
+        await units_of_work.write(story.says, "two")
         await page.until_event(2)
 
 
 async def test_a_deleted_session_is_gone_and_the_socket_closed_for_good(story):
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
-        await db.write(writes.delete_session, story.key)
+        await units_of_work.write(writes.delete_session, story.key)
         await page.until(lambda message: message["type"] == "gone")
         assert await page.closed() == consumers.NO_SESSION
 
@@ -109,7 +110,7 @@ async def test_what_a_page_says_is_ignored(story):
     async with watching(story.pk) as page:
         await page.say(text="{}")
         await page.say(bytes=b"\x00")
-        await db.write(story.says, "still here")
+        await units_of_work.write(story.says, "still here")
         await page.until_event(1)
 
 
@@ -117,8 +118,8 @@ async def test_a_failing_read_says_try_again_and_names_the_cursor_in_the_log(sto
     def fail(session_pk, cursor, limit):
         raise RuntimeError("the disk is on fire")
 
-    monkeypatch.setattr(look, "events_after", fail)
-    await db.write(story.says, "one")
+    monkeypatch.setattr(snapshot, "events_after", fail)
+    await units_of_work.write(story.says, "one")
     async with watching(story.pk) as page:
         assert await page.closed() == consumers.TRY_AGAIN
     assert "after event 0" in caplog.text
@@ -133,48 +134,50 @@ async def test_a_page_that_closes_while_it_is_told_is_no_failure(story, monkeypa
         raise OSError("connection is closing")
 
     monkeypatch.setattr(consumers.SessionSocket, "send", find_the_line_closed)
-    await db.write(story.says, "one")
+    await units_of_work.write(story.says, "one")
     async with watching(story.pk), asyncio.timeout(PATIENCE):
         await told.wait()
     assert caplog.text == ""
 
 
 async def test_a_page_that_shows_the_past_gets_counts_and_no_rows(story):
-    await db.write(story.says, "one")
+    await units_of_work.write(story.says, "one")
     async with watching(story.pk, after=0, query="&rows=0") as page:
         assert (await page.until_event(1)) == {"type": "events", "cursor": 1, "last": 1, "count": 1}
-        await db.write(story.says, "two")
+        await units_of_work.write(story.says, "two")
         assert (await page.until_event(2))["count"] == 1
         assert page.seqs() == []
 
 
 async def test_the_board_is_said_to_change_when_any_session_writes_a_shared_key(story):
-    other = await db.write(Story, "s2")
+    other = await units_of_work.write(Story, "s2")
     async with watching(story.pk) as page:
         before = await page.until(lambda message: message["type"] == "board")
-        await db.write(other.says, "x", delta={"app:motd": "hi"})
+        await units_of_work.write(other.says, "x", delta={"app:motd": "hi"})
         after = await page.until(lambda message: message["type"] == "board")
         assert after["mark"] != before["mark"]
 
 
 async def test_the_list_is_said_to_change_when_another_session_of_the_app_goes_on(story):
-    other = await db.write(Story, "s2")
+    other = await units_of_work.write(Story, "s2")
     async with watching(story.pk) as page:
         before = await page.until(lambda message: message["type"] == "sessions")
-        await db.write(other.says, "x")
+        await units_of_work.write(other.says, "x")
         after = await page.until(lambda message: message["type"] == "sessions")
         assert after["mark"] != before["mark"]
 
 
 async def test_runs_are_told_from_the_queue_to_the_traceback(story):
-    run = await db.write(rows.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}})
+    run = await units_of_work.write(
+        rows.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}}
+    )
     async with watching(story.pk) as page:
         queued = await page.until(lambda message: message["type"] == "run")
         assert queued["active"]
         assert "Weather?" in queued["html"]
         assert f"/runs/{run.pk}/cancel/" in queued["html"]
         ends = {"error_type": "ValueError", "error": "no <b>luck</b>", "traceback": "Traceback: line 7"}
-        await db.write(lambda: rows.finish(run.pk, Run.Status.FAILED, **ends))
+        await units_of_work.write(lambda: rows.finish(run.pk, Run.Status.FAILED, **ends))
         failed = await page.until(lambda message: message["type"] == "run" and not message["active"])
         assert "ValueError" in failed["html"]
         told = await page.until(lambda message: message["type"] == "marks" and "failed" in message["html"])
@@ -213,16 +216,16 @@ HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2) style="color:r
 
 
 async def test_hostile_content_is_inert(store):
-    story = await db.write(Story, HOSTILE, user=HOSTILE, app=HOSTILE)
+    story = await units_of_work.write(Story, HOSTILE, user=HOSTILE, app=HOSTILE)
     story.invocation = HOSTILE
     fields = {"branch": HOSTILE, "modelVersion": HOSTILE, "errorMessage": HOSTILE, "errorCode": HOSTILE}
     delta = {HOSTILE: HOSTILE, f"user:{HOSTILE}": [HOSTILE]}
     actions = {"transferToAgent": HOSTILE, HOSTILE: True, "artifactDelta": {HOSTILE: 1}}
-    await db.write(lambda: story.says(HOSTILE, author=HOSTILE, delta=delta, actions=actions))
-    await db.write(lambda: story.add({"text": HOSTILE, "thought": True}, **fields))
-    await db.write(lambda: story.calls(HOSTILE, HOSTILE, waiting=True, **{HOSTILE: HOSTILE}))
-    await db.write(lambda: story.answers(HOSTILE, HOSTILE, response={HOSTILE: HOSTILE}))
-    await db.write(rows.create_run, story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
+    await units_of_work.write(lambda: story.says(HOSTILE, author=HOSTILE, delta=delta, actions=actions))
+    await units_of_work.write(lambda: story.add({"text": HOSTILE, "thought": True}, **fields))
+    await units_of_work.write(lambda: story.calls(HOSTILE, HOSTILE, waiting=True, **{HOSTILE: HOSTILE}))
+    await units_of_work.write(lambda: story.answers(HOSTILE, HOSTILE, response={HOSTILE: HOSTILE}))
+    await units_of_work.write(rows.create_run, story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
         html = "".join(message.get("html", "") for message in page.messages)
@@ -238,9 +241,9 @@ async def test_a_look_costs_four_queries_and_a_batch_the_same_at_any_length(stor
             work(*args)
         return len(queries)
 
-    await db.write(story.says, "one", delta={"x": 1})
-    assert await db.read(costs, look.look_at, story.pk) == 4
-    short = await db.read(costs, look.events_after, story.pk, 0)
+    await units_of_work.write(story.says, "one", delta={"x": 1})
+    assert await units_of_work.read(costs, snapshot.look_at, story.pk) == 4
+    short = await units_of_work.read(costs, snapshot.events_after, story.pk, 0)
     for number in range(60):
-        await db.write(story.says, f"event {number}", delta={"x": number})
-    assert await db.read(costs, look.events_after, story.pk, 0) == short <= 9
+        await units_of_work.write(story.says, f"event {number}", delta={"x": number})
+    assert await units_of_work.read(costs, snapshot.events_after, story.pk, 0) == short <= 9

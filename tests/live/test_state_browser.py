@@ -7,9 +7,10 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app import state, writes
+from sessions_app import scopes
 from sessions_app.models import Run
 from sessions_app.runs import rows
+from sessions_app.sessions import writes
 from tests.live.windows import event
 from tests.timeline.story import Story
 
@@ -144,7 +145,7 @@ def test_two_moments_are_compared_and_the_address_says_which(open_page, story):
 def test_a_key_changed_without_an_event_appears_by_itself(open_page, story):
     story.says("hi", delta={"n": 1})
     page = open_page(story)
-    writes.note_untracked(story.key, "i1", [writes.Untracked("n", state.canonical(2), "1")])
+    writes.note_untracked(story.key, "i1", [writes.Untracked("n", scopes.canonical(2), "1")])
     marked = page.locator(".entry[data-untracked]")
     expect(marked).to_contain_text("untracked: lost after this invocation")
     expect(marked).to_contain_text("1 → 2")

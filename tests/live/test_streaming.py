@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sessions_app import db
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import client, rows
 from sessions_app.runs.client import Frame
 from sessions_app.runs.frames import FrameLog
+from sessions_app.store import units_of_work
 from tests.live.conftest import Message, watching
 
 pytestmark = pytest.mark.anywhere
@@ -50,8 +50,8 @@ def runtime() -> Runtime:
 
 
 async def running(story) -> Run:
-    run = await db.write(rows.create_run, story.pk, {})
-    await db.write(rows.claim, run.pk, None, "v1")
+    run = await units_of_work.write(rows.create_run, story.pk, {})
+    await units_of_work.write(rows.claim, run.pk, None, "v1")
     return run
 
 
@@ -69,7 +69,7 @@ async def test_text_grows_on_the_page_and_gives_way_to_its_event(story, runtime)
         assert "<strong>sunny</strong>" in (await page.until(is_pending))["html"]
 
         runtime.stored(1)
-        await db.write(story.says, "It is **sunny**.")
+        await units_of_work.write(story.says, "It is **sunny**.")
         message = await page.until_event(1)
         assert "<strong>sunny</strong>" in message["html"]
         assert message["pending"] == ""
@@ -100,7 +100,7 @@ async def test_what_was_cut_off_disappears_at_the_end(story, runtime):
         await page.until(lambda message: message["type"] == "run")
         runtime.says("It is sun")
         await page.until(is_pending)
-        await db.write(rows.finish, run.pk, Run.Status.CANCELLED)
+        await units_of_work.write(rows.finish, run.pk, Run.Status.CANCELLED)
         runtime.log.publish("end", status="cancelled")
         await page.until(lambda message: is_pending(message) and not message["html"])
 
@@ -118,7 +118,7 @@ async def test_hostile_text_is_inert_while_it_streams(story, runtime):
 async def test_events_come_without_a_runtime_to_ask(story):
     await running(story)
     async with watching(story.pk) as page:
-        await db.write(story.says, "hello")
+        await units_of_work.write(story.says, "hello")
         await page.until_event(1)
 
 
@@ -131,7 +131,7 @@ async def test_a_stream_that_breaks_is_logged_and_events_go_on(story, caplog):
     await running(story)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
-        await db.write(story.says, "hello")
+        await units_of_work.write(story.says, "hello")
         await page.until_event(1)
     assert "wires crossed" in caplog.text
 
@@ -144,6 +144,6 @@ async def test_a_runtime_that_cannot_be_reached_is_no_trouble(story, caplog):
     client.register(Away())
     await running(story)
     async with watching(story.pk) as page:
-        await db.write(story.says, "hello")
+        await units_of_work.write(story.says, "hello")
         await page.until_event(1)
     assert "Traceback" not in caplog.text

@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from sessions_app import db, deletion, labels
+from sessions_app.sessions import deletion, labels
+from sessions_app.store import units_of_work
 from tests.live.conftest import watching
 from tests.timeline.story import Story
 
 
 async def test_a_page_hears_of_a_new_title_and_of_its_session_being_deleted(story):
-    await db.write(story.asks, "Weather?")
+    await units_of_work.write(story.asks, "Weather?")
     async with watching(story.pk) as page:
         told = await page.until(lambda message: message["type"] == "title")
         assert told["name"] == "Weather?"
-        await db.write(labels.rename, story.pk, "A rainy\u202e day")
+        await units_of_work.write(labels.rename, story.pk, "A rainy\u202e day")
         told = await page.until(lambda message: message["type"] == "title")
         assert told["name"] == "A rainy\\u202e day"
-        await db.write(deletion.delete, [story.pk])
+        await units_of_work.write(deletion.delete, [story.pk])
         await page.until(lambda message: message["type"] == "gone")
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from sessions_app.timeline.within import looking
+from sessions_app.timeline.session_search import looking
 from tests.live.windows import event
 from tests.timeline.story import Story
 

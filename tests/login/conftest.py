@@ -9,9 +9,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from devui.login import kept, views
-from devui.login.attempts import Attempts
-from devui.login.kept import Login
+from devui.web.login import kept, views
+from devui.web.login.attempts import Attempts
+from devui.web.login.kept import Login
 from tests.pages.conftest import agents_dir
 from tests.web import over
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from devui.login import attempts as module
-from devui.login.attempts import MOST, MOST_ADDRESSES, WHILE_S, Attempts, TooManyAttempts, network_of
+from devui.web.login import attempts as module
+from devui.web.login.attempts import MOST, MOST_ADDRESSES, WHILE_S, Attempts, TooManyAttempts, network_of
 from tests.login.conftest import PASSWORD, log_in
 
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from playwright.sync_api import expect
 
-from sessions_app import db
+from sessions_app.store import units_of_work
 from tests.browser import OpenWindow
 from tests.e2e.test_accessibility import CONTRAST, RULES, violations
 from tests.login.conftest import PASSWORD
@@ -25,7 +25,7 @@ pytestmark = [
 def threads() -> Iterator[None]:
     """Threads of the store end with the test."""
     yield
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 @pytest.fixture

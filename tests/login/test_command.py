@@ -11,10 +11,10 @@ from django.contrib.auth.hashers import check_password
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from devui import server
-from devui.login import kept
 from devui.management.commands import login as module
 from devui.management.commands.web import Command as Web
+from devui.serving import server
+from devui.web.login import kept
 from sessions_app.errors import BadInput
 from tests.login.conftest import PASSWORD
 

@@ -10,9 +10,10 @@ import pytest
 from django.conf import settings as configured
 from django.templatetags.static import static
 
-from devui.login import guard, kept, visits
-from sessions_app import db, writes
+from devui.web.login import guard, kept, visits
 from sessions_app.ids import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.login.conftest import PASSWORD, log_in
 from tests.pages.page import parse
 from tests.security.addresses import addresses
@@ -326,11 +327,11 @@ async def test_a_server_on_the_network_answers_nobody_when_its_login_is_gone(web
 
 @pytest.mark.usefixtures("transactional_db")
 async def test_a_call_for_other_programs_takes_the_token_from_the_environment(web, login):
-    session = await db.write(writes.create_session, SessionKey("", "weather", "ann", "s1"))
+    session = await units_of_work.write(writes.create_session, SessionKey("", "weather", "ann", "s1"))
     await log_in(web)
     headers = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
     shown = await web.post(f"/runs/call/{session.pk}/", data={"message": "hi"}, headers=headers)
-    db.close_pools()
+    units_of_work.close_pools()
     assert shown.status_code == 200
     assert "Authorization: Bearer $DEVUI_TOKEN" in unescape(shown.text)
     assert "os.environ['DEVUI_TOKEN']" in unescape(shown.text)

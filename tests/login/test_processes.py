@@ -12,7 +12,7 @@ import pytest
 import websockets
 from django.test import override_settings
 
-from devui.login import kept, visits
+from devui.web.login import kept, visits
 from tests.login.conftest import PASSWORD
 from tests.login.servers import PATIENCE_S, serving
 

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from django.contrib.auth.hashers import PBKDF2SHA1PasswordHasher
 
-from devui.login import kept
-from devui.login.attempts import MOST, network_of
-from devui.proxies import ForwardedClients
+from devui.web.login import kept
+from devui.web.login.attempts import MOST, network_of
+from devui.web.proxies import ForwardedClients
 from tests.login.conftest import PASSWORD
 from tests.login.servers import PATIENCE_S, serving
 

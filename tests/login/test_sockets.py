@@ -8,8 +8,8 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 
 from devui.asgi import application
-from devui.login import kept, visits
-from devui.login.guard import LoginSockets
+from devui.web.login import kept, visits
+from devui.web.login.guard import LoginSockets
 
 pytestmark = pytest.mark.django_db  # what Channels denies looks at the connections that its thread has open
 

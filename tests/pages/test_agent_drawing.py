@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import agent_cards, agents
-from sessions_app.agent_page.drawing import MAX_BOXES, MAX_TOOLS, Drawing, draw, fitting
-from sessions_app.agent_page.tree import fit, place
+from sessions_app.agents import cards, folder
+from sessions_app.agents.page.drawing import MAX_BOXES, MAX_TOOLS, Drawing, draw, fitting
+from sessions_app.agents.page.tree import fit, place
 from tests.pages.getting import Get
 from tests.pages.page import parse
 from tests.timeline.story import Story
@@ -55,7 +55,7 @@ def columns(drawing: Drawing) -> dict[str, int]:
 
 
 def load(agents_dir: Path, tree: dict[str, Any]) -> None:
-    agent_cards.write_ready("weather", agents.open_folder(agents_dir).code_version("weather"), tree)
+    cards.write_ready("weather", folder.open_folder(agents_dir).code_version("weather"), tree)
 
 
 def test_a_tree_is_drawn_in_columns_and_never_on_top_of_itself():
@@ -226,7 +226,7 @@ def test_files_are_opened_in_an_editor_where_the_browser_is_on_their_machine(
 
 def test_the_page_says_which_code_was_loaded_and_that_it_has_changed(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
-    before = agents.open_folder(agents_dir).code_version("weather")
+    before = folder.open_folder(agents_dir).code_version("weather")
     said = get("/agents/weather/").one("p", css="agent-version").text
     assert before in said
     assert "0123456789" in said
@@ -236,7 +236,7 @@ def test_the_page_says_which_code_was_loaded_and_that_it_has_changed(get: Get, a
     (agents_dir / "weather" / "agent.py").write_text("x = 1\n")
     said = get("/agents/weather/").one("p", css="agent-version").text
     assert "The files have changed since" in said
-    assert agents.open_folder(agents_dir).code_version("weather") in said
+    assert folder.open_folder(agents_dir).code_version("weather") in said
 
 
 def test_what_each_piece_of_code_gets_and_may_change_is_said(get: Get, agents_dir: Path):
@@ -248,10 +248,10 @@ def test_what_each_piece_of_code_gets_and_may_change_is_said(get: Get, agents_di
 
 
 def test_a_failed_agent_shows_the_code_around_the_line(get: Get, agents_dir: Path):
-    version = agents.open_folder(agents_dir).code_version("weather")
+    version = folder.open_folder(agents_dir).code_version("weather")
     source = [{"number": 6, "text": "def f():"}, {"number": 7, "text": "    <b>"}]
     error = {"type": "E", "message": "m", "file": "/f.py", "line": 7, "source": source}
-    agent_cards.write_failed("weather", version, error)
+    cards.write_failed("weather", version, error)
     shown = get("/agents/weather/").one("pre", css="load-error-source")
     assert shown.text == "6 def f(): →7 <b>"
     assert len(shown.all("span", css="is-wrong")) == 1

@@ -7,10 +7,10 @@ import time
 import pytest
 from django.test import Client
 
-from sessions_app import deletion, purge
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, UserState
 from sessions_app.runs import rows
+from sessions_app.sessions import deletion, purge
 from tests.pages.getting import Get
 from tests.pages.page import Element, parse
 from tests.timeline.story import Story

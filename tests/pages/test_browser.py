@@ -8,9 +8,10 @@ import zipfile
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app import deletion, indexing, writes
-from sessions_app.finding import tail
 from sessions_app.runs import rows as runs
+from sessions_app.search import indexing
+from sessions_app.search.execution import unindexed_scan
+from sessions_app.sessions import deletion, writes
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 
@@ -183,7 +184,7 @@ def test_an_export_that_is_refused_is_said_on_the_list(page: Page):
 
 
 def test_the_notice_that_search_is_behind_goes_by_itself(page: Page, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tail, "SESSIONS", 2)
+    monkeypatch.setattr(unindexed_scan, "SESSIONS", 2)
     for number in range(3):
         Story(f"s{number}").asks("tea")
     page.goto("/sessions/")

@@ -8,9 +8,10 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from sessions_app import app_settings, expiry, listing, writes
+from sessions_app import expiry
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, AppSettings
+from sessions_app.sessions import app_settings, listing, writes
 from tests.pages.getting import Get
 
 pytestmark = [pytest.mark.usefixtures("store", "agents_dir")]

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from sessions_app import indexing
+from sessions_app.search import indexing
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from sessions_app import agent_cards, agents
+from sessions_app.agents import cards, folder
 from sessions_app.branches.fork import NewFork, fork
 from tests.browser import OpenWindow
 from tests.pages.test_agent_drawing import flow
@@ -23,8 +23,8 @@ STEPS = ["__START__", *"abcdefg"]
 @pytest.fixture
 def drawn(agents_dir: Path, store: None) -> None:
     """An agent whose workflow is eight boxes wide and more."""
-    version = agents.open_folder(agents_dir).code_version("weather")
-    agent_cards.write_ready("weather", version, flow(*pairwise(STEPS)))
+    version = folder.open_folder(agents_dir).code_version("weather")
+    cards.write_ready("weather", version, flow(*pairwise(STEPS)))
 
 
 def window(open_window: OpenWindow, server: str, width: int) -> Page:
@@ -74,8 +74,8 @@ def test_wide_workflow_is_fitted_enlarged_and_dragged_at_390(open_window: OpenWi
 
 
 def test_small_drawing_has_no_buttons(open_window: OpenWindow, server: str, agents_dir: Path):
-    version = agents.open_folder(agents_dir).code_version("weather")
-    agent_cards.write_ready("weather", version, {"name": "alone", "type": "LlmAgent"})
+    version = folder.open_folder(agents_dir).code_version("weather")
+    cards.write_ready("weather", version, {"name": "alone", "type": "LlmAgent"})
     page = window(open_window, server, 1280)
     page.goto("/agents/weather/")
     expect(page.locator(".agent-drawing .box")).to_be_visible()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sessions_app import saved_views, writes
-from sessions_app.jumps import sessions_called
+from sessions_app.sessions import saved_views, writes
+from sessions_app.sessions.quick_open import sessions_called
 from tests.hostile import HOSTILE_IDS
 from tests.pages.getting import Get
 from tests.pages.page import Element

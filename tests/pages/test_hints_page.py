@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app import writes
 from sessions_app.models import SessionState
+from sessions_app.sessions import writes
 from tests.pages.getting import Get
 from tests.pages.page import Element, parse
 from tests.timeline.story import Story

@@ -12,7 +12,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from evals_app.models import EvalSet
-from sessions_app import agent_cards, agents
+from sessions_app.agents import cards
+from sessions_app.agents import folder as agents
 from sessions_app.runs import rows as runs
 from tests.pages.getting import Get
 from tests.pages.page import Element
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.django_db
 def load(folder: Path, name: str, description: str = "Tells the weather.") -> None:
     """Write an agent's card as its process does."""
     version = agents.open_folder(folder).code_version(name)
-    agent_cards.write_ready(name, version, {"name": name, "description": description})
+    cards.write_ready(name, version, {"name": name, "description": description})
 
 
 def fail(folder: Path, name: str) -> None:
@@ -35,7 +36,7 @@ def fail(folder: Path, name: str) -> None:
         "line": 3,
         "traceback": "Traceback: <agent>",
     }
-    agent_cards.write_failed(name, agents.open_folder(folder).code_version(name), error)
+    cards.write_failed(name, agents.open_folder(folder).code_version(name), error)
 
 
 def row(page: Element, name: str) -> Element:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app import edits, history, writes
 from sessions_app.models import AgentSession, Cause, Event, Run, Scope, StateChange
 from sessions_app.runs import rows
+from sessions_app.sessions import state_edits, writes
+from sessions_app.state import history
 from tests.pages.getting import Get
 from tests.pages.page import Element, parse
 from tests.timeline.story import Story
@@ -205,17 +206,17 @@ def test_a_form_says_who_else_reads_the_key(get: Get, story: Story):
 
 
 def test_readers_are_counted_up_to_a_limit(story: Story, monkeypatch, django_assert_num_queries):
-    monkeypatch.setattr(edits, "SEEN_LIMIT", 3)
+    monkeypatch.setattr(state_edits, "SEEN_LIMIT", 3)
     for number in range(6):
         Story(f"o{number}", user=f"user{number}")
     session = AgentSession.objects.get(pk=story.pk)
     with django_assert_num_queries(2):
-        reach = edits.reach(session, Scope.APP)
+        reach = state_edits.reach(session, Scope.APP)
     assert (reach.sessions, reach.users) == (4, 4)
     with django_assert_num_queries(1):
-        assert edits.reach(session, Scope.USER) == edits.Reach(0, 1)
+        assert state_edits.reach(session, Scope.USER) == state_edits.Reach(0, 1)
     with django_assert_num_queries(0):
-        assert edits.reach(session, Scope.SESSION) == edits.Reach(0)
+        assert state_edits.reach(session, Scope.SESSION) == state_edits.Reach(0)
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page, Route, expect
 
-from sessions_app import labels, writes
-from sessions_app.finding import windows
+from sessions_app.search.execution import windows
+from sessions_app.sessions import labels, writes
 from tests.browser import OpenWindow
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]

@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.memory import rows
 from sessions_app.models import MemoryEntry
 from sessions_app.runs import client as runtimes
@@ -29,7 +29,7 @@ ANN = rows.owner("", "weather", "ann")
 def remember(*texts: str, session: str = "s1", owner: rows.Owner = ANN, first: int = 1, **given: Any) -> None:
     """Remember texts as the events e1, e2 … of a session."""
     drafts = [
-        rows.Draft(f"e{n}", "agent", START + n, state.canonical({"parts": [{"text": text}]}), text, **given)
+        rows.Draft(f"e{n}", "agent", START + n, scopes.canonical({"parts": [{"text": text}]}), text, **given)
         for n, text in enumerate(texts, start=first)
     ]
     rows.add(owner, session, drafts)
@@ -78,7 +78,9 @@ def test_an_entry_leads_to_its_event(get: Get):
     seq = story.says("Rome is sunny")
     remember("Rome is sunny")
     remember("of a session that is gone", session="s9")
-    rows.put(ANN, [rows.Draft("m1", "", START, state.canonical({"parts": [{"text": "by hand"}]}), "by hand")])
+    rows.put(
+        ANN, [rows.Draft("m1", "", START, scopes.canonical({"parts": [{"text": "by hand"}]}), "by hand")]
+    )
     page = get("/memory/")
     links = [a.attrs["href"] for a in page.all("a") if a.text.startswith("event ")]
     assert links == [f"/sessions/weather/ann/s1/?seq={seq}"]

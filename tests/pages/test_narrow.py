@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from sessions_app import labels
+from sessions_app.sessions import labels
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from sessions_app import saved_views
+from sessions_app.sessions import saved_views
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from django.test import AsyncClient, Client
 
-from sessions_app import db, labels, saved_views
-from sessions_app.imports import import_location
 from sessions_app.models import AgentSession, SavedView
 from sessions_app.runs import rows as runs
+from sessions_app.sessions import labels, saved_views
+from sessions_app.store import units_of_work
+from sessions_app.transfer.writers import import_location
 from tests.pages.getting import Get
 from tests.pages.page import parse, table
 from tests.timeline.story import Story
@@ -221,7 +222,7 @@ async def test_the_export_holds_a_file_a_session_that_can_be_imported_again(
         Story("s3")
         return [first.pk, second.pk]
 
-    pks = await db.write(told)
+    pks = await units_of_work.write(told)
     response = await async_client.post(ACTS, {"act": "export", "session": pks})
     content = b"".join([chunk async for chunk in response])
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -234,7 +235,7 @@ async def test_the_export_holds_a_file_a_session_that_can_be_imported_again(
         session = AgentSession.objects.get()
         return session.title, session.last_seq, dict(session.state_rows.values_list("key", "value"))
 
-    assert await db.write(brought_back) == ("A rainy day", 1, {"n": "1"})
+    assert await units_of_work.write(brought_back) == ("A rainy day", 1, {"n": "1"})
 
 
 def test_attempts_are_not_exported(client: Client):

@@ -11,10 +11,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import agents, indexing, labels, overview, saved_views, writes
-from sessions_app.finding import tail
+from sessions_app.agents import folder
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import rows as runs
+from sessions_app.search import indexing
+from sessions_app.search.execution import unindexed_scan
+from sessions_app.sessions import labels, overview, saved_views, writes
 from tests.pages.getting import Get
 from tests.pages.page import Element, parse, table
 from tests.timeline.story import START, Story
@@ -489,7 +491,7 @@ def test_a_list_says_how_many_sessions_search_has_yet_to_read_and_no_longer_when
 def test_a_list_says_that_search_has_yet_to_read_a_session_of_many_events(
     get: Get, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(tail, "EVENTS", 3)
+    monkeypatch.setattr(unindexed_scan, "EVENTS", 3)
     story = Story()
     for _ in range(4):
         story.says("hello")
@@ -501,8 +503,8 @@ def test_the_agents_folder_is_not_walked_for_every_list(
 ):
     monkeypatch.setattr(overview, "KEPT_S", 1e12)
     walks = []
-    names = agents.AgentsFolder.names
-    monkeypatch.setattr(agents.AgentsFolder, "names", lambda folder: walks.append(folder) or names(folder))
+    names = folder.AgentsFolder.names
+    monkeypatch.setattr(folder.AgentsFolder, "names", lambda folder: walks.append(folder) or names(folder))
     for _ in range(3):
         get("/sessions/")
     assert len(walks) <= 1

@@ -6,9 +6,10 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app import edits, scopes, writes
-from sessions_app.attribution import Writer
+from sessions_app.events.attribution import Writer
 from sessions_app.models import StateChange
+from sessions_app.sessions import state_edits, writes
+from sessions_app.state import shared_state
 from tests.pages.getting import Get
 from tests.pages.page import Element, table
 from tests.timeline.story import Story
@@ -66,7 +67,7 @@ def test_a_key_outlives_the_session_that_wrote_it(get: Get):
 def test_a_removed_key_is_gone_from_the_board(get: Get):
     Story(initial={"app:a": 1, "app:b": 2})
     change = newest("a")
-    scopes.AppState.objects.filter(key="a").delete()
+    shared_state.AppState.objects.filter(key="a").delete()
     assert boards(get("/state/?app=weather"))["Everyone in weather"] == ["app:b"]
     assert change.pk
 
@@ -74,7 +75,7 @@ def test_a_removed_key_is_gone_from_the_board(get: Get):
 def test_the_history_of_a_removed_key_is_still_at_hand(get: Get):
     story = Story("s1", {"app:limit": 3, "app:kept": 1, "user:tier": "gold"}, user="ann")
     for name in ("app:limit", "user:tier"):
-        edits.remove_key(story.pk, name)
+        state_edits.remove_key(story.pk, name)
     page = get("/state/?app=weather&user=ann")
     links = [link for gone in page.all("ul", "gone-keys") for link in gone.all("a")]
     assert [link.text for link in links] == ["user:tier", "app:limit"]
@@ -84,9 +85,9 @@ def test_the_history_of_a_removed_key_is_still_at_hand(get: Get):
 
 
 def test_of_very_many_keys_no_removed_one_is_looked_for(get: Get, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scopes, "FEW_KEYS", 1)
+    monkeypatch.setattr(shared_state, "FEW_KEYS", 1)
     story = Story("s1", {"app:limit": 3, "app:a": 1, "app:b": 1})
-    edits.remove_key(story.pk, "app:limit")
+    state_edits.remove_key(story.pk, "app:limit")
     assert not get("/state/?app=weather").all("ul", "gone-keys")
 
 
@@ -99,7 +100,7 @@ def test_an_app_that_nobody_knows_is_said_to_be_unknown(get: Get):
 
 
 def test_of_very_many_users_the_page_says_that_there_are_more(get: Get, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scopes, "MOST_USERS", 2)
+    monkeypatch.setattr(shared_state, "MOST_USERS", 2)
     for user in ("ann", "ben"):
         Story(f"s-{user}", {"user:tier": "gold"}, user=user)
     assert "These are the first" not in get("/state/?app=weather").text

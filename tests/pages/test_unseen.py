@@ -11,13 +11,13 @@ from urllib.parse import urlencode
 import pytest
 from django.test import Client
 
-from sessions_app import writes
-from sessions_app.attribution import Writer
-from sessions_app.live import look
+from sessions_app.events.attribution import Writer
+from sessions_app.live import snapshot
 from sessions_app.live.pending import Stream
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.runs import rows as runs
+from sessions_app.sessions import writes
 from tests.pages.page import parse
 from tests.timeline.story import Story
 from tests.unseen import EVIL, assert_shown
@@ -121,13 +121,13 @@ def test_no_page_of_sessions_hides_anything(story: Story, client: Client):
 
 
 def test_what_comes_by_the_socket_hides_nothing(story: Story):
-    batch = look.events_after(story.pk, 0)
+    batch = snapshot.events_after(story.pk, 0)
     assert len(batch.events) == story.told
     assert_shown(batch.html, "events")
-    now = look.look_at(story.pk)
+    now = snapshot.look_at(story.pk)
     assert now is not None
-    assert_shown(look.runs_html(story.pk, now.runs), "runs")
-    assert_shown(look.pending_html([Stream(EVIL, EVIL, EVIL, EVIL)]), "pending")
+    assert_shown(snapshot.runs_html(story.pk, now.runs), "runs")
+    assert_shown(snapshot.pending_html([Stream(EVIL, EVIL, EVIL, EVIL)]), "pending")
 
 
 def test_forms_and_scripts_get_the_very_name(story: Story, client: Client):

@@ -50,7 +50,7 @@ def test_the_whole_value_is_json_for_who_asks(client: Client, told):
 
 
 def test_a_removed_key_has_no_value_to_show(get: Get, told):
-    from sessions_app import writes
+    from sessions_app.sessions import writes
 
     writes.edit_state(told.key, {}, removed=["nested"])
     assert "removed" in get(f"/state/values/{newest('nested').pk}/whole/").one("main").text

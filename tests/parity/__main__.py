@@ -17,8 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from evals_app.alignment import Rules
-from evals_app.metrics import label_of
+from evals_app.metrics.alignment import Rules
+from evals_app.metrics.catalog import label_of
 from tests.parity.compare import Compared, compare
 from tests.parity.corpus import EXAMPLES, Job, jobs
 

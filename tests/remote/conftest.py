@@ -15,10 +15,11 @@ import pytest_asyncio
 
 from devui.remote import Address, Runtimes
 from devui.supervisor import Supervisor
-from sessions_app import db, remotes
+from sessions_app.agents import remotes
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import client as runs
 from sessions_app.runs import rows
+from sessions_app.store import units_of_work
 from tests.web import over, serve
 
 PATIENCE_S = 60
@@ -29,7 +30,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "agents"
 def store(transactional_db: None) -> Iterator[None]:
     """A store emptied after the test, whose threads end with it."""
     yield
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +82,7 @@ async def ended(run_id: str) -> Run:
     """Return a run when it has ended or waits for input."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            run: Run = await db.read(Run.objects.select_related("session").get, pk=run_id)
+            run: Run = await units_of_work.read(Run.objects.select_related("session").get, pk=run_id)
             if run.status not in rows.ACTIVE:
                 return run
             await asyncio.sleep(0.02)
@@ -89,7 +90,7 @@ async def ended(run_id: str) -> Run:
 
 async def the_session() -> AgentSession:
     """Return the one session that the store has."""
-    return await db.read(AgentSession.objects.select_related("mirrored").get)
+    return await units_of_work.read(AgentSession.objects.select_related("mirrored").get)
 
 
 async def started(web: httpx.AsyncClient, session_key: int, message: Any, **more: Any) -> str:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from devui import env
+from devui.config import env
 from devui.remote import Address
 from sessions_app.errors import BadInput
 

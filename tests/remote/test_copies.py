@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sessions_app import copying, db, indexing, mirrors, wire
-from sessions_app.finding import Search
+from sessions_app import events
+from sessions_app.external import copying, mirrors
+from sessions_app.external.mirrors import Arrival, Truth
 from sessions_app.ids import SessionKey
-from sessions_app.mirrors import Arrival, Truth
 from sessions_app.models import AgentSession, Cause, Event, SessionState
-from sessions_app.query import parse
+from sessions_app.search import indexing
+from sessions_app.search.execution import Search
+from sessions_app.search.query import parse
+from sessions_app.store import units_of_work
 
 KEY = SessionKey("", "clerk@far", "ann", "s1")
 PLACE = "http://127.0.0.1:1"
@@ -25,66 +28,66 @@ def told(event_id: str, text: str, **more: Any) -> dict[str, Any]:
 
 
 def arrival(event: dict[str, Any]) -> Arrival:
-    return Arrival(wire.record(json.loads(json.dumps(event))), Cause.APPEND)
+    return Arrival(events.record(json.loads(json.dumps(event))), Cause.APPEND)
 
 
 async def bring(
     *events: dict[str, Any], state: dict[str, Any] | None = None, doubtful: tuple[str, ...] = ()
 ) -> None:
     """Bring the copy up to date with a session of these events."""
-    here = await db.read(mirrors.look, KEY)
+    here = await units_of_work.read(mirrors.look, KEY)
     truth = Truth(KEY, PLACE, state or {}, 6.0)
     kept = copying.Events(events, lambda event: str(event["id"]), arrival, frozenset(doubtful))
     await copying.bring(truth, here, kept, seeds={}, created_at=4.0)
 
 
 async def row() -> AgentSession:
-    return await db.read(AgentSession.objects.select_related("mirrored").get)
+    return await units_of_work.read(AgentSession.objects.select_related("mirrored").get)
 
 
 async def test_an_event_that_the_stream_told_otherwise_becomes_what_the_session_has(store):
     await bring()
     streamed = told("e1", "first words", errorCode="X", usageMetadata={"totalTokenCount": 5})
-    await db.write(mirrors.append, KEY, arrival(streamed), 5.0)
+    await units_of_work.write(mirrors.append, KEY, arrival(streamed), 5.0)
     before = await row()
-    await db.write(indexing.index_all)
+    await units_of_work.write(indexing.index_all)
     await bring(told("e1", "other words", usageMetadata={"totalTokenCount": 7}), doubtful=("e1",))
     after = await row()
-    event: Event = await db.read(Event.objects.get)
+    event: Event = await units_of_work.read(Event.objects.get)
     assert json.loads(event.data)["content"]["parts"] == [{"text": "other words"}]
     assert (event.total_tokens, after.total_tokens, after.error_count) == (7, 7, 0)
     assert (before.error_count, after.revision > before.revision, after.mirrored.behind) == (1, True, "")
-    await db.write(indexing.index_all)
+    await units_of_work.write(indexing.index_all)
 
     def found(words: str) -> int:
         return Search(parse(words)).narrowed(AgentSession.objects.all()).count()
 
-    assert [await db.read(found, words) for words in ("first", "other")] == [0, 1]
+    assert [await units_of_work.read(found, words) for words in ("first", "other")] == [0, 1]
 
 
 async def test_an_event_whose_change_of_state_is_another_one_is_left_and_named(store):
     await bring()
-    await db.write(mirrors.append, KEY, arrival(told("e1", "hi", delta={"n": 1})), 5.0)
+    await units_of_work.write(mirrors.append, KEY, arrival(told("e1", "hi", delta={"n": 1})), 5.0)
     await bring(told("e1", "hi", delta={"n": 2}), state={"n": 2}, doubtful=("e1",))
-    event: Event = await db.read(Event.objects.get)
+    event: Event = await units_of_work.read(Event.objects.get)
     assert json.loads(event.data)["actions"]["stateDelta"] == {"n": 1}
     assert "came with another change of state than it is kept with" in (await row()).mirrored.behind
 
     def state() -> Any:
         return SessionState.objects.get(key="n").value
 
-    assert json.loads(await db.read(state)) == 2
+    assert json.loads(await units_of_work.read(state)) == 2
 
 
 async def test_what_was_not_streamed_is_never_rewritten(store):
     await bring(told("e1", "as it came"))
     await bring(told("e1", "as somebody else says"))
-    event: Event = await db.read(Event.objects.get)
+    event: Event = await units_of_work.read(Event.objects.get)
     assert json.loads(event.data)["content"]["parts"] == [{"text": "as it came"}]
 
 
 async def test_an_event_that_its_server_has_no_more_stays_and_is_told(store):
     await bring(told("e1", "one"), told("e2", "two", timestamp=5.5))
     await bring(told("e1", "one"))
-    assert await db.read(Event.objects.count) == 2
+    assert await units_of_work.read(Event.objects.count) == 2
     assert (await row()).mirrored.behind == f"1 of the events here are not in {PLACE}."

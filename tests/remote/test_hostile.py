@@ -18,9 +18,11 @@ from starlette.routing import Route
 from devui.remote import line as lines
 from devui.remote.address import Address
 from devui.remote.line import Line, NotReached
-from sessions_app import db, elsewhere, remotes
+from sessions_app.agents import remotes
+from sessions_app.external import creation
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event
+from sessions_app.store import units_of_work
 from tests.pages.page import parse
 from tests.remote.conftest import connected, ended, free_port, served, started, the_session
 from tests.remote.synthetic import JavaScript
@@ -226,7 +228,7 @@ async def test_a_stream_of_nonsense_fails_the_run_with_what_came_before_kept(sto
         run = await ended(await started(web, (await the_session()).pk, "hello"))
         assert run.status == ("failed" if why else "done"), run.error
         assert why in run.error
-        assert await db.read(Event.objects.count) == kept
+        assert await units_of_work.read(Event.objects.count) == kept
         assert (await web.get("/")).status_code == 200
 
 
@@ -278,7 +280,7 @@ async def test_a_frame_that_cannot_be_read_fails_the_run_and_keeps_what_came_bef
         await web.get(f"{SESSIONS}/s1")
         run = await ended(await started(web, (await the_session()).pk, "hello"))
         assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
-        assert await db.read(Event.objects.count) == 1
+        assert await units_of_work.read(Event.objects.count) == 1
 
 
 async def test_a_server_that_chooses_the_ids_of_sessions_itself_is_taken_at_its_word(store, web):
@@ -304,7 +306,7 @@ async def test_a_server_that_chooses_the_ids_of_sessions_itself_is_taken_at_its_
         assert (created.status_code, created.json()["id"]) == (200, "its-own"), created.text
         assert (await the_session()).session_id == "its-own"
         key = SessionKey("", "clerk@far", "ann", "another")
-        assert (await sync_to_async(elsewhere.create_session)(key, {})).session_id == "its-own"
+        assert (await sync_to_async(creation.create_session)(key, {})).session_id == "its-own"
 
 
 EMPTY = {"id": "s1", "appName": "clerk", "userId": "ann", "state": {}, "events": [], "lastUpdateTime": 2}

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app import db, history
 from sessions_app.models import AgentSession, Event, Run, Scope
+from sessions_app.state import history
+from sessions_app.store import units_of_work
 from tests.remote.conftest import connected, ended, served, started, the_session
 from tests.remote.synthetic import START, Go, Java, JavaScript, Rust, Synthetic, WithoutStream
 from tests.web import serve
@@ -76,7 +77,7 @@ async def test_what_a_run_wrote_is_known_at_each_event(web, language):
             event = Event.objects.get(session=session.pk, seq=seq)
             return history.state_at(session, event).values(Scope.SESSION).get("city")
 
-        assert [await db.read(city_at, seq) for seq in (2, 3)] == [None, "Oslo"]
+        assert [await units_of_work.read(city_at, seq) for seq in (2, 3)] == [None, "Oslo"]
 
 
 @pytest.mark.soak
@@ -186,10 +187,10 @@ async def test_times_that_go_does_not_tell_are_those_of_arrival_and_stay(web):
         def times() -> list[float]:
             return list(Event.objects.order_by("seq").values_list("timestamp", flat=True))
 
-        before = await db.read(times)
+        before = await units_of_work.read(times)
         assert before == sorted(before)
         await web.get(f"{SESSIONS}/s1")
-        assert await db.read(times) == before
+        assert await units_of_work.read(times) == before
 
 
 @pytest.mark.soak
@@ -228,7 +229,7 @@ async def test_a_run_that_goes_on_when_the_server_stops_is_cancelled_and_says_wh
         await web.post(SESSIONS, json={"sessionId": "s1"})
         run_id = await started(web, (await the_session()).pk, "wait")
         await remote.waits.wait()
-        row: Run = await db.read(Run.objects.select_related("runtime").get, pk=run_id)
+        row: Run = await units_of_work.read(Run.objects.select_related("runtime").get, pk=run_id)
         assert row.runtime_id == runtimes.servers["far"].runtime_id
     run = await ended(run_id)
     assert (run.status, run.error) == ("cancelled", "The server was stopped.")
@@ -256,10 +257,12 @@ async def test_what_waits_when_the_web_ends_is_run_by_the_next_web_once_the_serv
             waiting = await started(web, key, "book Oslo")
             lost = await started(web, key, "book Rome")
         assert (await ended(begun)).status == "cancelled"
-        assert await db.read(statuses, [waiting, lost]) == ["queued", "queued"]
+        assert await units_of_work.read(statuses, [waiting, lost]) == ["queued", "queued"]
 
         async with connected("far=http://127.0.0.1:1"):
-            assert await db.read(statuses, [waiting, lost]) == ["queued", "queued"], "it does not answer yet"
+            assert await units_of_work.read(statuses, [waiting, lost]) == ["queued", "queued"], (
+                "it does not answer yet"
+            )
         async with connected(far):
             assert [(await ended(run)).status for run in (waiting, lost)] == ["done", "done"]
 
@@ -273,7 +276,7 @@ async def test_what_waits_for_an_app_that_its_server_has_no_more_ends_with_the_r
             begun = await started(web, key, "wait", streaming=True)
             waiting = await started(web, key, "book Oslo")
         await ended(begun)
-        await db.write(AgentSession.objects.update, app_name="gone@far")
+        await units_of_work.write(AgentSession.objects.update, app_name="gone@far")
         async with connected(f"far=http://{address}"):
             run = await ended(waiting)
     assert (run.status, run.error_type) == ("failed", "NotFound")

@@ -17,9 +17,9 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from devui.remote import live
-from sessions_app import db
 from sessions_app.models import Event, Run
 from sessions_app.runs import client as runs
+from sessions_app.store import units_of_work
 from tests.api.peer import adk_server
 from tests.api.test_run_live import AGENTS, closed, ended_run, heard, saying
 from tests.pages.page import parse
@@ -81,10 +81,10 @@ async def test_a_live_run_is_talked_to_in_both_directions_and_its_copy_is_what_t
     async with httpx.AsyncClient(base_url=there, trust_env=False) as client:
         kept = (await client.get("/apps/parrot/users/ann/sessions/s1")).json()["events"]
     assert run.invocation_id == kept[0]["invocationId"]
-    assert await db.read(lambda: list(Event.objects.order_by("seq").values_list("event_id", flat=True))) == [
-        event["id"] for event in kept
-    ]
-    assert {"hello", "heard hello", "heard again"} <= set(await db.read(texts))
+    assert await units_of_work.read(
+        lambda: list(Event.objects.order_by("seq").values_list("event_id", flat=True))
+    ) == [event["id"] for event in kept]
+    assert {"hello", "heard hello", "heard again"} <= set(await units_of_work.read(texts))
     assert (await the_session()).mirrored.behind == ""
 
 
@@ -98,7 +98,7 @@ async def test_a_server_that_does_not_end_a_run_whose_client_has_said_all_is_lef
         await socket.send('{"close": true}')
         assert await closed(socket) == live.OVER
     assert (await ended_run()).status == "done"
-    assert "heard hello" in await db.read(texts)
+    assert "heard hello" in await units_of_work.read(texts)
 
 
 @pytest.mark.soak
@@ -106,12 +106,12 @@ async def test_what_is_said_is_read_while_the_run_goes_on(there, here):
     async with dial(here) as socket:
         await socket.send(saying("hello"))
         assert await heard(socket) == "heard hello"
-        run = await db.read(Run.objects.get)
+        run = await units_of_work.read(Run.objects.get)
         client = await runs.provider().client("parrot@far")
         frames = [frame async for frame in until_stored(client.stream(run.pk))]
         assert frames[-1]["seq"] >= 1
-        assert "hello" in await db.read(texts)
-        assert (await db.read(Run.objects.get)).status == "running"
+        assert "hello" in await units_of_work.read(texts)
+        assert (await units_of_work.read(Run.objects.get)).status == "running"
 
 
 async def until_stored(frames: AsyncIterator[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
@@ -132,7 +132,7 @@ async def test_a_run_that_is_cancelled_closes_the_socket(there, here, web):
     async with dial(here) as socket:
         await socket.send(saying("hello"))
         await heard(socket)
-        run = await db.read(Run.objects.get)
+        run = await units_of_work.read(Run.objects.get)
         cancelled = await web.post(f"/api/v1/runs/{run.pk}/cancel")
         assert cancelled.json()["status"] == "cancelled"
         assert await closed(socket) == (1000, "The run was cancelled.")
@@ -152,7 +152,7 @@ async def test_an_agent_that_fails_closes_the_socket_with_its_error(there, here)
 async def test_a_session_that_is_not_there_is_told_as_adk_does(there, here):
     async with dial(here, "nobody") as socket:
         assert await closed(socket) == (1002, "Session not found")
-    assert await db.read(Run.objects.count) == 0
+    assert await units_of_work.read(Run.objects.count) == 0
 
 
 async def test_a_query_that_the_server_refuses_opens_no_socket_and_is_told_by_the_run(there, here):
@@ -178,7 +178,7 @@ async def test_a_page_of_another_site_opens_no_socket(there, here):
     with pytest.raises(InvalidStatus) as refusal:
         await dial(here, origin="http://evil.example")
     assert refusal.value.response.status_code == 403
-    assert await db.read(Run.objects.count) == 0
+    assert await units_of_work.read(Run.objects.count) == 0
 
 
 @asynccontextmanager

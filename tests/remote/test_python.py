@@ -12,10 +12,11 @@ import pytest
 import pytest_asyncio
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-from sessions_app import db, deletion, edits, keeping
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentCard, AgentSession, Event, Run, StateChange
+from sessions_app.sessions import deletion, state_edits, storage_location
+from sessions_app.store import units_of_work
 from tests.api.peer import adk_server
 from tests.remote.conftest import EXAMPLES, connected, ended, served, started, the_session
 from tests.web import serve
@@ -50,7 +51,7 @@ async def begin(web: httpx.AsyncClient, session_id: str = "s1", **body: Any) -> 
     """Create a session by ADK's path, and return its key here."""
     created = await web.post(OFFICE, json={"sessionId": session_id, **body})
     assert created.status_code == 200, created.text
-    row: AgentSession = await db.read(AgentSession.objects.get, session_id=session_id)
+    row: AgentSession = await units_of_work.read(AgentSession.objects.get, session_id=session_id)
     return row.pk
 
 
@@ -88,13 +89,17 @@ async def test_a_run_is_recorded_as_it_streams_and_is_exactly_what_the_server_ke
     ]
     row = await the_session()
     assert (row.last_seq, row.mirrored.behind, row.origin) == (4, "", "live")
-    assert str(await db.read(keeping.place_of, row)).startswith("the ADK server http://127.0.0.1:")
+    assert str(await units_of_work.read(storage_location.place_of, row)).startswith(
+        "the ADK server http://127.0.0.1:"
+    )
 
     def causes() -> list[tuple[str, str]]:
         return list(StateChange.objects.order_by("pk").values_list("key", "cause"))
 
-    assert ("notes", "append") in await db.read(causes)
-    assert "import" not in dict(await db.read(causes)).values()  # nothing came but by an event or as a seed
+    assert ("notes", "append") in await units_of_work.read(causes)
+    assert (
+        "import" not in dict(await units_of_work.read(causes)).values()
+    )  # nothing came but by an event or as a seed
 
 
 @pytest.mark.soak
@@ -122,7 +127,7 @@ async def test_a_long_running_call_and_a_confirmation_are_answered_through_it(we
         found: list[dict[str, Any]] = json.loads(event.data).get("content", {}).get("parts", [])
         return found
 
-    call = await db.read(asked)
+    call = await units_of_work.read(asked)
     answer = {"functionResponse": {"id": call["id"], "name": call["name"], "response": {"confirmed": True}}}
     paid = await ended(await started(web, key, {"role": "user", "parts": [answer]}))
     assert (paid.status, paid.error) == ("done", "")
@@ -162,7 +167,7 @@ async def test_adks_own_paths_run_and_record_it(web, there):
     def rows() -> list[tuple[str, str]]:
         return list(Run.objects.filter(session=key).order_by("created_at").values_list("source", "status"))
 
-    assert await db.read(rows) == [("adk", "done"), ("adk", "done"), ("adk", "failed")]
+    assert await units_of_work.read(rows) == [("adk", "done"), ("adk", "done"), ("adk", "failed")]
     none = await web.post("/run", json=asked | {"sessionId": "none"} | message)
     assert (none.status_code, none.json()["code"]) == (404, "session_not_found")
 
@@ -203,12 +208,12 @@ async def test_the_copy_is_not_to_be_changed_by_hand_and_can_be_forked_for_readi
     await ended(await started(web, key, "Take a note: tea"))
     session = await the_session()
     with pytest.raises(BadInput, match="is kept by the ADK server http"):
-        await db.write(edits.put_key, session.pk, "n", 1)
+        await units_of_work.write(state_edits.put_key, session.pk, "n", 1)
     with pytest.raises(BadInput, match="what is here is a copy"):
-        await db.write(deletion.delete, [session.pk])
+        await units_of_work.write(deletion.delete, [session.pk])
     with pytest.raises(BadInput, match="would not find"):
-        await db.in_slices(fork, session.pk, NewFork(seq=2))
-    made = await db.in_slices(fork, session.pk, NewFork(seq=2, own_realm=True))
+        await units_of_work.in_slices(fork, session.pk, NewFork(seq=2))
+    made = await units_of_work.in_slices(fork, session.pk, NewFork(seq=2, own_realm=True))
     run = await ended(await started(web, made.pk, "Hello"))
     assert (run.status, run.error_type) == ("failed", "BadInput")
     assert "this fork has state of its own" in run.error
@@ -236,6 +241,6 @@ async def test_sessions_that_a_server_has_are_found_when_it_is_met(oracle, web):
         await runtimes.servers["py"].met()
         row = await the_session()
         assert (row.session_id, row.app_name, row.mirrored.behind) == ("old", "office@py", "")
-        card: AgentCard = await db.read(AgentCard.objects.get, app_name="office@py")
+        card: AgentCard = await units_of_work.read(AgentCard.objects.get, app_name="office@py")
         assert card.status == AgentCard.Status.READY
         assert runtimes.servers["py"].told.kind.endswith("for Python")

@@ -20,8 +20,8 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from sessions_app import db
 from sessions_app.models import AgentCard, Event
+from sessions_app.store import units_of_work
 from tests.api.test_run_live import AGENTS as LIVE_AGENTS
 from tests.api.test_run_live import closed, ended_run, heard, saying
 from tests.missing import missing
@@ -99,7 +99,7 @@ async def test_the_real_server_of_javascript_is_recorded(web, javascript):
         assert server.told.language == "js"
         assert (await web.get("/list-apps")).json() == ["clerk@js"]
         await server.met()
-        card: AgentCard = await db.read(AgentCard.objects.get, app_name="clerk@js")
+        card: AgentCard = await units_of_work.read(AgentCard.objects.get, app_name="clerk@js")
         assert [tool["name"] for tool in json.loads(card.description)["tools"]] == ["book", "leave"]
 
         await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
@@ -117,7 +117,7 @@ async def test_the_real_server_of_javascript_is_recorded(web, javascript):
 
         waiting = await ended(await started(web, key, "leave"))
         assert waiting.status == "waiting"
-        call = await db.read(_waiting_call)
+        call = await units_of_work.read(_waiting_call)
         answer = {"functionResponse": {"id": call, "name": "leave", "response": {"status": "granted"}}}
         answered = await ended(await started(web, key, {"role": "user", "parts": [answer]}))
         assert (answered.status, answered.error) == ("done", "")
@@ -199,7 +199,7 @@ async def until_stored(*authors: str) -> None:
         return tuple(Event.objects.order_by("seq").values_list("author", flat=True)[: len(authors)])
 
     async with asyncio.timeout(PATIENCE_S):
-        while await db.read(stored) != authors:  # noqa: ASYNC110 - only the store knows
+        while await units_of_work.read(stored) != authors:  # noqa: ASYNC110 - only the store knows
             await asyncio.sleep(0.02)
 
 

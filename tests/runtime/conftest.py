@@ -19,10 +19,11 @@ from django.core.management import call_command
 
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Limits, Supervisor
-from sessions_app import db, writes
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import processes, rows
-from sessions_app.writes import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.sessions.writes import SessionKey
+from sessions_app.store import units_of_work
 from tests import warm
 from tests.store import store_url
 
@@ -36,7 +37,7 @@ JSON = {"Content-Type": "application/json"}
 def store(transactional_db: None) -> Iterator[None]:
     """The tests' store, which runtime processes write to as well; emptied after the test."""
     yield
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def module_store(django_db_setup: None, django_db_blocker: Any) -> Iterator[None
     """The tests' store, emptied after the module's last test."""
     with django_db_blocker.unblock():
         yield
-        db.close_pools()
+        units_of_work.close_pools()
         call_command("flush", interactive=False, verbosity=0)
 
 
@@ -77,12 +78,12 @@ class Stage:
 
     async def session(self, app: str) -> AgentSession:
         """Create a session of the usual user."""
-        return await db.write(writes.create_session, SessionKey("", app, "ann", uuid.uuid4().hex))
+        return await units_of_work.write(writes.create_session, SessionKey("", app, "ann", uuid.uuid4().hex))
 
     async def queue(self, session: AgentSession, text: str, **request: Any) -> Run:
         """Queue a run that says `text`."""
         message = {"role": "user", "parts": [{"text": text}]}
-        return await db.write(rows.create_run, session.pk, {"new_message": message, **request})
+        return await units_of_work.write(rows.create_run, session.pk, {"new_message": message, **request})
 
     async def start(self, session: AgentSession, text: str, **request: Any) -> Run:
         """Queue a run and hand it over."""
@@ -151,12 +152,12 @@ async def until(read: Callable[[], Awaitable[Any]], holds: Callable[[Any], bool]
 
 async def read_run(run: Run) -> Run:
     """Return the row of a run as it is now."""
-    return await db.read(Run.objects.select_related("session", "runtime").get, pk=run.pk)
+    return await units_of_work.read(Run.objects.select_related("session", "runtime").get, pk=run.pk)
 
 
 async def read_events(session: AgentSession) -> list[Event]:
     """Return the stored events of a session."""
-    return await db.read(lambda: list(Event.objects.filter(session=session).order_by("seq")))
+    return await units_of_work.read(lambda: list(Event.objects.filter(session=session).order_by("seq")))
 
 
 async def pid_of(stage: Stage, app: str) -> int:

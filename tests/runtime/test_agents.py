@@ -9,8 +9,8 @@ import pytest
 from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 from google.adk.cli.utils.agent_loader import AgentLoader
 
-from sessions_app import remotes
-from sessions_app.agents import PROMPT_MOST, is_code, open_folder
+from sessions_app.agents import remotes
+from sessions_app.agents.folder import PROMPT_MOST, is_code, open_folder
 from sessions_app.errors import BadInput, NotFound
 
 

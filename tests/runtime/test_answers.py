@@ -11,8 +11,8 @@ from google.adk.events.event_actions import EventActions
 from google.genai import types
 
 from devui.runtime.answers import sendable
-from sessions_app import db
 from sessions_app.models import AgentSession, Run
+from sessions_app.store import units_of_work
 from tests.runtime.conftest import Stage, read_events
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -42,7 +42,7 @@ async def test_run_answers_what_is_stored_when_adk_cannot_write_it(stage: Stage,
 
     assert status == 200, text
     assert strict(text) == await stored(session)
-    assert (await db.read(Run.objects.get, session=session)).status == Run.Status.DONE
+    assert (await units_of_work.read(Run.objects.get, session=session)).status == Run.Status.DONE
 
 
 @pytest.mark.parametrize("tool", HOSTILE)
@@ -55,7 +55,7 @@ async def test_run_sse_goes_on_behind_an_event_that_adk_cannot_write(stage: Stag
     assert status == 200
     assert frames == await stored(session)
     assert len(frames) == 3
-    assert (await db.read(Run.objects.get, session=session)).status == Run.Status.DONE
+    assert (await units_of_work.read(Run.objects.get, session=session)).status == Run.Status.DONE
 
 
 async def test_half_a_character_is_sent_as_the_store_keeps_it(stage: Stage):

@@ -9,8 +9,10 @@ import pytest
 from google.adk.events._abort_events import _build_abort_events, _is_abort_event
 from google.adk.events.event import Event
 
-from sessions_app import db, event_text, wire
+from sessions_app import events as wire
+from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Kind, ModelCall, Run, Trace
+from sessions_app.store import units_of_work
 from sessions_app.timeline import inspector
 from sessions_app.traces import calls
 from tests.runtime.conftest import Stage, adk_body, read_events, read_run, until
@@ -38,8 +40,8 @@ async def nothing_open(session: AgentSession) -> Trace:
         is_open = traces.filter(finished_at=None).exists() or asked.filter(finished_at=None).exists()
         return traces.exists(), is_open
 
-    await until(lambda: db.read(look), lambda found: found == (True, False))
-    return await db.read(Trace.objects.filter(session=session).latest, "pk")
+    await until(lambda: units_of_work.read(look), lambda found: found == (True, False))
+    return await units_of_work.read(Trace.objects.filter(session=session).latest, "pk")
 
 
 async def test_cancel_keeps_what_was_streamed_and_is_no_error(stage: Stage):
@@ -56,10 +58,10 @@ async def test_cancel_keeps_what_was_streamed_and_is_no_error(stage: Stage):
     assert "content" not in body, "models are given content"
     [answer] = body["customMetadata"][wire.PARTIAL_ANSWER]
     assert (answer["author"], answer["parts"]) == ("talker", [{"text": summary["text"]}])
-    kept = await db.read(AgentSession.objects.get, pk=session.pk)
+    kept = await units_of_work.read(AgentSession.objects.get, pk=session.pk)
     assert (kept.error_count, kept.last_text) == (0, summary["text"].strip())
 
-    shown = await db.read(inspector.inspect, kept, closing)
+    shown = await units_of_work.read(inspector.inspect, kept, closing)
     assert [part.type for part in shown.parts] == ["text"]
     assert not shown.item.is_error
     assert not shown.item.is_final
@@ -72,8 +74,8 @@ async def test_a_model_is_not_given_what_a_cancel_broke_off(stage: Stage):
     assert (await stage.run(session, "say again")).status == Status.DONE
 
     await nothing_open(session)
-    asked = await db.read(ModelCall.objects.filter(session=session).latest, "pk")
-    contents = (await db.read(calls.whole_request, asked))["contents"]
+    asked = await units_of_work.read(ModelCall.objects.filter(session=session).latest, "pk")
+    contents = (await units_of_work.read(calls.whole_request, asked))["contents"]
     assert [content["role"] for content in contents] == ["user", "user"]
     assert contents[-1]["parts"][0]["text"] == "say again"
 
@@ -94,7 +96,8 @@ async def test_a_run_whose_caller_went_away_has_nothing_open(stage: Stage):
     ) as told:
         await anext(told.aiter_text())
     run = await until(
-        lambda: db.read(Run.objects.filter(session=session).first), lambda run: run.status not in Run.ACTIVE
+        lambda: units_of_work.read(Run.objects.filter(session=session).first),
+        lambda run: run.status not in Run.ACTIVE,
     )
     assert run.status == Status.CANCELLED
     await nothing_open(session)
@@ -106,7 +109,7 @@ async def test_a_run_whose_process_was_ended_has_nothing_open(stage: Stage, how:
     told = len(stage.lines)
     run = await stage.start(session, 'call nap {"seconds": 120}')
     await stage.told("naps", since=told)
-    await until(lambda: db.read(Trace.objects.filter(session=session).exists), bool)
+    await until(lambda: units_of_work.read(Trace.objects.filter(session=session).exists), bool)
     client = await stage.supervisor.client("napper")
     if how == "cancelled":
         await client.cancel_run(run.pk)
@@ -200,5 +203,5 @@ async def test_a_cancelled_attempt_has_nothing_open(stage: Stage):
     await begun.wait()
     task.cancel()
     await asyncio.wait([task])
-    session = await db.read(AgentSession.objects.get, app_name="hanging")
+    session = await units_of_work.read(AgentSession.objects.get, app_name="hanging")
     assert (await nothing_open(session)).stages_told[-1][0] == "cut off"

@@ -13,11 +13,12 @@ from types import SimpleNamespace
 import pytest
 
 from devui.supervisor import process_ends
-from sessions_app import agent_cards, db
+from sessions_app.agents import cards
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentCard, ModelCall, Run, RuntimeProcess, Trace
 from sessions_app.runs import processes, rows
-from sessions_app.stopwatch import Stopwatch
+from sessions_app.store import units_of_work
+from sessions_app.store.stopwatch import Stopwatch
 from tests import clock as clocks
 from tests.clock import STEPS_S, Clock
 from tests.runtime.conftest import read_run, until
@@ -153,7 +154,7 @@ def test_a_run_never_ends_before_it_began(session, clock):
 @pytest.mark.parametrize("step", STEPS_S)
 async def test_failed_start_is_shown_though_the_clock_was_set(supervise, agents_dir, clock, step):
     clock.step(-step)
-    await db.write(agent_cards.write_ready, "talker", "v0", {})
+    await units_of_work.write(cards.write_ready, "talker", "v0", {})
     clock.step(step)
     (agents_dir / "talker" / "agent.py").write_text("import os\nos._exit(7)\n")
     async with supervise() as stage:
@@ -161,7 +162,7 @@ async def test_failed_start_is_shown_though_the_clock_was_set(supervise, agents_
         with suppress(RuntimeUnavailable):
             await (await stage.supervisor.client("talker")).start_run(run.pk)
         card = await until(
-            lambda: db.read(AgentCard.objects.get, app_name="talker"),
+            lambda: units_of_work.read(AgentCard.objects.get, app_name="talker"),
             lambda card: card.status == AgentCard.Status.FAILED,
         )
     assert "(exit status 7)" in card.error
@@ -169,9 +170,9 @@ async def test_failed_start_is_shown_though_the_clock_was_set(supervise, agents_
 
 @pytest.mark.parametrize("step", STEPS_S)
 def test_process_that_told_what_is_wrong_keeps_its_words_though_the_clock_was_set(db, clock, step):
-    child = SimpleNamespace(app_name="talker", card_before=agent_cards.written_at("talker"))
+    child = SimpleNamespace(app_name="talker", card_before=cards.written_at("talker"))
     clock.step(step)
-    agent_cards.write_failed("talker", "v1", {"type": "ImportError", "message": "no rain"})
+    cards.write_failed("talker", "v1", {"type": "ImportError", "message": "no rain"})
     process_ends.note_failed_start(child)
     assert "no rain" in AgentCard.objects.get().error
 
@@ -209,12 +210,12 @@ async def test_runs_go_on_when_the_clock_is_set(supervise, agents_dir, clock):
     assert [one.first_seq for one in ended] == sorted({one.first_seq for one in ended}), "one after the other"
     durations = [one.finished_at - one.started_at for one in ended]
     assert all(0 <= seconds < took + 60 for seconds in durations), durations
-    for row in await db.read(lambda: [*ModelCall.objects.all(), *Trace.objects.all()]):
+    for row in await units_of_work.read(lambda: [*ModelCall.objects.all(), *Trace.objects.all()]):
         assert 0 <= row.finished_at - row.started_at < took + 60
 
 
 async def swept() -> None:
     """Return when the supervisor has looked for orphans since."""
     stopped = RuntimeProcess.objects.filter(stopped_at__isnull=False)
-    dead = await db.write(processes.register, os.urandom(8).hex(), "talker", 2**22 + 1, "v1")
-    await until(lambda: db.read(stopped.filter(pk=dead.pk).exists), bool)
+    dead = await units_of_work.write(processes.register, os.urandom(8).hex(), "talker", 2**22 + 1, "v1")
+    await until(lambda: units_of_work.read(stopped.filter(pk=dead.pk).exists), bool)

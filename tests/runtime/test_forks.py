@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app import db, history
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, Run, UserState
+from sessions_app.state import history
+from sessions_app.store import units_of_work
 from tests.runtime.conftest import Stage
 
 Status = Run.Status
@@ -18,7 +19,7 @@ async def forked(stage: Stage, *, own_realm: bool) -> AgentSession:
     """Return a fork of a session in which `user:n` was 1."""
     session = await stage.session("talker")
     await stage.end_of(await stage.start(session, "say one", state_delta={"user:n": 1}))
-    return await db.write(fork, session.pk, NewFork(own_realm=own_realm))
+    return await units_of_work.write(fork, session.pk, NewFork(own_realm=own_realm))
 
 
 def texts(session: AgentSession) -> list[tuple[int, str]]:
@@ -31,7 +32,12 @@ async def test_a_fork_goes_on_where_it_was_forked(stage: Stage, own_realm: bool)
     ended = await stage.end_of(await stage.start(session, "say two"))
     assert (ended.status, ended.error) == (Status.DONE, "")
     assert (ended.first_seq, ended.last_seq) == (2, 4)
-    assert await db.read(texts, session) == [(1, "user"), (2, "talker"), (3, "user"), (4, "talker")]
+    assert await units_of_work.read(texts, session) == [
+        (1, "user"),
+        (2, "talker"),
+        (3, "user"),
+        (4, "talker"),
+    ]
 
 
 async def test_a_run_in_a_realm_of_its_own_writes_there_and_not_to_real_life(stage: Stage):
@@ -42,24 +48,24 @@ async def test_a_run_in_a_realm_of_its_own_writes_there_and_not_to_real_life(sta
         rows = UserState.objects.filter(owner__app_name="talker", key="n")
         return {row.owner.realm: row.value for row in rows.select_related("owner")}
 
-    found = await db.read(values)
+    found = await units_of_work.read(values)
     assert (found[""], found[session.realm]) == ("1", "2")
-    await db.read(session.refresh_from_db)
-    assert (await db.read(history.state_at, session)).merged()["user:n"] == 2
+    await units_of_work.read(session.refresh_from_db)
+    assert (await units_of_work.read(history.state_at, session)).merged()["user:n"] == 2
 
 
 async def test_a_failure_in_a_realm_of_its_own_is_told_in_its_session(stage: Stage):
     session = await forked(stage, own_realm=True)
     ended = await stage.end_of(await stage.start(session, "call nothing ["))
     assert ended.status == Status.FAILED
-    assert (await db.read(texts, session))[-1][1] == "talker"
-    kind = await db.read(lambda: Event.objects.filter(session=session).order_by("-seq")[0].kind)
+    assert (await units_of_work.read(texts, session))[-1][1] == "talker"
+    kind = await units_of_work.read(lambda: Event.objects.filter(session=session).order_by("-seq")[0].kind)
     assert kind == "error"
 
 
 async def test_an_eval_attempt_is_not_continued(stage: Stage):
     session = await forked(stage, own_realm=True)
-    await db.write(lambda: AgentSession.objects.filter(pk=session.pk).update(realm="eval/1"))
+    await units_of_work.write(lambda: AgentSession.objects.filter(pk=session.pk).update(realm="eval/1"))
     ended = await stage.end_of(await stage.start(session, "say two"))
     assert ended.status == Status.FAILED
     assert "eval attempt" in ended.error

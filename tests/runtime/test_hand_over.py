@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from devui.supervisor import deliveries
-from sessions_app import db
 from sessions_app.errors import RuntimeUnavailable, ServerStopping
 from sessions_app.models import Run, RuntimeProcess
 from sessions_app.runs import client as runs_client
 from sessions_app.runs import handover, processes, rows
+from sessions_app.store import units_of_work
 from tests.runtime.conftest import Stage, pid_of, read_events, read_run, until
 
 pytestmark = pytest.mark.soak
@@ -88,7 +88,7 @@ async def test_a_process_that_dies_when_it_begins_is_replaced_only_so_often(own:
     assert f"{deliveries.MOST_PROCESSES} processes ended before they had begun it" in ended.error
     assert "exit status 9" in ended.error
     started = RuntimeProcess.objects.exclude(server=None)
-    assert await db.read(started.count) == deliveries.MOST_PROCESSES
+    assert await units_of_work.read(started.count) == deliveries.MOST_PROCESSES
 
 
 @pytest.mark.soak
@@ -156,7 +156,7 @@ async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, age
 
     ended = await own.end_of(run)
     assert (ended.status, "exit status 7" in ended.error) == (Status.CRASHED, True)
-    assert await db.read(RuntimeProcess.objects.exclude(server=None).count) == 1
+    assert await units_of_work.read(RuntimeProcess.objects.exclude(server=None).count) == 1
 
 
 async def test_a_run_cancelled_while_it_is_handed_over_stays_cancelled(own: Stage):
@@ -239,9 +239,9 @@ async def test_what_a_server_that_was_killed_left_queued_is_taken_up_by_one_that
     async with supervise(sweep=0.05) as stage:
         run = await stage.queue(await stage.session("talker"), "say hi")
         gone = await stage.queue(await stage.session("gone"), "say hi")
-        dead = await db.write(processes.register, "web", processes.SERVER, 2**22 + 1, "")
+        dead = await units_of_work.write(processes.register, "web", processes.SERVER, 2**22 + 1, "")
         for each in (gone, run):
-            await db.write(rows.assign, each.pk, dead.pk)
+            await units_of_work.write(rows.assign, each.pk, dead.pk)
 
         assert (await stage.end_of(run)).status == Status.DONE
         assert (await read_run(gone)).status == Status.QUEUED, "that server may come back with its agents"
@@ -252,14 +252,14 @@ async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage, monkeyp
     first = await own.start(session, "say " + " ".join(["word"] * 40), streaming=True)
     await own.first_text(first, "talker")
     asking = asyncio.create_task(own.ask(session, "say hi"))
-    await until(lambda: db.read(Run.objects.count), lambda count: count == 2)
+    await until(lambda: units_of_work.read(Run.objects.count), lambda count: count == 2)
 
     monkeypatch.setattr(rows, "UNASSIGNED_S", 0.0)
-    assert await db.write(rows.crash_orphans) == []
+    assert await units_of_work.write(rows.crash_orphans) == []
 
     status, _ = await asking
     assert status == 200
-    statuses = await db.read(lambda: set(Run.objects.values_list("status", flat=True)))
+    statuses = await units_of_work.read(lambda: set(Run.objects.values_list("status", flat=True)))
     assert statuses == {Status.DONE}
 
 
@@ -277,4 +277,4 @@ async def test_a_run_of_adks_path_ends_with_the_process_its_caller_waits_for(own
 
     with pytest.raises(RuntimeUnavailable):
         await asking
-    assert await db.read(Run.objects.filter(status__in=rows.ACTIVE).count) == 0
+    assert await units_of_work.read(Run.objects.filter(status__in=rows.ACTIVE).count) == 0

@@ -10,10 +10,10 @@ import signal
 import httpx
 import pytest
 
-from sessions_app import db
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import Run, RuntimeProcess
-from sessions_app.process_output import SHOWN_BYTES
+from sessions_app.runs.process_output import SHOWN_BYTES
+from sessions_app.store import units_of_work
 from tests.runtime.conftest import (
     PATIENCE_S,
     STAGE_APPS,
@@ -89,7 +89,9 @@ async def test_a_killed_process_crashes_its_run_at_once(stage: Stage):
     crashed = await read_run(run)
     assert (crashed.status, crashed.error_type) == (Status.CRASHED, "RuntimeCrashed")
     assert "signal 9" in crashed.error
-    assert (await db.read(RuntimeProcess.objects.get, pk=crashed.runtime_id)).stopped_at is not None
+    assert (
+        await units_of_work.read(RuntimeProcess.objects.get, pk=crashed.runtime_id)
+    ).stopped_at is not None
     assert (await stage.run(session, "say again")).status == Status.DONE
     assert await pid_of(stage, "talker") != pid
 
@@ -100,7 +102,7 @@ async def test_a_process_that_dies_while_it_answers_is_an_error_in_words(stage: 
     with pytest.raises(RuntimeUnavailable, match="exit status 3"):
         await stage.ask(session, "call hard_exit")
 
-    assert (await db.read(Run.objects.get, session=session)).status == Status.CRASHED
+    assert (await units_of_work.read(Run.objects.get, session=session)).status == Status.CRASHED
 
 
 async def test_os_exit_crashes_the_run_and_the_next_one_works(stage: Stage):

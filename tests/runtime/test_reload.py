@@ -9,9 +9,9 @@ from pathlib import Path
 from asgiref.sync import sync_to_async
 from django.test import Client
 
-from sessions_app import db
-from sessions_app.agents import open_folder
+from sessions_app.agents.folder import open_folder
 from sessions_app.models import AgentCard, AgentSession, Run
+from sessions_app.store import units_of_work
 from tests.pages.page import Element, parse, table
 from tests.runtime.conftest import Stage, gone, read_events, until
 
@@ -71,7 +71,7 @@ async def test_what_is_saved_while_a_process_starts_is_what_runs_and_what_the_ru
     async with supervise() as stage:
         session = await stage.session("talker")
         starting = asyncio.create_task(stage.start(session, "say hi"))
-        await until(lambda: db.read(Run.objects.filter(runtime__isnull=False).count), bool)
+        await until(lambda: units_of_work.read(Run.objects.filter(runtime__isnull=False).count), bool)
         source.write_text(source.read_text().replace('name="talker"', 'name="saved"'))
         may_load.touch()
         run = await stage.end_of(await starting)
@@ -79,7 +79,7 @@ async def test_what_is_saved_while_a_process_starts_is_what_runs_and_what_the_ru
 
     present = open_folder(agents_dir).code_version("talker")
     assert (await ran_by(session), run.code_version, told["code_version"]) == (["saved"], present, present)
-    card = await db.read(AgentCard.objects.get, app_name="talker")
+    card = await units_of_work.read(AgentCard.objects.get, app_name="talker")
     assert card.code_version == present
 
 
@@ -103,7 +103,7 @@ async def test_a_process_that_hangs_in_loading_ends_as_soon_as_there_is_newer_co
         Run.Status.DONE,
         open_folder(agents_dir).code_version("talker"),
     )
-    card = await db.read(AgentCard.objects.get, app_name="talker")
+    card = await units_of_work.read(AgentCard.objects.get, app_name="talker")
     assert card.status == AgentCard.Status.READY
 
 

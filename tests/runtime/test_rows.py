@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from sessions_app import writes
 from sessions_app.errors import SessionMissing
+from sessions_app.events import record
 from sessions_app.models import AgentSession, Run, RuntimeProcess
 from sessions_app.runs import processes, rows
-from sessions_app.wire import record
-from sessions_app.writes import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.sessions.writes import SessionKey
 from tests.clock import STEPS_S, Clock, later
 
 Status = Run.Status

@@ -8,10 +8,11 @@ import json
 import pytest
 
 from devui.runtime import endpoints
-from sessions_app import db, wire
+from sessions_app import events
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.runs import rows
+from sessions_app.store import units_of_work
 from tests.runtime.conftest import JSON, Stage, adk_body, opened_stage, read_events, read_run, until
 
 Status = Run.Status
@@ -115,7 +116,7 @@ async def test_an_error_that_names_its_status_is_told_and_counted_once(stage: St
     assert (run.status, run.error_type) == (Status.FAILED, "Overloaded")
     errors = [event for event in await read_events(session) if event.kind == "error"]
     assert [json.loads(event.data)["errorCode"] for event in errors] == ["RESOURCE_EXHAUSTED"]
-    assert (await db.read(AgentSession.objects.get, pk=session.pk)).error_count == 1
+    assert (await units_of_work.read(AgentSession.objects.get, pk=session.pk)).error_count == 1
 
 
 async def test_error_of_run_is_kept_and_sent_without_credentials(stage: Stage):
@@ -182,10 +183,10 @@ async def test_a_long_running_call_leaves_the_run_waiting(stage: Stage):
     run = await stage.run(session, 'call ask_boss {"what": "leave"}')
 
     assert run.status == Status.WAITING
-    call_id = (await db.read(rows.open_calls, session.pk, run.invocation_id))[0]
+    call_id = (await units_of_work.read(rows.open_calls, session.pk, run.invocation_id))[0]
     answer = {"id": call_id, "name": "ask_boss", "response": {"status": "yes"}}
     message = {"role": "user", "parts": [{"functionResponse": answer}]}
-    answered = await db.write(rows.create_run, session.pk, {"new_message": message})
+    answered = await units_of_work.write(rows.create_run, session.pk, {"new_message": message})
     await (await stage.supervisor.client("patient")).start_run(answered.pk)
     assert (await stage.end_of(answered)).status == Status.DONE
 
@@ -212,7 +213,7 @@ async def test_an_agent_that_cannot_be_imported_says_where(stage: Stage):
     )
     assert error["traceback"].startswith("Traceback (most recent call last)")
     assert "agent_loader" not in error["traceback"]
-    card = await db.read(AgentCard.objects.get, app_name="broken")
+    card = await units_of_work.read(AgentCard.objects.get, app_name="broken")
     assert (card.status, json.loads(card.error)["line"]) == (AgentCard.Status.FAILED, 2)
 
 
@@ -237,7 +238,7 @@ async def test_every_run_of_a_broken_agent_says_the_same(stage: Stage):
 async def test_an_agent_that_was_loaded_is_described(stage: Stage):
     await stage.health("talker")
 
-    card = await db.read(AgentCard.objects.get, app_name="talker")
+    card = await units_of_work.read(AgentCard.objects.get, app_name="talker")
 
     assert card.status == AgentCard.Status.READY
     tree = json.loads(card.description)
@@ -299,7 +300,7 @@ async def test_cancelling_a_run_that_listens_ends_it_and_nothing_else(stage: Sta
     assert (await read_run(run)).status == Status.CANCELLED
     assert (await stage.end_of(beside)).status == Status.DONE
     closing = json.loads((await read_events(session))[-1].data)
-    assert closing["errorCode"] == wire.ABORTED
+    assert closing["errorCode"] == events.ABORTED
     assert (await stage.frames(run, "talker"))[-1]["status"] == Status.CANCELLED
     assert (await stage.run(session, "say again")).status == Status.DONE
 
@@ -347,7 +348,7 @@ async def test_a_client_of_adk_that_goes_away_cancels_its_run(stage: Stage):
             if b'"partial":true' in chunk:
                 break
 
-    run = await stage.end_of(await db.read(Run.objects.get, session=session))
+    run = await stage.end_of(await units_of_work.read(Run.objects.get, session=session))
     assert (run.status, run.source) == (Status.CANCELLED, "adk")
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import sockets
-from sessions_app import db
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentCard, Run, RuntimeProcess
 from sessions_app.runs import processes, rows
+from sessions_app.store import units_of_work
 from tests.runtime.conftest import Stage, gone, is_running, pid_of, read_events, read_run, until
 
 Status = Run.Status
@@ -38,7 +38,8 @@ async def test_an_agent_that_exits_when_imported_is_listed_with_the_reason(own: 
 
     assert (await own.end_of(run)).status in {Status.FAILED, Status.CRASHED}
     card = await until(
-        lambda: db.read(AgentCard.objects.filter(app_name="talker").first), lambda found: found is not None
+        lambda: units_of_work.read(AgentCard.objects.filter(app_name="talker").first),
+        lambda found: found is not None,
     )
     assert card.status == AgentCard.Status.FAILED
     error = json.loads(card.error)
@@ -67,7 +68,7 @@ async def test_an_agent_that_raises_no_exception_when_imported_is_shown_with_the
 
     assert failed.status == Status.FAILED
     assert failed.error == "The agent's module raised KeyboardInterrupt: odd"
-    card = await db.read(AgentCard.objects.get, app_name="talker")
+    card = await units_of_work.read(AgentCard.objects.get, app_name="talker")
     error = json.loads(card.error)
     assert (error["type"], error["message"], error["line"]) == ("KeyboardInterrupt", "odd", 1)
     status, answer = await own.ask(session, "say hi")
@@ -185,20 +186,20 @@ async def test_a_repaired_agent_works_without_a_restart(own: Stage, agents_dir):
     (agents_dir / "broken" / "agent.py").write_text((agents_dir / "talker" / "agent.py").read_text())
 
     assert (await own.run(session, "say hi")).status == Status.DONE
-    card = await db.read(AgentCard.objects.get, app_name="broken")
+    card = await units_of_work.read(AgentCard.objects.get, app_name="broken")
     assert (card.status, card.error) == (AgentCard.Status.READY, "{}")
 
 
 async def test_a_save_starts_the_new_process_before_anybody_asks(own: Stage, agents_dir):
     await own.health("talker")
     started = RuntimeProcess.objects.exclude(server=None)
-    old = await db.read(started.get)
+    old = await units_of_work.read(started.get)
 
     async def save() -> int:
         """Nobody says when the watcher is in place, so save until it sees one."""
         (agents_dir / "talker" / "extra.py").write_text(f"saved = {time.monotonic()}\n")
         await asyncio.sleep(0.5)
-        return await db.read(started.exclude(pk=old.pk).count)
+        return await units_of_work.read(started.exclude(pk=old.pk).count)
 
     await until(save, lambda count: count > 0)
 
@@ -249,7 +250,7 @@ async def test_an_agent_that_never_finishes_loading_is_ended(supervise, agents_d
         client = await stage.supervisor.client("talker")
         with pytest.raises(RuntimeUnavailable, match="was not loaded within 1 s"):
             await client.start_run(run.pk)
-        card = await db.read(AgentCard.objects.get, app_name="talker")
+        card = await units_of_work.read(AgentCard.objects.get, app_name="talker")
 
     assert (await read_run(run)).status == Status.CRASHED
     assert "was not loaded within 1 s" in json.loads(card.error)["message"]
@@ -270,16 +271,16 @@ async def test_no_process_is_left_when_the_supervisor_ends(supervise):
     assert "was stopped" in stopped.error, "nobody asked for it, so the row says why"
     stopped = await read_run(nap)
     assert (stopped.status, stopped.error) == (Status.CRASHED, "The server was stopped.")
-    assert await db.read(RuntimeProcess.objects.filter(stopped_at=None).count) == 0
+    assert await units_of_work.read(RuntimeProcess.objects.filter(stopped_at=None).count) == 0
 
 
 async def test_runs_that_nobody_will_end_are_marked_when_the_server_starts(supervise, store):
     async with supervise() as stage:
         session = await stage.session("talker")
         run = await stage.queue(session, "say hi")
-        dead = await db.write(processes.register, "dead", "talker", 2**22 + 1, "v1")
-        await db.write(rows.assign, run.pk, dead.pk)
-        await db.write(rows.claim, run.pk, dead.pk, "v1")
+        dead = await units_of_work.write(processes.register, "dead", "talker", 2**22 + 1, "v1")
+        await units_of_work.write(rows.assign, run.pk, dead.pk)
+        await units_of_work.write(rows.claim, run.pk, dead.pk, "v1")
 
     async with supervise():
         assert (await read_run(run)).status == Status.CRASHED
@@ -287,12 +288,12 @@ async def test_runs_that_nobody_will_end_are_marked_when_the_server_starts(super
 
 async def test_a_server_forgets_processes_that_ended_long_ago_when_it_starts(supervise, store):
     for number in range(2 * processes.BATCH + 1):
-        await db.write(processes.register, f"old-{number}", "talker", 1, "v1")
-    await db.write(RuntimeProcess.objects.update, stopped_at=1.0)
+        await units_of_work.write(processes.register, f"old-{number}", "talker", 1, "v1")
+    await units_of_work.write(RuntimeProcess.objects.update, stopped_at=1.0)
 
     async with supervise():
         old = RuntimeProcess.objects.filter(app_name="talker")
-        await until(lambda: db.read(old.count), lambda count: count == 0)
+        await until(lambda: units_of_work.read(old.count), lambda count: count == 0)
 
 
 @pytest.mark.soak

@@ -21,9 +21,9 @@ import pytest
 from django.core.management.base import CommandError
 from google.adk.cli.cli_tools_click import cli_web
 
-from devui import flags
-from devui.demo import read as read_demo
 from devui.management.commands.web import Command
+from devui.serving import flags
+from devui.serving.demo import read as read_demo
 from sessions_app.errors import BadInput
 from sessions_app.runs import processes
 from tests import warm
@@ -468,7 +468,7 @@ def test_flags_are_another_spelling_of_the_environment(monkeypatch, tmp_path):
 def test_the_server_knows_nothing_of_the_agent_runtime(tmp_path):
     script = (
         "import sys, devui; devui.setup(migrate=False)\n"
-        "import devui.management.commands.web, devui.server, devui.demo, devui.supervisor, devui.asgi\n"
+        "import devui.management.commands.web, devui.serving.server, devui.serving.demo, devui.supervisor, devui.asgi\n"
         "sys.exit('google.adk' in sys.modules or 'google.genai' in sys.modules)"
     )
     result = subprocess.run(

@@ -8,9 +8,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from sessions_app import db, writes
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.store import finish_threads
 from tests.web import over
 
@@ -35,4 +36,4 @@ async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
 async def session(store: None) -> AgentSession:
     """A session with state."""
     key = SessionKey("", "weather", "ann", "s1")
-    return await db.write(writes.create_session, key, {"n": 1, "user:tier": "gold"})
+    return await units_of_work.write(writes.create_session, key, {"n": 1, "user:tier": "gold"})

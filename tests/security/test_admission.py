@@ -12,11 +12,11 @@ import pytest
 import pytest_asyncio
 from django.core.asgi import get_asgi_application
 
-from devui import admission, limits
-from devui.admission import GuardedBodies
-from devui.limits import SMALL_BYTES
-from devui.login import kept, visits
-from devui.login.kept import Login
+from devui.web import admission, limits
+from devui.web.admission import GuardedBodies
+from devui.web.limits import SMALL_BYTES
+from devui.web.login import kept, visits
+from devui.web.login.kept import Login
 from tests.login.conftest import data, login
 from tests.security.raw import PATIENCE_S, Connection, connected
 from tests.web import serve

@@ -13,9 +13,9 @@ import pytest
 from django.core.asgi import get_asgi_application
 from django.core.handlers.asgi import ASGIRequest
 
-from devui.admission import GuardedBodies
-from devui.middleware import LARGE_BYTES
-from sessions_app import bodies
+from devui.web.admission import GuardedBodies
+from devui.web.middleware import LARGE_BYTES
+from sessions_app import request_bodies
 from tests.web import over, serve
 
 LIMIT = 1000
@@ -109,7 +109,9 @@ def threads(monkeypatch) -> list[str]:
         found.append(threading.current_thread().name)
         return json.loads(text)
 
-    monkeypatch.setattr(bodies, "json", SimpleNamespace(loads=loads, JSONDecodeError=json.JSONDecodeError))
+    monkeypatch.setattr(
+        request_bodies, "json", SimpleNamespace(loads=loads, JSONDecodeError=json.JSONDecodeError)
+    )
     return found
 
 

@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 import websockets
 
-from devui import connections
-from devui.connections import PromptConnection
+from devui.web import connections
+from devui.web.connections import PromptConnection
 from tests.login.servers import serving
 from tests.security.raw import PATIENCE_S, connected
 from tests.web import serve

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devui import errors
+from devui.web import errors
 from sessions_app.errors import BadInput
 from tests.pages.page import parse
 from tests.security.addresses import addresses
@@ -56,7 +56,7 @@ async def test_a_form_that_cannot_be_read_is_refused_and_nothing_is_logged_as_ou
         answer = await web.post(path, **without_boundary)
         assert answer.status_code == 400, (path, answer.text[:200])
         assert "The request is malformed." in answer.text
-    assert not [record for record in caplog.records if record.name == "devui.errors"]
+    assert not [record for record in caplog.records if record.name == "devui.web.errors"]
 
 
 async def test_a_number_that_no_integer_can_be_read_from_is_a_fault_of_who_sent_it(store, web):

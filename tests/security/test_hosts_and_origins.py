@@ -160,7 +160,7 @@ class TestAllowedOrigins:
 
 
 def test_an_allowed_origin_vouches_for_its_host():
-    from devui import env
+    from devui.config import env
 
     origins = ["https://proxy.example:8443", r"regex:https://.*\.example", "http://[::1]:3000"]
     assert env.hosts_of(origins) == ["proxy.example", "::1"]
@@ -170,7 +170,7 @@ def test_an_allowed_origin_vouches_for_its_host():
 def test_a_pattern_that_is_none_is_refused_by_name():
     from django.core.exceptions import ImproperlyConfigured
 
-    from devui import origins
+    from devui.web import origins
 
     with pytest.raises(ImproperlyConfigured, match=r"regex:\("):
         origins.parse(("regex:(",))

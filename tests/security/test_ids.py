@@ -7,9 +7,10 @@ from html import unescape
 
 import pytest
 
-from sessions_app import db, writes
 from sessions_app.ids import SessionKey
 from sessions_app.paths import session_url
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.hostile import HOSTILE_IDS
 
 DOTS = [".", ".."]
@@ -23,7 +24,7 @@ def shown(html: str) -> str:
 async def test_any_id_has_a_page_of_its_own(web, session):
     for hostile in (*HOSTILE_IDS, *DOTS):
         key = SessionKey("", "weather", hostile, hostile)
-        row = await db.write(writes.create_session, key, {f"of {hostile}": "x"})
+        row = await units_of_work.write(writes.create_session, key, {f"of {hostile}": "x"})
         page = await web.get(session_url(row), headers={"Accept": "text/html"})
         assert page.status_code == 200, hostile
         if hostile.isprintable():
@@ -34,7 +35,7 @@ async def test_any_id_has_a_page_of_its_own(web, session):
 async def test_any_id_can_be_filtered_by(web, session):
     for hostile in (*HOSTILE_IDS, *DOTS):
         key = SessionKey("", hostile, hostile, hostile)
-        await db.write(writes.create_session, key, {})
+        await units_of_work.write(writes.create_session, key, {})
         asked = {"app": hostile, "user": hostile}
         for path in ("/sessions/", "/state/"):
             answer = await web.get(path, params=asked, headers={"Accept": "text/html"})

@@ -8,7 +8,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 
 from devui.asgi import application
-from devui.origins import SameOriginSockets
+from devui.web.origins import SameOriginSockets
 
 pytestmark = pytest.mark.django_db  # what Channels denies looks at the connections that its thread has open
 

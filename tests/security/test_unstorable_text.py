@@ -58,9 +58,9 @@ async def test_a_body_that_names_what_cannot_exist_is_refused(web, session, path
     ],
 )
 async def test_a_number_beyond_every_key_names_nothing(web, session, path):
-    from sessions_app import db
     from sessions_app.models import StateChange
+    from sessions_app.store import units_of_work
 
-    change = await db.read(StateChange.objects.filter(key="n").get)
+    change = await units_of_work.read(StateChange.objects.filter(key="n").get)
     answer = await web.get(path.format(change=change.pk), headers={"Accept": "application/json"})
     assert answer.status_code in {200, 404}, answer.text

@@ -53,7 +53,7 @@ def migrate_one_by_one(*targets: tuple[str, str]) -> Any:
     from django.db import connection
     from django.db.migrations.executor import MigrationExecutor
 
-    from sessions_app.schema import APPS
+    from sessions_app.store.schema import APPS
 
     executor = MigrationExecutor(connection)
     executor.loader.replace_migrations = False

@@ -36,7 +36,7 @@ def main(url: str, *migrations: str) -> dict[str, Any]:
     devui.setup(url, migrate=False)
     from django.apps import apps
 
-    from sessions_app.schema import APPS, ensure_schema
+    from sessions_app.store.schema import APPS, ensure_schema
 
     earlier = migrate_one_by_one(*zip(APPS, migrations, strict=True))
     models = [model for app in APPS for model in earlier.apps.get_app_config(app).get_models()]

@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
-from sessions_app import active, app_settings, db, durations, writes
 from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
+from sessions_app.presentation import durations
+from sessions_app.sessions import active_session, app_settings, writes
+from sessions_app.store import units_of_work
 from tests.sessions.build import APP, OWNER, USER, append, get
 from tests.sessions.test_concurrency import together
 
@@ -26,36 +28,36 @@ def test_the_newest_session_within_the_ttl_is_gone_on_with(store):
     made("elsewhere", 10, app="writer")
     made("of another", 10, user="ben")
     made("attempt", 10, realm="eval/1")
-    session, created = active.get_or_create(APP, USER, 60, now=NOW)
+    session, created = active_session.get_or_create(APP, USER, 60, now=NOW)
     assert (session.session_id, created) == ("newer", False)
 
 
 def test_a_session_whose_last_event_is_too_old_is_not_gone_on_with(store):
     made("old", 61)
-    session, created = active.get_or_create(APP, USER, 60, state={"n": 1, "user:n": 2}, now=NOW)
+    session, created = active_session.get_or_create(APP, USER, 60, state={"n": 1, "user:n": 2}, now=NOW)
     assert created
     assert session.session_id != "old"
-    assert active.find_active(APP, USER, 60, now=NOW) == session
+    assert active_session.find_active(APP, USER, 60, now=NOW) == session
 
 
 def test_without_a_ttl_the_apps_own_counts_and_without_that_the_newest(store):
     made("old", 61)
-    assert not active.get_or_create(APP, USER, now=NOW)[1]
+    assert not active_session.get_or_create(APP, USER, now=NOW)[1]
     app_settings.set_session_ttl(APP, 60)
-    assert active.get_or_create(APP, USER, now=NOW)[1]
+    assert active_session.get_or_create(APP, USER, now=NOW)[1]
 
 
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e12])
 def test_a_span_that_cannot_be_used_is_refused_and_no_session_is_made(store, ttl: float):
     with pytest.raises(BadInput, match="span"):
-        active.get_or_create(APP, USER, ttl)
+        active_session.get_or_create(APP, USER, ttl)
     assert not AgentSession.objects.exists()
 
 
 def test_callers_that_come_at_once_get_the_same_session(store):
     for turn in range(5):
         user = f"user{turn}"
-        outcomes = together([lambda user=user: active.get_or_create(APP, user, 60)] * 6)
+        outcomes = together([lambda user=user: active_session.get_or_create(APP, user, 60)] * 6)
         assert len({session.pk for session, _ in outcomes}) == 1
         assert sum(created for _, created in outcomes) == 1
     assert AgentSession.objects.count() == 5
@@ -72,7 +74,7 @@ async def test_the_service_returns_the_session_with_its_events_and_state(ours):
 async def test_tasks_that_come_at_once_get_the_same_session(ours):
     found = await asyncio.gather(*(ours.get_or_create_session(**OWNER) for _ in range(10)))
     assert len({session.id for session in found}) == 1
-    assert await db.read(AgentSession.objects.count) == 1
+    assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
 async def test_the_service_refuses_a_span_as_adk_refuses_values(ours):

@@ -17,10 +17,10 @@ import psycopg
 import pytest
 from django.db import DatabaseError, connection, connections
 
-from sessions_app import append_groups, bell, db, statements, wire, writes
-from sessions_app.append_groups import append, append_together
-from sessions_app.attribution import Writer
+from sessions_app import events
 from sessions_app.errors import DuplicateEvent, SessionMissing, StaleSession, StoreUnavailable
+from sessions_app.events import EventRecord
+from sessions_app.events.attribution import Writer
 from sessions_app.ids import SessionKey
 from sessions_app.models import (
     AgentSession,
@@ -34,8 +34,10 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.wire import EventRecord
-from sessions_app.writes import Appended, Expected
+from sessions_app.sessions import append_groups, writes
+from sessions_app.sessions.append_groups import append, append_together
+from sessions_app.sessions.writes import Appended, Expected
+from sessions_app.store import change_notification, statements, units_of_work
 from tests import warm
 from tests.sessions.faults.whole import assert_whole
 from tests.store import store_url
@@ -53,7 +55,7 @@ def session_key(name: str, user: str = "ann", realm: str = "") -> SessionKey:
 
 def record(delta: dict[str, Any], **fields: Any) -> EventRecord:
     body = {"id": uuid.uuid4().hex, "invocationId": "i", "author": "agent", "timestamp": 1.0, "actions": {}}
-    return wire.record({**body, **fields}, delta=delta, keep_temp=True)
+    return events.record({**body, **fields}, delta=delta, keep_temp=True)
 
 
 def request(key: SessionKey, made: EventRecord, revision: int = 0) -> Any:
@@ -92,7 +94,7 @@ def commits() -> int:
 def turns() -> list[tuple[SessionKey, EventRecord]]:
     """Return appends to sessions of two users: keys of all scopes written, removed, written again and only seen."""
     keys = [session_key(f"s{number}", user=f"user{number % 2}") for number in range(5)]
-    gone = wire.removing(record({"n": None, "user:n": None, "app:n": None}), ["n", "user:n", "app:n"])
+    gone = events.removing(record({"n": None, "user:n": None, "app:n": None}), ["n", "user:n", "app:n"])
     body = {"id": "w", "timestamp": 2.5, "actions": {}, "author": "b"}
     tool = Writer("tool", "roll", "call", inferred=False)
     return [
@@ -100,7 +102,7 @@ def turns() -> list[tuple[SessionKey, EventRecord]]:
         (keys[1], record({"user:n": 2, "user:secret_token": "sk-123456789"}, author="user")),
         (keys[2], gone),
         (keys[3], record({})),
-        (keys[4], wire.record(body, delta={"app:n": 3, "app:m": 4}, writers={"app:n": tool})),
+        (keys[4], events.record(body, delta={"app:n": 3, "app:m": 4}, writers={"app:n": tool})),
     ]
 
 
@@ -157,7 +159,7 @@ def test_a_key_removed_and_written_again_in_a_group_stands_last():
     for name in ("a", "b", "c"):
         writes.create_session(session_key(name))
     writes.append_event(session_key("a"), record({"user:x": 1, "user:y": 1}))
-    gone = wire.removing(record({"user:x": None}), ["user:x"])
+    gone = events.removing(record({"user:x": None}), ["user:x"])
     outcomes = in_group(
         request(session_key("a"), record({"user:y": 2}), revision=1),
         request(session_key("b"), gone),
@@ -195,7 +197,7 @@ def test_what_is_not_ready_is_left_out_and_takes_no_version():
 
 async def test_each_refused_append_says_why_while_its_group_is_stored():
     for name in ("a", "b", "stale", "twin"):
-        await db.write(writes.create_session, session_key(name))
+        await units_of_work.write(writes.create_session, session_key(name))
     await append(session_key("stale"), record({}), Expected(0))
     twin = record({"user:n": 1})
     await append(session_key("twin"), twin, Expected(0))
@@ -212,13 +214,13 @@ async def test_each_refused_append_says_why_while_its_group_is_stored():
     assert list(map(type, refused)) == [StaleSession, SessionMissing]
     assert duplicate.duplicate
     assert isinstance(other, DuplicateEvent)
-    await db.read(assert_whole)
+    await units_of_work.read(assert_whole)
 
 
 async def test_an_append_that_the_database_refuses_fails_alone():
     names = [f"s{number}" for number in range(8)]
     for name in names:
-        await db.write(writes.create_session, session_key(name))
+        await units_of_work.write(writes.create_session, session_key(name))
     broken = replace(record({"user:n": 0}), author="NUL \x00")
     made = [broken if name == "s5" else record({"user:n": 1}) for name in names]
     outcomes = await asyncio.gather(
@@ -227,8 +229,8 @@ async def test_an_append_that_the_database_refuses_fails_alone():
     )
     assert isinstance(outcomes.pop(5), (DatabaseError, ValueError))
     assert [done.seq for done in outcomes] == [1] * 7
-    assert (await db.read(UserScope.objects.get)).version == 7
-    await db.read(assert_whole)
+    assert (await units_of_work.read(UserScope.objects.get)).version == 7
+    await units_of_work.read(assert_whole)
 
 
 def test_a_group_is_one_commit_and_gives_each_append_a_version():
@@ -243,10 +245,10 @@ def test_a_group_is_one_commit_and_gives_each_append_a_version():
 
 
 async def test_a_user_that_somebody_holds_holds_up_no_other():
-    await db.write(writes.create_session, session_key("s1"), {"user:n": 0})
+    await units_of_work.write(writes.create_session, session_key("s1"), {"user:n": 0})
     for number in range(6):
-        await db.write(writes.create_session, session_key(f"a{number}"))
-        await db.write(writes.create_session, session_key(f"b{number}", "bob"))
+        await units_of_work.write(writes.create_session, session_key(f"a{number}"))
+        await units_of_work.write(writes.create_session, session_key(f"b{number}", "bob"))
     with held("SELECT 1 FROM sessions_app_userscope WHERE user_id = %s", "ann"):
         waiting = [
             asyncio.ensure_future(append(session_key(f"a{number}"), record({"user:n": 1}), Expected(0)))
@@ -258,12 +260,14 @@ async def test_a_user_that_somebody_holds_holds_up_no_other():
             )
         assert not any(task.done() for task in waiting)
     assert [done.seq for done in others + await asyncio.gather(*waiting)] == [1] * 9
-    await db.read(assert_whole)
+    await units_of_work.read(assert_whole)
 
 
 async def test_a_caller_that_gives_up_does_not_undo_its_append():
     for name in ("s0", "s1", "s2"):
-        await db.write(writes.create_session, session_key(name), {"user:n": 0} if name == "s0" else {})
+        await units_of_work.write(
+            writes.create_session, session_key(name), {"user:n": 0} if name == "s0" else {}
+        )
     with held("SELECT 1 FROM sessions_app_userscope"):
         tasks = [
             asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), Expected(0)))
@@ -275,15 +279,17 @@ async def test_a_caller_that_gives_up_does_not_undo_its_append():
             await tasks[1]
     await asyncio.gather(tasks[0], tasks[2])
     async with asyncio.timeout(30):
-        while await db.read(Event.objects.count) < 3:  # noqa: ASYNC110 - who asked for it is gone
+        while await units_of_work.read(Event.objects.count) < 3:  # noqa: ASYNC110 - who asked for it is gone
             await asyncio.sleep(0.01)
-    await db.read(assert_whole)
+    await units_of_work.read(assert_whole)
 
 
 async def test_a_connection_lost_in_a_group_fails_what_is_not_stored_and_the_next_append_works():
     names = [f"s{number}" for number in range(12)]
     for name in names:
-        await db.write(writes.create_session, session_key(name), {"user:n": 0} if name == "s0" else {})
+        await units_of_work.write(
+            writes.create_session, session_key(name), {"user:n": 0} if name == "s0" else {}
+        )
     with held("SELECT 1 FROM sessions_app_userscope"):
         tasks = [
             asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), Expected(0)))
@@ -294,11 +300,13 @@ async def test_a_connection_lost_in_a_group_fails_what_is_not_stored_and_the_nex
                 pass
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     lost = [name for name, done in zip(names, outcomes, strict=True) if isinstance(done, StoreUnavailable)]
-    stored = await db.read(lambda: sorted(Event.objects.values_list("session__session_id", flat=True)))
+    stored = await units_of_work.read(
+        lambda: sorted(Event.objects.values_list("session__session_id", flat=True))
+    )
     assert lost
     assert sorted(lost + stored) == sorted(names)
     assert (await append(session_key(lost[0]), record({"user:n": 2}), Expected(0))).seq == 1
-    await db.read(assert_whole)
+    await units_of_work.read(assert_whole)
 
 
 def end_those_that_wait() -> int:
@@ -316,7 +324,7 @@ def test_a_group_rings_the_bell_once_it_is_committed():
     for name in ("a", "b"):
         writes.create_session(session_key(name))
     with psycopg.connect(store_url(), autocommit=True) as ear:
-        ear.execute(f"LISTEN {bell.CHANNEL}")
+        ear.execute(f"LISTEN {change_notification.CHANNEL}")
         in_group(*(request(session_key(name), record({"user:n": 1})) for name in ("a", "b")))
         assert len(list(ear.notifies(timeout=30, stop_after=1))) == 1
 

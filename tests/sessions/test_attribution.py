@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessions_app import wire
-from sessions_app.attribution import Writer, infer, one_of
+from sessions_app import events
+from sessions_app.events.attribution import Writer, infer, one_of
 
 
 def test_what_the_user_sends_is_an_explicit_delta():
@@ -46,5 +46,5 @@ def test_one_name_stands_alone():
 
 def test_the_writer_of_a_key_that_no_column_holds_is_inferred_too():
     event = {"id": "e1", "author": "user", "timestamp": 1.0, "actions": {"stateDelta": {"a\x00": 1, "b": 2}}}
-    found = {write.key: write.writer for write in wire.record(event).writes}
+    found = {write.key: write.writer for write in events.record(event).writes}
     assert found == {"a\N{REPLACEMENT CHARACTER}": Writer("delta"), "b": Writer("delta")}

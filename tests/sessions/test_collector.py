@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from sessions_app.collector import SELDOM, UNTOUCHED, collect_seldom, collector_paused
+from sessions_app.store.gc_tuning import SELDOM, UNTOUCHED, collect_seldom, collector_paused
 
 
 def test_it_pauses_and_goes_on():

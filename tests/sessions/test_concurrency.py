@@ -13,10 +13,12 @@ import pytest
 from django.db import connections
 from google.adk.errors import StaleSessionError
 
-from sessions_app import history, wire, writes
+from sessions_app import events
 from sessions_app.errors import DevUIError, StaleSession
 from sessions_app.models import AgentSession, StateChange
 from sessions_app.models import Event as EventRow
+from sessions_app.sessions import writes
+from sessions_app.state import history
 from tests.sessions.build import APP, append, create, event, get
 
 T = TypeVar("T")
@@ -45,9 +47,9 @@ def session_key(name: str, user: str = "ann") -> writes.SessionKey:
     return writes.SessionKey("", APP, user, name)
 
 
-def record(delta: dict[str, Any]) -> wire.EventRecord:
+def record(delta: dict[str, Any]) -> events.EventRecord:
     body = {"id": uuid.uuid4().hex, "invocationId": "i", "author": "agent", "timestamp": 1.0, "actions": {}}
-    return wire.record(body, delta=delta)
+    return events.record(body, delta=delta)
 
 
 def test_appends_that_write_the_same_keys_in_opposite_order_never_deadlock(store):

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sessions_app import writes
 from sessions_app.adk import reading
 from sessions_app.ids import SessionKey
+from sessions_app.sessions import writes
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 
 

@@ -14,9 +14,9 @@ from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import BaseSessionService
 from google.genai import types
 
-from sessions_app import db
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import Event as EventRow
+from sessions_app.store import units_of_work
 from tests.fakes import ScriptedModel
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 from tests.sessions.full_event import INTERNAL_MARK
@@ -85,13 +85,17 @@ async def test_long_running_tool_ids_come_back_as_a_set_and_are_stored_sorted(ou
     await ours.append_event(await create(ours), event(long_running_tool_ids={"c", "a", "b"}))
     [found] = (await get(ours)).events
     assert found.long_running_tool_ids == {"a", "b", "c"}
-    assert json.loads((await db.read(EventRow.objects.get)).data)["longRunningToolIds"] == ["a", "b", "c"]
+    assert json.loads((await units_of_work.read(EventRow.objects.get)).data)["longRunningToolIds"] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 async def test_the_columns_of_an_event_win_over_its_body(ours):
     """Statement 83."""
     await ours.append_event(await create(ours), event("hello", id="told", invocation_id="told too"))
-    await db.write(EventRow.objects.update, event_id="e1", invocation_id="i1")
+    await units_of_work.write(EventRow.objects.update, event_id="e1", invocation_id="i1")
     [found] = (await get(ours)).events
     assert (found.id, found.invocation_id) == ("e1", "i1")
 
@@ -102,7 +106,7 @@ async def test_adks_internal_marks_are_kept_and_not_shown(ours):
     await ours.append_event(await create(ours), marked)
     [found] = (await get(ours)).events
     assert found.custom_metadata == {INTERNAL_MARK: True, "mine": 1}
-    assert json.loads((await db.read(EventRow.objects.get)).data)["customMetadata"] == {"mine": 1}
+    assert json.loads((await units_of_work.read(EventRow.objects.get)).data)["customMetadata"] == {"mine": 1}
 
 
 async def test_a_rewind_is_an_event_like_any_other_and_the_history_stays(service):

@@ -13,11 +13,12 @@ from google.adk.sessions.session import Session
 from google.genai import types
 from hypothesis import given
 
-from sessions_app import db, wire
+from sessions_app import events as wire
 from sessions_app.adk import _adk, mapping
 from sessions_app.models import Event as EventRow
 from sessions_app.models import SessionState, StateChange
-from sessions_app.redact import redact
+from sessions_app.redaction import redact
+from sessions_app.store import units_of_work
 from tests.sessions.build import create, event, get
 from tests.sessions.full_event import ACCESS_TOKEN, INTERNAL_MARK, auth_config, full_event
 from tests.sessions.strategies import credentials, events, json_values
@@ -124,14 +125,14 @@ async def test_pages_get_no_credential_and_the_agent_gets_it_back(ours):
     sent.actions.state_delta |= {"cred": secret, "user:cred": secret, "rawAuthCredential": {"apiKey": "k"}}
     await ours.append_event(session, sent)
 
-    row = await db.read(EventRow.objects.get)
+    row = await units_of_work.read(EventRow.objects.get)
     assert ACCESS_TOKEN not in row.data + row.summary
     assert INTERNAL_MARK not in row.data
     assert json.loads(row.data) == as_rest_sends(sent)
-    for value in await db.read(lambda: list(StateChange.objects.values_list("value", flat=True))):
+    for value in await units_of_work.read(lambda: list(StateChange.objects.values_list("value", flat=True))):
         assert ACCESS_TOKEN not in value
         assert "apiKey" not in value
-    assert not await db.read(SessionState.objects.filter(value__contains=ACCESS_TOKEN).exists)
+    assert not await units_of_work.read(SessionState.objects.filter(value__contains=ACCESS_TOKEN).exists)
 
     found = await get(ours)
     assert found.events[0] == sent
@@ -145,7 +146,7 @@ async def test_pages_get_no_credential_and_the_agent_gets_it_back(ours):
 async def test_an_event_without_secrets_is_stored_once(ours):
     session = await create(ours)
     await ours.append_event(session, event("hello", {"a": 1}))
-    assert (await db.read(EventRow.objects.get)).private is None
+    assert (await units_of_work.read(EventRow.objects.get)).private is None
 
 
 async def test_bytes_come_back_as_they_were(ours):

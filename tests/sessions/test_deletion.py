@@ -7,17 +7,19 @@ import time
 
 import pytest
 
-from devui import housekeeping
-from sessions_app import db, deletion, labels, listing, purge, realms, saved_views, writes
+from devui.serving import housekeeping
+from sessions_app import realms
 from sessions_app.api import snapshots
 from sessions_app.artifacts import blobs
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.errors import AlreadyExists, BadInput, NotFound, SessionBusy, SessionMissing
-from sessions_app.found import find_session
 from sessions_app.ids import SessionKey
-from sessions_app.live import look
+from sessions_app.live import snapshot
+from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, AppState, Artifact, DeletedSession, Event, SavedView, SessionTag
 from sessions_app.runs import rows as runs
+from sessions_app.sessions import deletion, labels, listing, purge, saved_views, writes
+from sessions_app.store import units_of_work
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -50,7 +52,7 @@ def test_a_deleted_session_is_gone_for_everybody_and_its_id_is_free():
         runs.create_run(story.pk, {})
     with pytest.raises(SessionMissing):
         story.asks("Is anybody there?")
-    assert look.look_at(story.pk) is None
+    assert snapshot.look_at(story.pk) is None
     writes.create_session(story.key)
     assert not Artifact.objects.filter(realm="").exists()
 
@@ -271,7 +273,7 @@ async def test_the_server_removes_what_is_overdue_at_its_start_and_goes_on_after
         deletion.delete([story.pk], now=time.time() - DAY - 60)
         return story.pk
 
-    await db.write(told)
+    await units_of_work.write(told)
     done = asyncio.Event()
     loop, times = asyncio.get_running_loop(), []
 
@@ -289,4 +291,4 @@ async def test_the_server_removes_what_is_overdue_at_its_start_and_goes_on_after
     await asyncio.wait_for(done.wait(), timeout=60)
     task.cancel()
     await asyncio.wait([task])
-    assert not await db.read(AgentSession.objects.exists)
+    assert not await units_of_work.read(AgentSession.objects.exists)

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import drift, history, writes
-from sessions_app.drift import Why
 from sessions_app.ids import SessionKey
 from sessions_app.models import (
     AgentSession,
@@ -22,7 +20,10 @@ from sessions_app.models import (
     UntrackedKey,
     UserState,
 )
-from sessions_app.moments import pieces
+from sessions_app.sessions import writes
+from sessions_app.state import drift, history
+from sessions_app.state.diff import points
+from sessions_app.state.drift import Why
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -181,10 +182,10 @@ def test_credentials_are_compared_and_not_shown(how):
 def test_keys_changed_without_an_event_are_told_newest_first():
     story = Story()
     story.says("a", delta={"n": 1})
-    from sessions_app import state
+    from sessions_app import scopes
 
     for number in (1, 2):
-        found = writes.Untracked("n", state.canonical(number), "1")
+        found = writes.Untracked("n", scopes.canonical(number), "1")
         writes.note_untracked(story.key, f"i{number}", [found])
     assert [(row.value, row.stored, row.seq) for row in drift.drift(story.session).untracked] == [
         ("2", "1", 1),
@@ -255,7 +256,7 @@ def test_a_session_without_state_has_no_drift(how):
 def test_of_very_many_keys_no_more_are_looked_at_than_are_wanted_and_foreign_ones_come_first(
     monkeypatch, few
 ):
-    monkeypatch.setattr(pieces, "FEW_KEYS", few)
+    monkeypatch.setattr(points, "FEW_KEYS", few)
     monkeypatch.setattr(drift, "PAGE", 2)
     story = Story("s1", {f"seed{number}": number for number in range(9)})
     story.says("a", delta={"own": 1})

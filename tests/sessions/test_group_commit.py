@@ -8,10 +8,12 @@ import threading
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from sessions_app import db, ledger, wire, writes
+from sessions_app import events
 from sessions_app.errors import AlreadyExists
 from sessions_app.models import AgentSession, AppScope, Event, SessionState
-from sessions_app.writes import SessionKey
+from sessions_app.sessions import ledger, writes
+from sessions_app.sessions.writes import SessionKey
+from sessions_app.store import units_of_work
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -23,25 +25,26 @@ def key(number: int) -> SessionKey:
 @pytest.fixture(autouse=True)
 def _threads():
     yield
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 async def test_writes_asked_for_together_are_all_stored():
-    await asyncio.gather(*(db.write(writes.create_session, key(number)) for number in range(100)))
+    await asyncio.gather(*(units_of_work.write(writes.create_session, key(number)) for number in range(100)))
 
-    assert await db.read(AgentSession.objects.count) == 100
+    assert await units_of_work.read(AgentSession.objects.count) == 100
 
 
 async def test_a_refused_write_fails_alone_while_its_group_is_stored():
-    await db.write(writes.create_session, key(0))
+    await units_of_work.write(writes.create_session, key(0))
 
     outcomes = await asyncio.gather(
-        *(db.write(writes.create_session, key(number)) for number in range(20)), return_exceptions=True
+        *(units_of_work.write(writes.create_session, key(number)) for number in range(20)),
+        return_exceptions=True,
     )
 
     assert isinstance(outcomes[0], AlreadyExists)
     assert all(isinstance(outcome, AgentSession) for outcome in outcomes[1:])
-    assert await db.read(AgentSession.objects.count) == 20
+    assert await units_of_work.read(AgentSession.objects.count) == 20
 
 
 async def test_a_caller_that_gives_up_does_not_undo_its_write():
@@ -49,9 +52,11 @@ async def test_a_caller_that_gives_up_does_not_undo_its_write():
 
     async def ask() -> None:
         asked.set()
-        await db.write(writes.create_session, key(1))
+        await units_of_work.write(writes.create_session, key(1))
 
-    busy = [asyncio.ensure_future(db.write(gate.wait, 60)) for _ in range(db.WRITE_THREADS)]
+    busy = [
+        asyncio.ensure_future(units_of_work.write(gate.wait, 60)) for _ in range(units_of_work.WRITE_THREADS)
+    ]
     waiting = asyncio.ensure_future(ask())
     await asked.wait()
     waiting.cancel()
@@ -60,10 +65,10 @@ async def test_a_caller_that_gives_up_does_not_undo_its_write():
     gate.set()
     await asyncio.gather(*busy)
     async with asyncio.timeout(60):
-        while not await db.read(AgentSession.objects.count):  # noqa: ASYNC110 - who asked for it is gone
+        while not await units_of_work.read(AgentSession.objects.count):  # noqa: ASYNC110 - who asked for it is gone
             await asyncio.sleep(0.01)
 
-    assert await db.read(AgentSession.objects.count) == 1
+    assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
 async def test_writing_goes_on_after_the_connection_was_lost():
@@ -73,16 +78,16 @@ async def test_writing_goes_on_after_the_connection_was_lost():
             AgentSession.objects.count()
 
     with pytest.raises(Exception, match="closed"):
-        await db.write(lose_connection)
+        await units_of_work.write(lose_connection)
 
-    await db.write(writes.create_session, key(3))
-    assert await db.read(AgentSession.objects.count) == 1
+    await units_of_work.write(writes.create_session, key(3))
+    assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
 def test_a_statement_that_fails_at_the_end_of_an_append_takes_the_whole_append_with_it(monkeypatch):
     """On PostgreSQL it was sent in one go with the others, and fails when nobody waits for it."""
     writes.create_session(key(1))
-    record = wire.record({"id": "e1", "timestamp": 1.0, "actions": {}}, delta={"n": 1, "app:n": 1})
+    record = events.record({"id": "e1", "timestamp": 1.0, "actions": {}}, delta={"n": 1, "app:n": 1})
     with monkeypatch.context() as patch:
         patch.setattr(ledger, "INSERT_CHANGE", ledger.INSERT_CHANGE.replace("statechange", "nowhere"))
         with pytest.raises(DatabaseError, match="nowhere"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from google.adk.sessions.session import Session
 
-from sessions_app import db, history, writes
 from sessions_app.models import AgentSession, Scope, StateChange, UserScope
 from sessions_app.models import Event as EventRow
+from sessions_app.sessions import writes
+from sessions_app.state import history
+from sessions_app.store import units_of_work
 from tests.sessions.build import APP, OWNER, USER, append, create
 
 KEY = writes.SessionKey("", APP, USER, "s1")
@@ -24,17 +26,17 @@ async def test_the_state_at_an_event_holds_what_was_written_up_to_it(ours):
     session = await create(ours)
     for number in range(1, 4):
         await append(session, ours, {"n": number, f"only_{number}": True})
-    assert await db.read(state_at, session, 1) == {"n": 1, "only_1": True}
-    assert await db.read(state_at, session, 2) == {"n": 2, "only_1": True, "only_2": True}
-    assert await db.read(state_at, session, 3) == await db.read(state_at, session)
+    assert await units_of_work.read(state_at, session, 1) == {"n": 1, "only_1": True}
+    assert await units_of_work.read(state_at, session, 2) == {"n": 2, "only_1": True, "only_2": True}
+    assert await units_of_work.read(state_at, session, 3) == await units_of_work.read(state_at, session)
 
 
 async def test_the_initial_state_is_there_from_the_first_event_on(ours):
     session = await create(ours, state={"seed": 1, "app:a": 1, "user:u": 1})
-    assert await db.read(state_at, session) == {"seed": 1, "app:a": 1, "user:u": 1}
+    assert await units_of_work.read(state_at, session) == {"seed": 1, "app:a": 1, "user:u": 1}
     await append(session, ours, {"seed": 2})
     await append(session, ours, {"later": 3})
-    assert await db.read(state_at, session, 1) == {"seed": 2, "app:a": 1, "user:u": 1}
+    assert await units_of_work.read(state_at, session, 1) == {"seed": 2, "app:a": 1, "user:u": 1}
 
 
 async def test_what_other_sessions_wrote_counts_from_the_event_that_could_see_it(ours):
@@ -45,44 +47,44 @@ async def test_what_other_sessions_wrote_counts_from_the_event_that_could_see_it
     await append(other, ours, {"user:name": "Ann", "app:theme": "dark"})
     await append(session, ours, {"second": 2})
     await append(theirs, ours, {"app:theme": "light", "user:name": "Bob"})
-    assert await db.read(state_at, session, 1) == {"first": 1}
+    assert await units_of_work.read(state_at, session, 1) == {"first": 1}
     seen_then = {"first": 1, "second": 2, "user:name": "Ann", "app:theme": "dark"}
-    assert await db.read(state_at, session, 2) == seen_then
-    assert await db.read(state_at, session) == {**seen_then, "app:theme": "light"}
+    assert await units_of_work.read(state_at, session, 2) == seen_then
+    assert await units_of_work.read(state_at, session) == {**seen_then, "app:theme": "light"}
 
 
 async def test_an_event_sees_its_own_writes_to_shared_scopes(ours):
     session = await create(ours)
     await append(session, ours, {"app:n": 1, "user:n": 1})
     await append(session, ours, {"app:n": 2})
-    assert await db.read(state_at, session, 1) == {"app:n": 1, "user:n": 1}
-    assert await db.read(state_at, session, 2) == {"app:n": 2, "user:n": 1}
+    assert await units_of_work.read(state_at, session, 1) == {"app:n": 1, "user:n": 1}
+    assert await units_of_work.read(state_at, session, 2) == {"app:n": 2, "user:n": 1}
 
 
 @pytest.mark.parametrize("name", ["k", "user:k", "app:k"])
 async def test_a_removed_key_is_gone_from_then_on_and_there_before(ours, name):
     session = await create(ours)
     await append(session, ours, {name: 1})
-    await db.write(writes.edit_state, KEY, {"other": 2}, removed={name})
-    assert await db.read(state_at, session, 1) == {name: 1}
-    assert await db.read(state_at, session, 2) == {"other": 2}
+    await units_of_work.write(writes.edit_state, KEY, {"other": 2}, removed={name})
+    assert await units_of_work.read(state_at, session, 1) == {name: 1}
+    assert await units_of_work.read(state_at, session, 2) == {"other": 2}
     found = await ours.get_session(**OWNER, session_id="s1")
     assert found.state == {"other": 2}
     assert found.events[1].actions.state_delta == {"other": 2, name: None}
     await append(found, ours, {name: 3})
-    assert await db.read(state_at, found, 3) == {name: 3, "other": 2}
+    assert await units_of_work.read(state_at, found, 3) == {name: 3, "other": 2}
 
 
 async def test_a_key_that_is_none_is_there(ours):
     session = await create(ours)
     await append(session, ours, {"k": None})
-    assert await db.read(state_at, session, 1) == {"k": None}
+    assert await units_of_work.read(state_at, session, 1) == {"k": None}
 
 
 async def test_each_scope_can_be_had_alone(ours):
     session = await create(ours, state={"k": 1, "user:k": 2, "app:k": 3})
-    row = await db.read(AgentSession.objects.get)
-    then = await db.read(history.state_at, row)
+    row = await units_of_work.read(AgentSession.objects.get)
+    then = await units_of_work.read(history.state_at, row)
     assert [then.values(scope) for scope in (Scope.SESSION, Scope.USER, Scope.APP)] == [
         {"k": 1},
         {"k": 2},
@@ -95,8 +97,8 @@ async def test_the_state_of_shared_scopes_outlives_the_session_that_wrote_them(o
     await create(ours, state={"user:name": "Ann", "own": 1})
     await ours.delete_session(**OWNER, session_id="s1")
     again = await create(ours, "s2")
-    assert await db.read(state_at, again) == {"user:name": "Ann"}
-    change = await db.read(StateChange.objects.get)
+    assert await units_of_work.read(state_at, again) == {"user:name": "Ann"}
+    change = await units_of_work.read(StateChange.objects.get)
     assert (change.session_id, change.from_session, change.from_user) == (None, "s1", USER)
 
 
@@ -111,7 +113,7 @@ async def test_the_history_of_a_shared_key_crosses_sessions_and_names_each(ours)
     await append(session, ours, {"user:n": 1}, author="left", invocation_id="i1")
     await append(other, ours, {"user:n": 2}, author="right", invocation_id="i2")
     await append(session, ours, {"unrelated": 1})
-    rows = await db.read(history_of, "n", Scope.USER)
+    rows = await units_of_work.read(history_of, "n", Scope.USER)
     told = [(row.value, row.cause, row.from_session, row.author, row.invocation_id) for row in rows]
     assert told == [
         ("0", "seed", "s2", "", ""),
@@ -123,8 +125,8 @@ async def test_the_history_of_a_shared_key_crosses_sessions_and_names_each(ours)
 async def test_a_session_whose_user_and_app_have_no_state_has_its_own(ours):
     session = await create(ours)
     await append(session, ours, {"k": 1})
-    assert await db.read(UserScope.objects.count) == 0
-    assert await db.read(state_at, session, 1) == {"k": 1}
+    assert await units_of_work.read(UserScope.objects.count) == 0
+    assert await units_of_work.read(state_at, session, 1) == {"k": 1}
 
 
 async def test_a_state_of_many_keys_and_many_writes_is_found_key_by_key(ours):
@@ -132,7 +134,7 @@ async def test_a_state_of_many_keys_and_many_writes_is_found_key_by_key(ours):
     for number in range(30):
         await append(session, ours, {f"k{number % 7}": number, "user:n": number})
     expected = {f"k{number % 7}": number for number in range(20)}
-    assert await db.read(state_at, session, 20) == {**expected, "user:n": 19}
+    assert await units_of_work.read(state_at, session, 20) == {**expected, "user:n": 19}
 
 
 def test_a_state_of_more_keys_than_one_statement_may_name_is_read_in_pieces(

@@ -19,9 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from sessions_app import db, state
+from sessions_app import scopes
 from sessions_app.models import Event as EventRow
 from sessions_app.models import SessionState, StateChange
+from sessions_app.store import units_of_work
 from tests.sessions.build import APP, OWNER, append, create, event, get
 from tests.sessions.strategies import json_values, texts
 
@@ -119,7 +120,7 @@ async def test_a_hostile_value_has_one_form_in_event_state_and_ledger(ours, name
         assert stored == expected
     assert found.state == {"k": stored, "user:k": stored, "app:k": stored, "plain": 1}
     assert found.events[0].actions.state_delta == found.state
-    changes = await db.read(lambda: list(StateChange.objects.filter(key="k")))
+    changes = await units_of_work.read(lambda: list(StateChange.objects.filter(key="k")))
     assert len(changes) == 3
     assert all(json.loads(change.value) == stored and change.note == note for change in changes)
 
@@ -176,7 +177,7 @@ async def test_two_long_keys_that_begin_alike_are_two_keys(ours):
     session = await create(ours)
     await append(session, ours, {LONG + "a": 1, LONG + "b": 2})
     assert (await get(ours)).state == {LONG + "a": 1, LONG + "b": 2}
-    assert await db.read(SessionState.objects.count) == 2
+    assert await units_of_work.read(SessionState.objects.count) == 2
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,7 @@ async def test_hostile_text_in_any_field_never_loses_the_event(ours):
     clean = BAD.replace("\ud800", "\ufffd")
     assert (found.id, found.error_message, found.branch) == (sent.id, clean, f"root.{clean}")
     assert found.author == f"agent {clean}"
-    row = await db.read(EventRow.objects.get)
+    row = await units_of_work.read(EventRow.objects.get)
     assert row.author == "agent nul \ufffd lone \ufffd end"
     assert row.branch == "root.nul \ufffd lone \ufffd end"
 
@@ -230,7 +231,7 @@ async def test_a_tool_with_a_hostile_name_is_still_the_writer(ours):
     response = types.FunctionResponse(id=f"c{BAD}", name=BAD, response={"ok": True})
     content = types.Content(role="user", parts=[types.Part(function_response=response)])
     await ours.append_event(session, event(delta={"k": 1}, content=content))
-    change = await db.read(StateChange.objects.get)
+    change = await units_of_work.read(StateChange.objects.get)
     assert change.writer_name == "nul \ufffd lone \ufffd end"
 
 
@@ -276,7 +277,7 @@ async def test_an_event_with_something_that_is_not_json_is_kept_with_all_the_res
             "look",
             set(sent.content.parts[0].function_call.args),
         )
-    for row in await db.read(lambda: list(EventRow.objects.all())):
+    for row in await units_of_work.read(lambda: list(EventRow.objects.all())):
         json.loads(row.data, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
         assert math.isfinite(row.timestamp)
 
@@ -346,28 +347,28 @@ hostile = st.recursive(
 
 @given(hostile)
 def test_the_canonical_form_is_json_that_every_database_stores(value):
-    made = state.canonical(value)
+    made = scopes.canonical(value)
     made.public.encode()
     assert json.loads(made.public, parse_constant=pytest.fail) == made.data
 
 
 @given(hostile)
 def test_the_canonical_form_of_a_canonical_form_is_itself_and_has_no_note(value):
-    once = state.canonical(value)
-    again = state.canonical(once.data)
+    once = scopes.canonical(value)
+    again = scopes.canonical(once.data)
     assert (again.data, again.note) == (once.data, "")
 
 
 @given(json_values)
 def test_what_is_json_stays_exactly_what_it_is(value):
-    made = state.canonical(value)
+    made = scopes.canonical(value)
     assert json.dumps(made.data) == json.dumps(value)
     assert made.note == ""
 
 
 @given(st.dictionaries(texts | st.just("authType"), json_values, max_size=4))
 def test_the_key_of_a_value_is_no_part_of_it(value):
-    assert state.canonical(value, "any").data == value
+    assert scopes.canonical(value, "any").data == value
 
 
 async def test_an_event_of_nothing_but_defaults_is_kept(ours):

@@ -18,8 +18,8 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
-from sessions_app import schema
 from sessions_app.errors import SchemaTooNew
+from sessions_app.store import schema
 from tests import warm
 from tests.store import store_url
 

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from sessions_app import db, history
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession, Scope, StateChange
+from sessions_app.state import history
+from sessions_app.store import units_of_work
 from tests.sessions.build import event
 from tests.sessions.strategies import json_values
 
@@ -87,7 +88,7 @@ class Sessions(RuleBasedStateMachine):
     def the_ledger_tells_the_same(self) -> None:
         known = self.loop.run_until_complete(self.adks.list_sessions(app_name=self.app)).sessions
         states = {(session.user_id, session.id): session.state for session in known}
-        self.loop.run_until_complete(db.read(self.check_ledger, states))
+        self.loop.run_until_complete(units_of_work.read(self.check_ledger, states))
 
     def check_ledger(self, states: dict[tuple[str, str], dict[str, Any]]) -> None:
         for session in AgentSession.objects.filter(app_name=self.app):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sessions_app import writes
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event, SessionState
+from sessions_app.sessions import writes
 from tests import warm
 from tests.sessions.faults.whole import assert_whole
 from tests.store import store_url

@@ -11,11 +11,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from sessions_app import app_settings, purge, writes
 from sessions_app.adk import DjangoMemoryService
 from sessions_app.artifacts import blobs
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.errors import BadInput
+from sessions_app.events import record
 from sessions_app.ids import SessionKey
 from sessions_app.memory import rows as memory
 from sessions_app.models import (
@@ -31,9 +31,9 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.purge import Wanted
 from sessions_app.runs import rows as runs
-from sessions_app.wire import record
+from sessions_app.sessions import app_settings, purge, writes
+from sessions_app.sessions.purge import Wanted
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -274,12 +274,12 @@ def test_what_is_remembered_already_is_not_remembered_twice():
 
 
 async def test_a_long_session_is_handed_over_whole(store):
-    from sessions_app import db
+    from sessions_app.store import units_of_work
 
-    await db.write(lambda: told("old", events=450).pk)
+    await units_of_work.write(lambda: told("old", events=450).pk)
     from sessions_app.adk.memory import remember
 
-    assert await db.read(lambda: remember(AgentSession.objects.get())) == 450
+    assert await units_of_work.read(lambda: remember(AgentSession.objects.get())) == 450
     found = await DjangoMemoryService().search_memory(app_name="weather", user_id="ann", query="tea")
     assert found.memories
 

@@ -13,11 +13,12 @@ from google.adk.runners import Runner
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.genai import types
 
-from sessions_app import db, listing
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.query import parse
 from sessions_app.runs import processes, rows
+from sessions_app.search.query import parse
+from sessions_app.sessions import listing
+from sessions_app.store import units_of_work
 from tests.fakes import ScriptedModel, call
 from tests.sessions.build import APP, USER
 
@@ -66,36 +67,36 @@ async def waiting() -> list[str]:
         found = listing.page(listing.Wanted(query=parse("is:waiting"))).rows
         return [row.run_status for row in found]
 
-    return await db.read(read)
+    return await units_of_work.read(read)
 
 
 async def test_a_question_is_marked_and_an_answer_takes_the_mark_away(script: Script):
     await script(ASK)
-    [run] = await db.read(lambda: list(Run.objects.all()))
-    asking = await db.read(lambda: Event.objects.get(kind="tool_call"))
+    [run] = await units_of_work.read(lambda: list(Run.objects.all()))
+    asking = await units_of_work.read(lambda: Event.objects.get(kind="tool_call"))
     assert (run.status, run.source, run.invocation_id) == ("waiting", "script", asking.invocation_id)
     assert (run.first_seq, run.last_seq) == (asking.seq - 1, asking.seq)
     assert await waiting() == ["waiting"]
     await script(ANSWER)
     assert await waiting() == []
-    assert await db.read(lambda: Run.objects.get().status) == "done"
+    assert await units_of_work.read(lambda: Run.objects.get().status) == "done"
 
 
 async def test_an_answer_from_a_page_takes_it_away_too(script: Script):
     await script(ASK)
-    pk = await db.read(lambda: AgentSession.objects.get().pk)
-    await db.write(processes.register, "r1", APP, os.getpid(), "v1")
-    run = await db.write(rows.create_run, pk, {})
-    await db.write(rows.claim, run.pk, "r1", "v1")
+    pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
+    await units_of_work.write(processes.register, "r1", APP, os.getpid(), "v1")
+    run = await units_of_work.write(rows.create_run, pk, {})
+    await units_of_work.write(rows.claim, run.pk, "r1", "v1")
     await script(ANSWER, service=OfRuntime())
-    assert await db.read(Run.objects.filter(status="waiting").exists)
-    await db.write(rows.finish, run.pk, Run.Status.DONE)
+    assert await units_of_work.read(Run.objects.filter(status="waiting").exists)
+    await units_of_work.write(rows.finish, run.pk, Run.Status.DONE)
     assert await waiting() == []
 
 
 async def test_a_rewind_takes_the_question_back(script: Script):
     runner = await script(ASK)
-    invocation = await db.read(lambda: Run.objects.get().invocation_id)
+    invocation = await units_of_work.read(lambda: Run.objects.get().invocation_id)
     await runner.rewind_async(user_id=USER, session_id="s1", rewind_before_invocation_id=invocation)
     assert await waiting() == []
 
@@ -103,17 +104,17 @@ async def test_a_rewind_takes_the_question_back(script: Script):
 async def test_a_run_of_our_own_tells_its_question_itself(script: Script):
     """The process that runs the agent writes at the run's end that it waits."""
     await script(ASK, service=OfRuntime())
-    assert not await db.read(Run.objects.exists)
-    event = await db.read(lambda: Event.objects.get(kind="tool_call"))
-    own = await db.write(rows.create_run, event.session_id, {})
-    await db.write(rows.note_invocation, own.pk, event.invocation_id)
-    assert not await db.write(rows.note_question, event.session_id, event.invocation_id, event.seq)
-    assert await db.read(Run.objects.count) == 1
+    assert not await units_of_work.read(Run.objects.exists)
+    event = await units_of_work.read(lambda: Event.objects.get(kind="tool_call"))
+    own = await units_of_work.write(rows.create_run, event.session_id, {})
+    await units_of_work.write(rows.note_invocation, own.pk, event.invocation_id)
+    assert not await units_of_work.write(rows.note_question, event.session_id, event.invocation_id, event.seq)
+    assert await units_of_work.read(Run.objects.count) == 1
 
 
 async def test_attempts_of_evals_are_marked_by_nobody(script: Script):
     await script(ASK, service=DjangoSessionService("eval/r1/c1/1"))
-    assert not await db.read(Run.objects.exists)
+    assert not await units_of_work.read(Run.objects.exists)
 
 
 async def test_a_mark_that_cannot_be_kept_fails_no_event(script: Script, monkeypatch, caplog):
@@ -122,5 +123,5 @@ async def test_a_mark_that_cannot_be_kept_fails_no_event(script: Script, monkeyp
 
     monkeypatch.setattr(rows, "note_question", broken)
     await script(ASK)
-    assert await db.read(lambda: AgentSession.objects.get().last_seq) == 2
+    assert await units_of_work.read(lambda: AgentSession.objects.get().last_seq) == 2
     assert "could not be kept" in caplog.text

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from devui.runtime.runs import Runs
-from sessions_app import db, writes
 from sessions_app.adk import DjangoSessionService, mapping
-from sessions_app.adk.ahead import EVENT_BYTES, ReadAhead
+from sessions_app.adk.prefetch import EVENT_BYTES, ReadAhead
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
 from sessions_app.models import Event as EventRow
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.sessions.build import APP, OWNER, append, create, event, get
 from tests.sessions.full_event import full_event
 from tests.sessions.strategies import json_values, texts
@@ -91,7 +92,7 @@ async def test_the_next_turn_sees_what_another_process_appended_and_edited(quick
     await talk(quick, 3)
     await read_and_settle(quick, ahead)
     await append(await cold(), DjangoSessionService(), {"turn": "theirs", "app:theme": "dark"})
-    await db.write(writes.edit_state, KEY, {"turn": "by hand"}, removed=["user:turn"])
+    await units_of_work.write(writes.edit_state, KEY, {"turn": "by hand"}, removed=["user:turn"])
     found = await get(quick)
     assert found == await cold()
     assert len(found.events) == 5
@@ -159,7 +160,7 @@ async def test_the_same_ids_in_another_realm_are_another_session(quick, ahead):
 async def test_a_change_of_stored_events_that_raises_the_revision_is_noticed(quick, ahead):
     await talk(quick, 3)
     await read_and_settle(quick, ahead)
-    await db.write(change_first_event)
+    await units_of_work.write(change_first_event)
     found = await get(quick)
     assert found.events[0].author == "changed"
     assert found == await cold()
@@ -307,7 +308,7 @@ class Turns(RuleBasedStateMachine):
     @rule(delta=deltas)
     def edit(self, delta: dict[str, Any]) -> None:
         key = SessionKey("", self.app, "ann", "s")
-        self.do(db.write(writes.edit_state, key, delta, removed=["b"]))
+        self.do(units_of_work.write(writes.edit_state, key, delta, removed=["b"]))
 
     @rule()
     def spoil_what_is_held(self) -> None:

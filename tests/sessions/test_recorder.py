@@ -26,9 +26,9 @@ from google.adk.tools.tool_context import ToolContext
 from google.adk.workflow import START, Workflow
 from google.genai import types
 
-from sessions_app import db
 from sessions_app.adk import DjangoSessionService, Recorder, provenance
 from sessions_app.models import StateChange, TempWrite
+from sessions_app.store import units_of_work
 from tests.fakes import ScriptedModel, call
 from tests.sessions.build import APP, USER, create, get
 
@@ -56,7 +56,7 @@ async def run(
 async def writers() -> dict[str, tuple[str, str, bool]]:
     """Return (kind, name, inferred) of the last write of each key, with its prefix."""
     prefixes = {"session": "", "user": "user:", "app": "app:"}
-    rows = await db.read(lambda: list(StateChange.objects.order_by("pk")))
+    rows = await units_of_work.read(lambda: list(StateChange.objects.order_by("pk")))
     return {
         prefixes[row.scope] + row.key: (row.writer, row.writer_name, row.inferred)
         for row in rows
@@ -89,7 +89,7 @@ async def test_a_tool_is_named_with_its_call(ours, session):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(call("count", "call-7"), "done"), tools=[count])
     await run(agent, ours)
     assert await writers() == {"count": seen("tool", "count"), "user:counted": seen("tool", "count")}
-    [change] = await db.read(lambda: list(StateChange.objects.filter(key="count")))
+    [change] = await units_of_work.read(lambda: list(StateChange.objects.filter(key="count")))
     assert change.call_id == "call-7"
 
 
@@ -97,7 +97,9 @@ async def test_parallel_calls_in_one_event_are_told_apart(ours, session):
     asks = [call("note", "c1", text="a"), call("note", "c2", text="b"), call("count", "c3")]
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(asks, "done"), tools=[note, count])
     await run(agent, ours)
-    rows = await db.read(lambda: list(StateChange.objects.values_list("key", "writer_name", "call_id")))
+    rows = await units_of_work.read(
+        lambda: list(StateChange.objects.values_list("key", "writer_name", "call_id"))
+    )
     assert set(rows) == {
         ("note_a", "note", "c1"),
         ("note_b", "note", "c2"),
@@ -105,7 +107,7 @@ async def test_parallel_calls_in_one_event_are_told_apart(ours, session):
         ("count", "count", "c3"),
         ("counted", "count", "c3"),
     }
-    assert len({row.seq for row in await db.read(lambda: list(StateChange.objects.all()))}) == 1
+    assert len({row.seq for row in await units_of_work.read(lambda: list(StateChange.objects.all()))}) == 1
 
 
 async def test_a_callback_after_one_of_several_parallel_calls_is_named(ours, session):
@@ -292,7 +294,7 @@ async def test_the_delta_a_run_is_started_with_is_explicit(ours, session):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"))
     await run(agent, ours, state_delta={"locale": "de", "temp:hint": "h"})
     assert await writers() == {"locale": ("delta", "", True)}
-    [ghost] = await db.read(lambda: list(TempWrite.objects.all()))
+    [ghost] = await units_of_work.read(lambda: list(TempWrite.objects.all()))
     assert (ghost.key, ghost.value, ghost.author) == ("hint", '"h"', "user")
 
 
@@ -367,7 +369,7 @@ async def test_temp_values_are_kept_as_ghosts_and_never_as_state(ours, session):
 
     model = ScriptedModel.saying(call("think", "c1"), "the end")
     await run(LlmAgent(name="ann", model=model, tools=[think], output_key="temp:answer"), ours)
-    ghosts = await db.read(lambda: list(TempWrite.objects.order_by("seq")))
+    ghosts = await units_of_work.read(lambda: list(TempWrite.objects.order_by("seq")))
     found = [(ghost.key, ghost.value, ghost.writer, ghost.writer_name) for ghost in ghosts]
     assert found == [
         ("plan", '["look","answer"]', "tool", "think"),
@@ -381,14 +383,14 @@ async def test_temp_values_are_kept_as_ghosts_and_never_as_state(ours, session):
 async def test_ghosts_can_be_turned_off(ours, session):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"), output_key="temp:answer")
     await run(agent, ours, Recorder(keep_temp=False), state_delta={"temp:hint": 1})
-    assert await db.read(TempWrite.objects.count) == 0
+    assert await units_of_work.read(TempWrite.objects.count) == 0
 
 
 async def test_without_the_recorder_there_are_no_ghosts_and_writers_are_inferred(ours, session):
     model = ScriptedModel.saying(call("count"), "the answer")
     agent = LlmAgent(name="ann", model=model, tools=[count], output_key="answer")
     await run(agent, ours, LoggingPlugin(), state_delta={"locale": "de", "temp:hint": 1})
-    assert await db.read(TempWrite.objects.count) == 0
+    assert await units_of_work.read(TempWrite.objects.count) == 0
     assert await writers() == {
         "locale": ("delta", "", True),
         "count": ("tool", "count", True),

@@ -19,9 +19,9 @@ from google.adk.tools.preload_memory_tool import preload_memory_tool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from sessions_app import db
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
 from sessions_app.artifacts import rows
+from sessions_app.store import units_of_work
 from tests.fakes import ScriptedModel, call
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -113,7 +113,7 @@ async def test_a_file_sent_with_a_message_becomes_an_artifact_by_the_plugin():
     office = Office("Nice.", plugins=[SaveFilesAsArtifactsPlugin()])
     await office.say("Look", PNG)
     assert await office.load("plan.png") == PNG
-    artifact = await db.read(rows.find, rows.file_key("", "office", "ann", "s1", "plan.png"))
+    artifact = await units_of_work.read(rows.find, rows.file_key("", "office", "ann", "s1", "plan.png"))
     assert artifact is not None
     assert artifact.from_session == "s1"
     session = await office.runner.session_service.get_session(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from sessions_app import event_rows, ledger, statements, writes
 from sessions_app.models import AgentSession, AppScope
+from sessions_app.sessions import event_rows, ledger, writes
+from sessions_app.store import statements
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sessions_app import db
 from sessions_app.models import Run
 from sessions_app.runs import client as runs
 from sessions_app.runs import handover, rows, unattended
+from sessions_app.store import units_of_work
 from tests.api.told import create
 from tests.runtime.conftest import until
 
@@ -60,7 +60,7 @@ async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
         return rows.create_run(session.pk, {}, rows.ADK, run_id=run_id)
 
     await given_up_while_it_is_written(asyncio.create_task(unattended.row_of_caller(row)), written)
-    await until(lambda: db.read(statuses), lambda found: found == [Run.Status.CANCELLED])
+    await until(lambda: units_of_work.read(statuses), lambda found: found == [Run.Status.CANCELLED])
 
 
 async def test_a_run_that_was_queued_is_handed_over_though_the_request_has_ended(monkeypatch):
@@ -81,4 +81,4 @@ async def test_a_run_that_was_queued_is_handed_over_though_the_request_has_ended
             await given.took.wait()
     finally:
         runs.register(None)
-    assert given.taken == [(await db.read(Run.objects.get)).pk]
+    assert given.taken == [(await units_of_work.read(Run.objects.get)).pk]

@@ -19,10 +19,12 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app import db, state, wire, writes
+from sessions_app import events, scopes
 from sessions_app.adk import Recorder
 from sessions_app.adk.untracked import StateCopy
 from sessions_app.models import AgentSession, UntrackedKey
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.fakes import ScriptedModel, call
 from tests.sessions.build import APP, USER, append, create, event, get
 from tests.sessions.strategies import json_values, texts
@@ -47,9 +49,11 @@ async def run(agent: BaseAgent, service: Any) -> None:
 
 async def noticed() -> dict[str, tuple[Any, Any]]:
     """Return (value, stored) of each key that was noticed, with its prefix; a missing value is None."""
-    rows = await db.read(lambda: list(UntrackedKey.objects.order_by("pk")))
+    rows = await units_of_work.read(lambda: list(UntrackedKey.objects.order_by("pk")))
     loads = [None if text is None else json.loads(text) for row in rows for text in (row.value, row.stored)]
-    return {state.PREFIX[row.scope] + row.key: (loads[2 * n], loads[2 * n + 1]) for n, row in enumerate(rows)}
+    return {
+        scopes.PREFIX[row.scope] + row.key: (loads[2 * n], loads[2 * n + 1]) for n, row in enumerate(rows)
+    }
 
 
 def mutating(change: Any) -> Any:
@@ -76,8 +80,8 @@ async def test_a_key_set_on_the_session_itself_is_noticed_and_is_gone_in_the_nex
         "user:u": ("x", None),
     }
     assert (await get(ours)).state == {"n": 1, "kept": True}
-    [row] = await db.read(lambda: list(UntrackedKey.objects.filter(key="n")))
-    session = await db.read(AgentSession.objects.get)
+    [row] = await units_of_work.read(lambda: list(UntrackedKey.objects.filter(key="n")))
+    session = await units_of_work.read(AgentSession.objects.get)
     assert (row.session_id, row.seq) == (session.pk, session.last_seq)
 
 
@@ -193,7 +197,7 @@ def test_exactly_the_keys_that_differ_from_the_fold_are_noticed(start, deltas, m
     copy = StateCopy.of(start)
     folded, own = dict(start), json.loads(json.dumps(start))
     for delta in deltas:
-        record = wire.record({**_body(event(delta={}))}, delta=delta)
+        record = events.record({**_body(event(delta={}))}, delta=delta)
         copy.note_stored(record.writes)
         folded.update(delta)
         own.update(delta)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app import indexing, labels, query, vocabulary
+from sessions_app.search import indexing, query, vocabulary
+from sessions_app.sessions import labels
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")

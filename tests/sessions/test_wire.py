@@ -12,7 +12,7 @@ from google.adk.plugins.reflect_retry_tool_plugin import ToolFailureResponse
 from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
-from sessions_app import wire
+from sessions_app import events
 from sessions_app.adk import mapping
 from sessions_app.models import Kind
 from tests.sessions.build import event
@@ -87,7 +87,7 @@ def test_the_summary_holds_what_a_row_shows():
 )
 def test_an_unusual_end_of_the_model_is_told_unless_it_is_the_error(reason, error, flags):
     body = {"id": "e", "timestamp": 1.0, "finishReason": reason, "errorCode": error}
-    assert wire.summarise(body).get("flags", []) == flags
+    assert events.summarise(body).get("flags", []) == flags
 
 
 def test_a_result_that_reports_an_error_has_failed():
@@ -142,7 +142,7 @@ def test_result_of_successful_tool_is_no_error(body):
     ],
 )
 def test_summary_keeps_an_unusual_order_of_parts(parts, order):
-    made = wire.summarise({"id": "e", "content": {"parts": parts}})
+    made = events.summarise({"id": "e", "content": {"parts": parts}})
     assert json.loads(json.dumps(made)).get("order") == order
 
 
@@ -224,17 +224,17 @@ def test_only_the_first_fifty_of_a_list_are_kept():
 
 def test_a_hand_made_event_needs_no_actions():
     made = {"id": "e1", "timestamp": 1.0, "author": "agent"}
-    record = wire.record(made)
+    record = events.record(made)
     assert (record.writes, record.kind) == ([], Kind.CONTROL)
 
 
 @pytest.mark.parametrize("count", ["many", None, [], {}, -1, 1.5, "7"])
 def test_a_count_of_tokens_that_is_none_counts_nothing(count: Any):
     usage = {"promptTokenCount": 3, "totalTokenCount": count}
-    made = wire.record({"id": "e1", "timestamp": 1.0, "usageMetadata": usage})
+    made = events.record({"id": "e1", "timestamp": 1.0, "usageMetadata": usage})
     assert made.total_tokens == 0
     assert json.loads(made.summary)["tokens"] == {"prompt": 3}
 
 
 def test_usage_that_is_no_object_counts_nothing():
-    assert wire.record({"id": "e1", "timestamp": 1.0, "usageMetadata": "?"}).total_tokens == 0
+    assert events.record({"id": "e1", "timestamp": 1.0, "usageMetadata": "?"}).total_tokens == 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sessions_app import wire, writes
-from sessions_app.attribution import Writer
+from sessions_app import events
+from sessions_app.events.attribution import Writer
 from sessions_app.models import AgentSession, Event
-from sessions_app.writes import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.sessions.writes import SessionKey
 
 START = 1_700_000_000.0
 
@@ -61,7 +62,7 @@ class Story:
         }
         if parts:
             body["content"] = {"role": "user" if author == "user" else "model", "parts": list(parts)}
-        record = wire.record(body, writers=writers, keep_temp=keep_temp)
+        record = events.record(body, writers=writers, keep_temp=keep_temp)
         return writes.append_event(self.key, record).seq
 
     def says(self, text: str, author: str = "agent", **fields: Any) -> int:

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 import devui.asgi
-from sessions_app import db
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
+from sessions_app.store import units_of_work
 from tests.timeline.story import Story
 
 IDS = ["a/b", "%2F", "a?b#c", "東京 ☂", "..", ".", "' or 1=1 --", "a&b=c;d", "<x>", " a ", "a\nb", "id"]
@@ -20,7 +20,7 @@ IDS = ["a/b", "%2F", "a?b#c", "東京 ☂", "..", ".", "' or 1=1 --", "a&b=c;d",
 @pytest.fixture
 def store(transactional_db: None) -> Iterator[None]:
     yield
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 @pytest.fixture
@@ -38,15 +38,17 @@ def told(name: str) -> Story:
 
 async def test_a_session_of_any_ids_opens_under_its_address(http):
     for name in IDS:
-        story = await db.write(told, name)
-        response = await http.get(session_url(await db.read(AgentSession.objects.get, pk=story.pk)))
+        story = await units_of_work.write(told, name)
+        response = await http.get(
+            session_url(await units_of_work.read(AgentSession.objects.get, pk=story.pk))
+        )
         assert response.status_code == 200, name
         assert 'data-seq="1"' in response.text, name
 
 
 async def test_an_event_of_any_id_opens_under_its_address(http):
     for name in IDS:
-        story = await db.write(told, name)
+        story = await units_of_work.write(told, name)
         response = await http.get(f"/sessions/id/{story.pk}/?event={quote(name, safe='')}")
         assert response.status_code == 200, name
         assert "State at event 1" in response.text, name

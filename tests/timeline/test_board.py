@@ -8,11 +8,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import state, writes
-from sessions_app.attribution import Writer
-from sessions_app.history import WRITES_COUNTED
+from sessions_app import scopes
+from sessions_app.events.attribution import Writer
 from sessions_app.models import Run
-from sessions_app.moments import pieces
+from sessions_app.sessions import writes
+from sessions_app.state.diff import points
+from sessions_app.state.history import WRITES_COUNTED
 from sessions_app.timeline.board import Board, SeenBoard, board
 from sessions_app.timeline.changes import BRIEF, writer_text
 from sessions_app.timeline.entries import Entry
@@ -90,7 +91,7 @@ def test_values_of_other_types_are_other_values(told, later):
     told.says("d", delta={"count": 1})
     told.says("e", delta={"count": later})
     at = board(told.session, told.event(4))
-    assert entry(at, "count").since.value == state.dumps(later)
+    assert entry(at, "count").since.value == scopes.dumps(later)
 
 
 def test_a_value_that_differs_further_on_or_in_a_credential_says_so(told):
@@ -200,7 +201,7 @@ def test_the_board_costs_the_same_number_of_queries_at_any_length(told, django_a
 
 
 def untrack(story: Story, invocation: str, *names: str) -> None:
-    keys = [writes.Untracked(name, state.canonical("own"), '"stored"') for name in names]
+    keys = [writes.Untracked(name, scopes.canonical("own"), '"stored"') for name in names]
     writes.note_untracked(story.key, invocation, keys)
 
 
@@ -308,7 +309,7 @@ def test_a_reader_whose_board_is_out_of_date_gets_all_of_it(told):
 
 @pytest.mark.parametrize("few", [0, 5_000])
 def test_what_is_left_out_is_counted_however_many_keys_there_are(told, monkeypatch, few):
-    monkeypatch.setattr(pieces, "FEW_KEYS", few)
+    monkeypatch.setattr(points, "FEW_KEYS", few)
     told.says("d", delta={f"k{number}": number for number in range(9)} | {"user:unit": "C"})
     writes.edit_state(told.key, {"k3": 3}, removed=["k1"])
     told.told += 1
@@ -324,7 +325,7 @@ def test_what_is_left_out_is_counted_however_many_keys_there_are(told, monkeypat
 
 @pytest.mark.parametrize("few", [0, 5_000])
 def test_keys_are_found_by_what_their_names_have_in_them(told, monkeypatch, few):
-    monkeypatch.setattr(pieces, "FEW_KEYS", few)
+    monkeypatch.setattr(points, "FEW_KEYS", few)
     told.says("d", delta={"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}, keep_temp=True)
     found = board(told.session, told.event(4), like="UNIT")
     assert names(found) == ["unit_price", "user:unit", "temp:unit"]

@@ -11,12 +11,13 @@ import pytest
 from django.test import AsyncClient
 from django.urls import reverse
 
-from sessions_app import agent_cards, db
+from sessions_app.agents import cards
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import client, rows
 from sessions_app.runs.client import Frame
-from sessions_app.timeline.questions import CONFIRMATION
+from sessions_app.runs.questions import CONFIRMATION
+from sessions_app.store import units_of_work
 from tests.pages.page import Element, parse
 from tests.timeline.story import Story
 
@@ -63,7 +64,7 @@ class Runtime:
 def story(transactional_db: None) -> Iterator[Story]:
     yield Story()
     client.register(None)
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ async def send(story: Story, *, htmx: bool = False, **fields: str) -> Any:
 
 
 async def runs() -> list[Run]:
-    return await db.read(lambda: list(Run.objects.order_by("created_at")))
+    return await units_of_work.read(lambda: list(Run.objects.order_by("created_at")))
 
 
 async def eventually(status: str) -> Run:
@@ -96,7 +97,7 @@ def message(run: Run) -> dict[str, Any]:
 
 
 async def test_a_message_in_a_realm_leads_back_to_its_own_session(story, runtime):
-    fork = await db.write(lambda: Story(realm="fork/1"))
+    fork = await units_of_work.write(lambda: Story(realm="fork/1"))
     response = await send(fork, message="Weather?")
     assert response.headers["Location"] == f"/sessions/id/{fork.pk}/"
     await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
@@ -139,7 +140,7 @@ async def test_a_session_that_is_gone_is_named(story, runtime):
 
 
 async def test_an_attempt_of_an_eval_takes_no_message(story, runtime):
-    attempt = await db.write(lambda: Story(realm="eval/r1/c1/1"))
+    attempt = await units_of_work.write(lambda: Story(realm="eval/r1/c1/1"))
     assert (await send(attempt, message="hi")).status_code == 400
     assert await runs() == []
 
@@ -167,11 +168,11 @@ async def test_a_run_whose_process_cannot_take_it_says_why(story, runtime):
 
 @pytest.mark.parametrize("htmx", [False, True])
 async def test_message_to_an_app_without_an_agent_is_refused(story, runtime, htmx):
-    gone = await db.write(lambda: Story(app="imported"))
+    gone = await units_of_work.write(lambda: Story(app="imported"))
     refused = await send(gone, message="hi", htmx=htmx)
     assert refused.status_code == (422 if htmx else 404)
     assert "App 'imported' cannot be run" in parse(refused.content).one("ul", "errorlist").text
-    await db.write(lambda: gone.calls("ask", "c1", waiting=True))
+    await units_of_work.write(lambda: gone.calls("ask", "c1", waiting=True))
     answered = await send(gone, call_id="c1", response="yes", htmx=htmx)
     assert answered.status_code == (422 if htmx else 404)
     assert "App 'imported' cannot be run" in parse(answered.content).text
@@ -180,13 +181,13 @@ async def test_message_to_an_app_without_an_agent_is_refused(story, runtime, htm
 
 async def test_message_to_a_broken_agent_is_refused_until_it_loads(story, runtime):
     error = {"type": "ImportError", "message": "no rain", "file": "/a/agent.py", "line": 3}
-    await db.write(agent_cards.write_failed, "weather", "v1", error)
+    await units_of_work.write(cards.write_failed, "weather", "v1", error)
     refused = await send(story, message="hi")
     assert refused.status_code == 500
     said = parse(refused.content).one("ul", "errorlist").text
     assert "Agent 'weather' could not be loaded: ImportError: no rain (/a/agent.py:3)" in said
     assert await runs() == []
-    await db.write(agent_cards.write_ready, "weather", "v2", {})
+    await units_of_work.write(cards.write_ready, "weather", "v2", {})
     assert (await send(story, message="hi")).status_code == 303
     assert len(await runs()) == 1
 
@@ -197,7 +198,7 @@ def test_page_of_an_app_that_cannot_be_run_has_no_composer(story, runtime, get):
     page = get(f"/sessions/id/{gone.pk}/")
     assert not page.all("form", "console")
     assert "App 'imported' cannot be run" in page.one("div", "console-unavailable").text
-    agent_cards.write_failed("weather", "v1", {"type": "ImportError", "message": "no rain"})
+    cards.write_failed("weather", "v1", {"type": "ImportError", "message": "no rain"})
     broken = get(f"/sessions/id/{story.pk}/").one("div", "console-unavailable")
     assert "ImportError: no rain" in broken.text
     assert [link.text for link in broken.all("a")] == ["About the agent", "Load it again"]
@@ -213,7 +214,7 @@ async def test_a_run_that_cannot_be_handed_over_fails_and_the_log_says_why(story
 
 
 async def test_an_open_call_is_answered_by_its_id_and_name(story, runtime):
-    await db.write(lambda: story.calls("request_leave", "c1", waiting=True))
+    await units_of_work.write(lambda: story.calls("request_leave", "c1", waiting=True))
     await send(story, call_id="c1", response='{"status": "approved"}')
     [run] = await runs()
     assert message(run)["parts"] == [
@@ -226,7 +227,7 @@ async def test_an_open_call_is_answered_by_its_id_and_name(story, runtime):
     ("text", "sent"), [("tomorrow", "tomorrow"), ("[1, 2]", [1, 2]), ("7", "7"), ("東京", "東京")]
 )
 async def test_an_answer_that_is_no_object_is_sent_as_a_result(story, runtime, text, sent):
-    await db.write(lambda: story.calls("adk_request_input", "c1", waiting=True))
+    await units_of_work.write(lambda: story.calls("adk_request_input", "c1", waiting=True))
     await send(story, call_id="c1", response=text)
     [run] = await runs()
     assert message(run)["parts"][0]["functionResponse"]["response"] == {"result": sent}
@@ -234,7 +235,7 @@ async def test_an_answer_that_is_no_object_is_sent_as_a_result(story, runtime, t
 
 @pytest.mark.parametrize("text", ["", "{broken", "[" * 100_000])
 async def test_an_answer_that_cannot_be_meant_is_refused(story, runtime, text):
-    await db.write(lambda: story.calls("request_leave", "c1", waiting=True))
+    await units_of_work.write(lambda: story.calls("request_leave", "c1", waiting=True))
     assert (await send(story, call_id="c1", response=text)).status_code == 400
     assert await runs() == []
 
@@ -242,7 +243,9 @@ async def test_an_answer_that_cannot_be_meant_is_refused(story, runtime, text):
 @pytest.mark.parametrize(("pressed", "confirmed"), [("yes", True), ("no", False)])
 async def test_a_confirmation_is_answered_yes_or_no_with_its_payload(story, runtime, pressed, confirmed):
     original = {"id": "c1", "name": "pay", "args": {}}
-    await db.write(lambda: story.calls(CONFIRMATION, "c2", waiting=True, originalFunctionCall=original))
+    await units_of_work.write(
+        lambda: story.calls(CONFIRMATION, "c2", waiting=True, originalFunctionCall=original)
+    )
     await send(story, call_id="c2", confirmed=pressed, payload='{"limit": 3}')
     [run] = await runs()
     response = message(run)["parts"][0]["functionResponse"]
@@ -252,26 +255,28 @@ async def test_a_confirmation_is_answered_yes_or_no_with_its_payload(story, runt
 
 async def test_a_confirmation_without_yes_or_no_is_refused(story, runtime):
     original = {"id": "c1", "name": "pay", "args": {}}
-    await db.write(lambda: story.calls(CONFIRMATION, "c2", waiting=True, originalFunctionCall=original))
+    await units_of_work.write(
+        lambda: story.calls(CONFIRMATION, "c2", waiting=True, originalFunctionCall=original)
+    )
     assert (await send(story, call_id="c2")).status_code == 400
 
 
 async def test_a_call_is_answered_once(story, runtime):
-    await db.write(lambda: story.calls("request_leave", "c1", waiting=True))
-    await db.write(lambda: story.answers("request_leave", "c1", author="user"))
+    await units_of_work.write(lambda: story.calls("request_leave", "c1", waiting=True))
+    await units_of_work.write(lambda: story.answers("request_leave", "c1", author="user"))
     response = await send(story, call_id="c1", response="{}")
     assert response.status_code == 404
     assert "answered already" in response.content.decode()
 
 
 async def test_a_call_is_answered_once_while_the_run_with_its_answer_has_not_begun(story, runtime):
-    await db.write(lambda: story.calls("request_leave", "c1", waiting=True))
-    await db.write(lambda: story.calls("request_leave", "c2", waiting=True))
+    await units_of_work.write(lambda: story.calls("request_leave", "c1", waiting=True))
+    await units_of_work.write(lambda: story.calls("request_leave", "c2", waiting=True))
     await send(story, call_id="c1", response="{}")
     assert (await send(story, call_id="c1", response="{}")).status_code == 404
     await send(story, call_id="c2", response="{}")
     first, _ = await runs()
-    await db.write(lambda: Run.objects.filter(pk=first.pk).update(status="crashed"))
+    await units_of_work.write(lambda: Run.objects.filter(pk=first.pk).update(status="crashed"))
     await send(story, call_id="c1", response="{}")
     assert len(await runs()) == 3
 
@@ -281,7 +286,7 @@ async def cancel(run_id: str) -> Any:
 
 
 async def test_an_active_run_is_cancelled_by_its_runtime(story, runtime):
-    run = await db.write(lambda: rows.create_run(story.pk, {}))
+    run = await units_of_work.write(lambda: rows.create_run(story.pk, {}))
     response = await cancel(run.pk)
     assert response.status_code == 303
     await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
@@ -292,14 +297,14 @@ async def test_an_active_run_is_cancelled_by_its_runtime(story, runtime):
 
 async def test_a_queued_run_that_no_runtime_knows_ends_at_once(story, runtime):
     runtime.error = RuntimeUnavailable("gone", hint="")
-    run = await db.write(lambda: rows.create_run(story.pk, {}))
+    run = await units_of_work.write(lambda: rows.create_run(story.pk, {}))
     await cancel(run.pk)
     await eventually(Run.Status.CANCELLED)
 
 
 async def test_a_run_that_has_ended_stays_as_it_ended(story, runtime):
-    run = await db.write(lambda: rows.create_run(story.pk, {}))
-    await db.write(lambda: rows.finish(run.pk, Run.Status.DONE))
+    run = await units_of_work.write(lambda: rows.create_run(story.pk, {}))
+    await units_of_work.write(lambda: rows.finish(run.pk, Run.Status.DONE))
     assert (await cancel(run.pk)).status_code == 303
     [stored] = await runs()
     assert (stored.status, stored.cancel_requested_at, runtime.told) == (Run.Status.DONE, None, [])
@@ -335,7 +340,7 @@ async def test_another_message_of_the_same_form_is_queued(story, runtime):
 
 async def test_a_message_whose_run_ended_badly_can_be_sent_again(story, runtime):
     await send(story, message="hi", send_id=TWICE)
-    await db.write(rows.finish, TWICE, Run.Status.FAILED)
+    await units_of_work.write(rows.finish, TWICE, Run.Status.FAILED)
     await send(story, message="hi", send_id=TWICE)
     assert [run.status for run in await runs()] == ["failed", "queued"]
 
@@ -348,14 +353,14 @@ async def test_what_is_no_id_of_a_form_names_no_run(story, runtime, send_id):
 
 
 async def test_a_form_does_not_take_the_run_of_another_session(story, runtime):
-    other = await db.write(lambda: Story("s2"))
+    other = await units_of_work.write(lambda: Story("s2"))
     await send(other, message="hi", send_id=TWICE)
     await send(story, message="hi", send_id=TWICE)
     assert [run.session_id for run in await runs()] == [other.pk, story.pk]
 
 
 async def test_an_answer_sent_twice_is_given_once(story, runtime):
-    await db.write(lambda: story.calls("ask", "c1", waiting=True))
+    await units_of_work.write(lambda: story.calls("ask", "c1", waiting=True))
     for _ in range(2):
         response = await send(story, call_id="c1", response="yes", send_id=TWICE)
         assert response.status_code == 303
@@ -363,7 +368,7 @@ async def test_an_answer_sent_twice_is_given_once(story, runtime):
 
 
 async def test_two_windows_that_answer_at_once_give_one_answer(story, runtime):
-    await db.write(lambda: story.calls("ask", "c1", waiting=True))
+    await units_of_work.write(lambda: story.calls("ask", "c1", waiting=True))
     answers = await asyncio.gather(
         *(send(story, call_id="c1", response=text, send_id=text * 32) for text in ("a", "b", "c"))
     )
@@ -372,7 +377,7 @@ async def test_two_windows_that_answer_at_once_give_one_answer(story, runtime):
 
 
 async def test_an_answer_on_its_way_is_shown_as_answered(story, runtime, async_client):
-    await db.write(lambda: story.calls("ask", "c1", waiting=True))
+    await units_of_work.write(lambda: story.calls("ask", "c1", waiting=True))
 
     async def form() -> Element:
         return parse((await async_client.get(f"/sessions/id/{story.pk}/")).content).one("form", "question")
@@ -382,7 +387,7 @@ async def test_an_answer_on_its_way_is_shown_as_answered(story, runtime, async_c
     answered = await form()
     assert "disabled" in answered.one("fieldset", "question-fields").attrs
     assert answered.one("p", "question-state").text == "Answered. The agent goes on."
-    await db.write(rows.finish, TWICE, Run.Status.FAILED)
+    await units_of_work.write(rows.finish, TWICE, Run.Status.FAILED)
     assert "disabled" not in (await form()).one("fieldset", "question-fields").attrs
 
 

@@ -10,11 +10,13 @@ from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sessions_app import history, moments, state, writes
+from sessions_app import scopes
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, Scope
-from sessions_app.moments import pieces
 from sessions_app.presentation import valuediff
+from sessions_app.sessions import writes
+from sessions_app.state import diff, history
+from sessions_app.state.diff import points
 from sessions_app.timeline.board import board
 from sessions_app.timeline.difference import differences
 from tests.pages.getting import Get
@@ -121,7 +123,7 @@ def test_the_difference_is_that_of_the_two_states(db, program, seeds):
     for first in range(1, story.told + 1):
         for last in range(first, story.told + 2):
             event = story.event(last) if last <= story.told else None
-            found = moments.diff(story.session, story.event(first), event).keys
+            found = diff.diff(story.session, story.event(first), event).keys
             missing = object()
             expected = {
                 name
@@ -162,7 +164,7 @@ def test_a_moment_that_cannot_be_is_an_error_page(moved, client: Client, query, 
 
 @pytest.mark.parametrize("few", [5_000, 10], ids=["few keys", "very many keys"])
 def test_very_many_differences_are_read_page_by_page(db, get, monkeypatch, few):
-    monkeypatch.setattr(pieces, "FEW_KEYS", few)
+    monkeypatch.setattr(points, "FEW_KEYS", few)
     story = Story("pages")
     story.says("before")
     story.says("after", delta={"own": 1, **{f"app:k{number:03}": number for number in range(70)}})
@@ -224,7 +226,7 @@ def test_text_that_becomes_a_number_shows_its_quotes():
 
 @pytest.mark.parametrize("few", [0, 5_000])
 def test_of_many_keys_that_differ_some_are_shown_and_all_are_counted(db, monkeypatch, few):
-    monkeypatch.setattr(pieces, "FEW_KEYS", few)
+    monkeypatch.setattr(points, "FEW_KEYS", few)
     story = Story(initial={"k0": 0, "k1": "as before"})
     story.says("a", delta={"k0": 0, "user:u": 1, **{f"n{number}": number for number in range(5)}})
     found = differences(story.session, "0", None, limit=2)
@@ -244,7 +246,7 @@ def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved):
 def test_shared_keys_are_counted_between_any_two_moments_as_a_plain_look_at_each_would(
     db, monkeypatch, few, seed
 ):
-    monkeypatch.setattr(pieces, "FEW_KEYS", few)
+    monkeypatch.setattr(points, "FEW_KEYS", few)
     random = Random(seed)
     story, other = Story("s1"), Story("s2")
     for _ in range(12):
@@ -263,7 +265,7 @@ def test_shared_keys_are_counted_between_any_two_moments_as_a_plain_look_at_each
         changed = {
             name for name in at[first].keys() | at[last].keys() if at[first].get(name) != at[last].get(name)
         }
-        found = moments.diff(session, story.event(first), story.event(last), limit=1)
+        found = diff.diff(session, story.event(first), story.event(last), limit=1)
         assert sum(found.counts.values()) == len(changed)
         assert {key.name for key in found.keys} == {
             min(of_scope)
@@ -283,13 +285,13 @@ def test_shared_keys_are_counted_between_any_two_moments_as_a_plain_look_at_each
 def plainly(session: AgentSession, event: Event | None = None) -> dict[str, str | None]:
     """Return the JSON of every shared key at an event, or now, by its name."""
     found = history.state_at(session, event)
-    return {state.PREFIX[scope] + row.key: row.value for scope, rows in found.scopes() for row in rows}
+    return {scopes.PREFIX[scope] + row.key: row.value for scope, rows in found.scopes() for row in rows}
 
 
 def test_counting_very_many_keys_that_were_written_since_asks_as_often_as_counting_more(
     db, monkeypatch, django_assert_num_queries
 ):
-    monkeypatch.setattr(pieces, "FEW_KEYS", 2)
+    monkeypatch.setattr(points, "FEW_KEYS", 2)
     story = Story("s1")
     story.says("a", delta={"user:k0": 0, "user:k1": 1})
     for many in (5, 50):
@@ -298,4 +300,4 @@ def test_counting_very_many_keys_that_were_written_since_asks_as_often_as_counti
         with django_assert_num_queries(15):
             board(session, event, limit=1)
         with django_assert_num_queries(13):
-            moments.diff(session, event, limit=1)
+            diff.diff(session, event, limit=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.found import find_event
+from sessions_app.lookup import find_event
 from sessions_app.timeline import inspector
 from sessions_app.timeline.inspector import Inspection, Partner, inspect
 from tests.timeline.story import START, Story

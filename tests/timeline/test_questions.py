@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sessions_app.runs.questions import CONFIRMATION, Question, find_question, open_questions
 from sessions_app.timeline import window as windows
-from sessions_app.timeline.questions import CONFIRMATION, Question, find_question, open_questions
 from tests.timeline.story import Story
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.jsonsql import TOUCHES_OTHERS
 from sessions_app.models import Event, Run
 from sessions_app.runs import rows
+from sessions_app.store.json_sql import TOUCHES_OTHERS
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.groups import Group
 from sessions_app.timeline.items import Item

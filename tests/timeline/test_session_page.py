@@ -9,12 +9,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from sessions_app import agent_cards, deletion, found
+from sessions_app import lookup
+from sessions_app.agents import cards
 from sessions_app.models import Run
 from sessions_app.paths import session_url
 from sessions_app.realms import FORK
 from sessions_app.runs import rows
-from sessions_app.timeline.questions import CONFIRMATION
+from sessions_app.runs.questions import CONFIRMATION
+from sessions_app.sessions import deletion
 from sessions_app.timeline.window import WINDOW
 from sessions_app.views.session import KEYS_AT_MOST
 from tests.pages.page import Element, parse
@@ -173,7 +175,7 @@ def test_a_session_of_another_user_or_app_is_offered_where_its_id_is_asked_for(s
 
 
 def test_an_unknown_key_is_not_found(db, get):
-    assert get("/sessions/id/4711/", status=404).one("h1").text == found.session_missing(4711).message
+    assert get("/sessions/id/4711/", status=404).one("h1").text == lookup.session_missing(4711).message
 
 
 def test_an_open_page_is_told_what_became_of_its_session_and_how_to_have_it_back(story, get, client):
@@ -516,7 +518,7 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
 @pytest.mark.usefixtures("weather_can_run")
 def test_speaking_live_is_offered_unless_the_agent_is_known_not_to(story, get, known, is_offered):
     if known is not None:
-        agent_cards.write_ready("weather", "1", known)
+        cards.write_ready("weather", "1", known)
     assert bool(get(page_of(story)).all("a", aria_label="Speak live")) is is_offered
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app import found
+from sessions_app import lookup
 from sessions_app.errors import EventMissing
 from sessions_app.models import Event
 from sessions_app.timeline import window as windows
@@ -63,11 +63,11 @@ def test_rows_of_a_window_leave_bodies_in_the_store(ten):
 
 
 def test_an_event_is_found_by_its_id_or_its_seq_and_else_refused(ten):
-    assert found.find_event(ten, event_id="e3").seq == 3
-    assert found.find_event(ten, seq=4).event_id == "e4"
+    assert lookup.find_event(ten, event_id="e3").seq == 3
+    assert lookup.find_event(ten, seq=4).event_id == "e4"
     for which in ({"event_id": "nobody"}, {"seq": 11}):
         with pytest.raises(EventMissing, match="has no event"):
-            found.find_event(ten, **which)
+            lookup.find_event(ten, **which)
 
 
 @pytest.mark.parametrize(("seq", "nearest"), [(-5, 1), (0, 1), (4, 4), (99, 10)])

@@ -7,12 +7,12 @@ import json
 import pytest
 from django.urls import reverse
 
-from sessions_app import indexing
-from sessions_app.finding import pace
-from sessions_app.query import parse
-from sessions_app.timeline import within
+from sessions_app.search import indexing
+from sessions_app.search.execution import time_budget
+from sessions_app.search.query import parse
+from sessions_app.timeline import session_search
+from sessions_app.timeline.session_search import Asked, hits, looking
 from sessions_app.timeline.window import WINDOW
-from sessions_app.timeline.within import Asked, hits, looking
 from tests.pages.page import Element
 from tests.timeline.story import Story
 from tests.unseen import EVIL, assert_shown
@@ -42,7 +42,7 @@ def page_of(story: Story, query: str = "") -> str:
 
 
 def seqs(story: Story, text: str) -> list[int]:
-    return within.SessionSearch(story.session, parse(text)).seqs_after(0, 100).rows
+    return session_search.SessionSearch(story.session, parse(text)).seqs_after(0, 100).rows
 
 
 def shown(tree: Element) -> list[int]:
@@ -77,20 +77,20 @@ def test_every_term_about_events_finds_them(told, text, found):
 
 def test_hits_are_counted_and_lead_round_in_both_directions(told):
     paris = parse("paris")
-    at_two = within.found(told.session, paris, Asked(selected=2))
+    at_two = session_search.found(told.session, paris, Asked(selected=2))
     assert (at_two.count, at_two.number, at_two.previous, at_two.next) == (3, 2, 1, 4)
-    at_last = within.found(told.session, paris, Asked(selected=4))
+    at_last = session_search.found(told.session, paris, Asked(selected=4))
     assert (at_last.number, at_last.previous, at_last.next) == (3, 2, 1)
-    beside = within.found(told.session, paris, Asked(selected=3))
+    beside = session_search.found(told.session, paris, Asked(selected=3))
     assert (beside.number, beside.previous, beside.next) == (0, 2, 4)
-    nothing_open = within.found(told.session, paris, Asked(at=4))
+    nothing_open = session_search.found(told.session, paris, Asked(at=4))
     assert (nothing_open.number, nothing_open.previous, nothing_open.next) == (0, 2, 4)
-    assert within.found(told.session, parse("nothing"), Asked(selected=3)).next == 0
+    assert session_search.found(told.session, parse("nothing"), Asked(selected=3)).next == 0
 
 
 def test_the_count_is_bounded_and_says_so(told, monkeypatch, get):
     monkeypatch.setattr(hits, "MOST_COUNTED", 2)
-    found = within.found(told.session, parse("paris"), Asked(selected=4))
+    found = session_search.found(told.session, parse("paris"), Asked(selected=4))
     assert (found.count, found.capped, found.number) == (2, True, 0)
     assert "2+ hits" in get(page_of(told, "?q=paris")).one("div", id="found").text
 
@@ -154,11 +154,11 @@ def test_a_window_around_an_event_holds_the_hits_near_it(story):
     for number in range(4 * WINDOW):
         story.says("needle" if number % 2 else "hay")
     needle = parse("needle")
-    middle = within.around(story.session, needle, 2 * WINDOW + 1)
+    middle = session_search.around(story.session, needle, 2 * WINDOW + 1)
     assert len(middle.events) == WINDOW
     assert (middle.has_older, middle.has_newer) == (True, True)
     assert middle.events[WINDOW // 2 - 1].seq < 2 * WINDOW + 1 <= middle.events[WINDOW // 2].seq
-    start = within.around(story.session, needle, 1)
+    start = session_search.around(story.session, needle, 1)
     assert (start.first_shown, start.has_older, start.has_newer) == (1, False, True)
 
 
@@ -182,7 +182,7 @@ def test_terms_that_say_nothing_about_events_are_named(told, get):
 
 
 def test_chips_offer_what_the_session_has_and_take_each_others_place(told):
-    groups = dict(within.chips(told.session, "paris kind:user"))
+    groups = dict(session_search.chips(told.session, "paris kind:user"))
     assert [chip.value for chip in groups["kind"]] == ["user", "agent", "tool_call", "tool_result", "error"]
     assert [chip.value for chip in groups["author"]] == ["agent", "helper", "user"]
     assert [chip.value for chip in groups["tool"]] == ["find_city", "get_weather"]
@@ -195,7 +195,7 @@ def test_chips_offer_what_the_session_has_and_take_each_others_place(told):
 
 
 def test_chips_of_a_query_that_cannot_be_read_start_anew(told):
-    [(_, [first, *_]), *_] = within.chips(told.session, 'kind:"')
+    [(_, [first, *_]), *_] = session_search.chips(told.session, 'kind:"')
     assert first.query == "kind:user"
 
 
@@ -223,7 +223,7 @@ def test_a_search_costs_the_same_however_long_the_session_is(story, get, django_
     for number in range(2 * WINDOW):
         story.says(f"needle {number}", delta={"n": number})
     with django_assert_max_num_queries(9):
-        within.found(story.session, parse("needle"), Asked(selected=5, stretch=(1, 40)))
+        session_search.found(story.session, parse("needle"), Asked(selected=5, stretch=(1, 40)))
     with django_assert_max_num_queries(45):
         get(page_of(story, "?q=needle&only=1&seq=9"))
 
@@ -243,24 +243,24 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
     story.says("x", author="cook")
     indexing.index_all()
     known, unknown = parse("author:cook"), parse("author:waiter")
-    assert within.found(story.session, known).among == []
-    assert within.found(story.session, unknown).count == 0
+    assert session_search.found(story.session, known).among == []
+    assert session_search.found(story.session, unknown).count == 0
     story.says("y", author="waiter")
     story.says("z", author="cook")
-    assert within.found(story.session, unknown, Asked(stretch=(1, 3))).among == [2]
-    assert within.found(story.session, known, Asked(stretch=(1, 3))).among == [1, 3]
+    assert session_search.found(story.session, unknown, Asked(stretch=(1, 3))).among == [2]
+    assert session_search.found(story.session, known, Asked(stretch=(1, 3))).among == [1, 3]
     session = story.session
     indexing.index_all()
     session.refresh_from_db()
     with django_assert_max_num_queries(1):
-        assert within.found(session, parse("tool:nothing branch:none author:cook")).count == 0
+        assert session_search.found(session, parse("tool:nothing branch:none author:cook")).count == 0
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
     monkeypatch.setattr(looking, "STRETCH", stretch)
-    monkeypatch.setattr(pace, "_now", lambda: 0.0)
-    search = within.SessionSearch(told.session, parse("rome"))
+    monkeypatch.setattr(time_budget, "_now", lambda: 0.0)
+    search = session_search.SessionSearch(told.session, parse("rome"))
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
     assert search.seqs_before(9, 9).rows == [8, 6, 5]
@@ -285,7 +285,7 @@ class Clock:
 def slow(monkeypatch) -> None:
     """A store in which three events take all the time there is."""
     monkeypatch.setattr(looking, "STRETCH", 3)
-    monkeypatch.setattr(pace, "_now", Clock())
+    monkeypatch.setattr(time_budget, "_now", Clock())
 
 
 @pytest.fixture
@@ -300,7 +300,9 @@ def long(story: Story) -> Story:
 def test_a_long_search_tells_what_it_found_so_far_and_goes_on_from_there(long):
     rome, counts, found = parse("rome"), [], None
     while found is None or not found.is_all:
-        found = within.found(long.session, rome, Asked(counted=found.counted if found else within.NOT_YET))
+        found = session_search.found(
+            long.session, rome, Asked(counted=found.counted if found else session_search.NOT_YET)
+        )
         counts.append((found.counted.to, found.counted.hits))
     assert counts[:4] == [(3, 0), (6, 0), (9, 1), (12, 1)]
     assert counts[-1] == (40, 2)
@@ -322,10 +324,10 @@ def test_hits_on_either_side_are_looked_for_round_the_ends_until_they_are_found(
     for _ in hits:
         looked, answers = [0, 0], 0
         while True:
-            found = within.found(
+            found = session_search.found(
                 long.session, parse("rome"), Asked(selected=selected, looked=(looked[0], looked[1]))
             )
-            side: within.Side = getattr(found, way)
+            side: session_search.Side = getattr(found, way)
             answers += 1
             if side.seqs or not side.place:
                 break
@@ -341,7 +343,7 @@ def test_hits_on_either_side_are_looked_for_round_the_ends_until_they_are_found(
 def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, way):
     looked, answers = [0, 0], 0
     while True:
-        found = within.found(
+        found = session_search.found(
             long.session, parse("nothing"), Asked(selected=20, looked=(looked[0], looked[1]))
         )
         side = getattr(found, way)
@@ -356,12 +358,18 @@ def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, wa
 @pytest.mark.usefixtures("slow")
 def test_what_is_known_already_is_not_looked_for_again(long, get):
     rome = parse("rome")
-    count = within.found(
-        long.session, rome, Asked(selected=20, counted=within.Counted(6, 0), part=within.AskedPart.COUNT)
+    count = session_search.found(
+        long.session,
+        rome,
+        Asked(selected=20, counted=session_search.Counted(6, 0), part=session_search.AskedPart.COUNT),
     )
-    assert (count.counted, count.earlier, count.later) == ((9, 1), within.Side(), within.Side())
-    later = within.found(long.session, rome, Asked(selected=29, part=within.AskedPart.LATER))
-    assert (later.counted, later.earlier, later.later.seqs) == ((0, 0), within.Side(), [30])
+    assert (count.counted, count.earlier, count.later) == (
+        (9, 1),
+        session_search.Side(),
+        session_search.Side(),
+    )
+    later = session_search.found(long.session, rome, Asked(selected=29, part=session_search.AskedPart.LATER))
+    assert (later.counted, later.earlier, later.later.seqs) == ((0, 0), session_search.Side(), [30])
     earlier = get(page_of(long, "?q=rome&seq=10&part=earlier"), target="found").one("p", css="found-line")
     assert (earlier.attrs["data-earlier"], earlier.attrs["data-later"]) == ("[9]", "[]")
     get(page_of(long, "?q=rome&part=nothing"), target="found", status=400)
@@ -370,13 +378,13 @@ def test_what_is_known_already_is_not_looked_for_again(long, get):
 @pytest.mark.usefixtures("slow")
 def test_windows_of_hits_say_how_far_they_looked_and_lead_on(long):
     rome = parse("rome")
-    window, held = within.newest(long.session, rome), []
+    window, held = session_search.newest(long.session, rome), []
     assert (window.first_shown, window.last_shown, window.has_older) == (38, 40, True)
     while window.has_older:
-        window = within.before(long.session, rome, window.first_shown)
+        window = session_search.before(long.session, rome, window.first_shown)
         held += [event.seq for event in window.events]
     assert held == [30, 9]
-    window = within.after(long.session, rome, 0)
+    window = session_search.after(long.session, rome, 0)
     assert (window.first_shown, window.last_shown, window.has_newer) == (1, 3, True)
 
 
@@ -393,13 +401,13 @@ def test_the_page_says_that_it_is_still_looking_and_leads_on_without_scripts(lon
 
 
 def test_the_hits_on_either_side_are_named_to_go_through_them_fast(told):
-    found = within.found(told.session, parse("paris"), Asked(selected=2))
+    found = session_search.found(told.session, parse("paris"), Asked(selected=2))
     assert (found.later.seqs, found.earlier.seqs) == ([4, 1, 2], [1, 4, 2])
-    assert within.found(told.session, parse("author:helper"), Asked(selected=8)).later.seqs == [8]
+    assert session_search.found(told.session, parse("author:helper"), Asked(selected=8)).later.seqs == [8]
 
 
 def test_hits_are_listed_for_a_page_and_not_for_a_session(told, monkeypatch):
     monkeypatch.setattr(hits, "MOST_COUNTED", 1)
     monkeypatch.setattr(hits, "MOST_AMONG", 3)
-    assert within.found(told.session, parse("paris"), Asked(stretch=(1, 4))).among == [1, 2, 4]
-    assert within.found(told.session, parse("paris"), Asked(stretch=(1, 5))).among == []
+    assert session_search.found(told.session, parse("paris"), Asked(stretch=(1, 4))).among == [1, 2, 4]
+    assert session_search.found(told.session, parse("paris"), Asked(stretch=(1, 5))).among == []

@@ -13,8 +13,8 @@ from google.adk.events.event import Event
 from google.adk.runners import Runner
 from google.genai import types
 
-from sessions_app import db
 from sessions_app.adk import DjangoSessionService, Recorder
+from sessions_app.store import units_of_work
 from sessions_app.traces import outbox
 from tests.sessions.build import APP, USER
 
@@ -26,7 +26,7 @@ def store(transactional_db: None) -> Iterator[None]:
     """A store that other threads see."""
     yield
     outbox.close()
-    db.close_pools()
+    units_of_work.close_pools()
 
 
 @pytest.fixture

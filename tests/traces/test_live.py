@@ -15,10 +15,10 @@ from google.adk.events.event import Event
 from google.adk.runners import Runner
 from google.genai import types
 
-from sessions_app import db
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import Event as Row
 from sessions_app.models import ModelCall, Trace
+from sessions_app.store import units_of_work
 from sessions_app.traces import calls
 from tests.fakes import LiveModel, call
 from tests.sessions.build import APP, USER
@@ -59,11 +59,11 @@ async def speak(service: DjangoSessionService, model: LiveModel, *said: str) -> 
 
 
 async def kept() -> list[ModelCall]:
-    return await db.read(lambda: list(ModelCall.objects.order_by("number")))
+    return await units_of_work.read(lambda: list(ModelCall.objects.order_by("number")))
 
 
 async def whole(row: ModelCall) -> dict[str, Any]:
-    found: dict[str, Any] = await db.read(lambda: calls.whole(row))
+    found: dict[str, Any] = await units_of_work.read(lambda: calls.whole(row))
     return found
 
 
@@ -96,7 +96,7 @@ async def test_the_events_of_an_answer_lead_to_what_was_asked(ours):
             (row.author, one.number if (one := calls.call_of(row, row.session)) else None) for row in rows
         ]
 
-    assert await db.read(found) == [("user", None), ("ann", 1), ("ann", 1)]
+    assert await units_of_work.read(found) == [("user", None), ("ann", 1), ("ann", 1)]
 
 
 async def test_a_tool_that_is_called_aloud_answers_without_a_call_of_its_own(ours):
@@ -114,7 +114,7 @@ async def test_a_connection_that_breaks_keeps_what_was_typed(ours):
     [row] = await kept()
     assert row.response is None
     assert row.finished_at is not None, "nobody waits for it any more"
-    trace = await db.read(Trace.objects.get)
+    trace = await units_of_work.read(Trace.objects.get)
     assert trace.finished_at is not None
     assert "failed" in [name for name, *_ in trace.stages_told]
 

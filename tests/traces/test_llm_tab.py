@@ -10,8 +10,8 @@ from asgiref.sync import sync_to_async
 from django.test import AsyncClient, Client
 from google.adk.agents.llm_agent import LlmAgent
 
-from sessions_app import db
 from sessions_app.models import AgentSession, ModelCall
+from sessions_app.store import units_of_work
 from tests.fakes import ScriptedModel, call
 from tests.pages.page import Element, parse
 
@@ -27,7 +27,7 @@ async def asked(ask) -> int:
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hello"), instruction="Be kind."), "hi")
     model = ScriptedModel.saying(call("count", city="Rome"), "three")
     await ask(LlmAgent(name="ann", model=model, instruction="Be brief.", tools=[count]), "how many?")
-    return await db.read(lambda: AgentSession.objects.get().pk)
+    return await units_of_work.read(lambda: AgentSession.objects.get().pk)
 
 
 async def page(address: str, **headers: str) -> Element:
@@ -87,7 +87,7 @@ async def test_htmx_is_sent_the_body_alone(asked):
 
 
 async def test_the_json_of_a_call_is_whole_or_a_piece(asked):
-    pk = await db.read(lambda: ModelCall.objects.order_by("pk").last().pk)
+    pk = await units_of_work.read(lambda: ModelCall.objects.order_by("pk").last().pk)
     address = f"/sessions/id/{asked}/model-calls/{pk}/json/"
     told = json.loads((await AsyncClient().get(address)).content)
     assert [tool["name"] for tool in told["request"]["tools"]] == ["count"]
@@ -98,8 +98,8 @@ async def test_the_json_of_a_call_is_whole_or_a_piece(asked):
 
 async def test_a_call_of_another_session_is_refused(asked, ours):
     await ours.create_session(app_name="weather", user_id="ann", session_id="other")
-    pk = await db.read(lambda: ModelCall.objects.first().pk)
-    other = await db.read(lambda: AgentSession.objects.get(session_id="other").pk)
+    pk = await units_of_work.read(lambda: ModelCall.objects.first().pk)
+    other = await units_of_work.read(lambda: AgentSession.objects.get(session_id="other").pk)
     assert (await AsyncClient().get(f"/sessions/id/{other}/model-calls/{pk}/")).status_code == 404
 
 

@@ -13,10 +13,10 @@ from google.adk.tools.base_tool import BaseTool
 from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 
-from sessions_app import db
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import AgentSession
 from sessions_app.runs import rows as runs
+from sessions_app.store import units_of_work
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.reading import read
 from sessions_app.traces.lost_toolsets import latest_trace, lost_toolsets, toolsets_of
@@ -51,7 +51,7 @@ async def converse(*turns: Any, toolsets: tuple[BaseToolset, ...] = (DeadToolset
     async with Runner(app=app, session_service=service) as runner:
         async for _ in runner.run_async(user_id=USER, session_id="s1", new_message=message):
             pass
-    return await db.read(AgentSession.objects.get)
+    return await units_of_work.read(AgentSession.objects.get)
 
 
 def invocation_of(session: AgentSession) -> str:
@@ -64,19 +64,19 @@ async def test_toolset_that_fails_to_load_is_recorded_once(store):
     def lost() -> dict[str, list[str]]:
         return lost_toolsets(session, {invocation_of(session)})
 
-    assert list((await db.read(lost)).values()) == [[LOST]]
+    assert list((await units_of_work.read(lost)).values()) == [[LOST]]
 
 
 async def test_toolset_that_loads_is_no_warning(store):
     session = await converse("Nothing to do.", toolsets=())
-    trace = await db.read(latest_trace, [session])
+    trace = await units_of_work.read(latest_trace, [session])
     assert trace is not None
     assert toolsets_of(trace) == []
 
 
 async def test_session_page_warns_of_lost_toolsets(store):
     session = await converse("Nothing to do.")
-    timeline = await db.read(lambda: read(session, windows.newest(session)))
+    timeline = await units_of_work.read(lambda: read(session, windows.newest(session)))
     assert [group.lost_toolsets for group in timeline.groups] == [[LOST]]
 
 
@@ -89,7 +89,7 @@ async def test_pages_and_api_warn_of_lost_toolsets(store, async_client):
         runs.finish(run.pk, "done")
         return run.pk
 
-    run_id = await db.write(finished_run)
+    run_id = await units_of_work.write(finished_run)
     for page in ("/runs/", f"/sessions/id/{session.pk}/", f"/agents/{APP}/"):
         response = await async_client.get(page)
         assert response.status_code == 200, page

@@ -17,10 +17,10 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from sessions_app import db
 from sessions_app.adk import MirroredSessionService, Recorder, invocation_log
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece, Trace
+from sessions_app.store import units_of_work
 from sessions_app.traces import calls, rows
 from sessions_app.traces.outbox import outbox
 from tests.fakes import ScriptedModel, call
@@ -34,15 +34,15 @@ def count(city: str, tool_context: ToolContext) -> str:
 
 
 async def kept() -> list[ModelCall]:
-    return await db.read(lambda: list(ModelCall.objects.order_by("invocation_id", "number")))
+    return await units_of_work.read(lambda: list(ModelCall.objects.order_by("invocation_id", "number")))
 
 
 async def whole(row: ModelCall) -> dict[str, Any]:
-    return await db.read(lambda: calls.whole_request(row))
+    return await units_of_work.read(lambda: calls.whole_request(row))
 
 
 async def answer(row: ModelCall) -> list[dict[str, Any]]:
-    return await db.read(lambda: calls.responses(row))
+    return await units_of_work.read(lambda: calls.responses(row))
 
 
 def texts(request: dict[str, Any]) -> list[str]:
@@ -84,7 +84,7 @@ async def test_each_call_is_found_by_the_event_that_it_became(ask):
             (event.kind, one.number if (one := calls.call_of(event, session)) else None) for event in events
         ]
 
-    assert await db.read(found) == [
+    assert await units_of_work.read(found) == [
         ("user", None),
         ("tool_call", 1),
         ("tool_result", None),
@@ -96,7 +96,7 @@ async def test_what_was_in_the_request_before_is_stored_once(ask):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(*["yes"] * 30), instruction="Be kind.")
     for number in range(30):
         await ask(agent, f"question {number}")
-    stored = await db.read(lambda: list(ModelPiece.objects.values_list("body", flat=True)))
+    stored = await units_of_work.read(lambda: list(ModelPiece.objects.values_list("body", flat=True)))
     assert len([body for body in stored if "question" in body]) == 30
     assert len([body for body in stored if "Be kind." in body]) == 1
     rows = await kept()
@@ -152,7 +152,7 @@ async def test_a_request_is_kept_while_its_answer_is_not_there_yet(ask, monkeypa
             for _ in range(5):  # the timer's turn comes
                 await asyncio.sleep(0)
             await outbox().settled()
-            trace = await db.read(Trace.objects.get)
+            trace = await units_of_work.read(Trace.objects.get)
             meanwhile.extend([*await kept(), trace, trace.stages_told[-1][0]])
             async for response in super().generate_content_async(llm_request, stream):
                 yield response
@@ -164,7 +164,7 @@ async def test_a_request_is_kept_while_its_answer_is_not_there_yet(ask, monkeypa
     assert texts(await whole(call_then)) == ["hi"]
     [row] = await kept()
     assert (row.pk, (await answer(row))[0]["content"]["parts"]) == (call_then.pk, [{"text": "at last"}])
-    assert (await db.read(Trace.objects.get)).finished_at is not None
+    assert (await units_of_work.read(Trace.objects.get)).finished_at is not None
 
 
 async def test_tokens_are_kept_beside_the_call(ask):
@@ -226,7 +226,7 @@ async def test_credentials_in_contents_are_not_kept(ask):
 
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(call("sign_in"), "done"), tools=[sign_in])
     await ask(agent)
-    bodies = await db.read(lambda: list(ModelPiece.objects.values_list("body", flat=True)))
+    bodies = await units_of_work.read(lambda: list(ModelPiece.objects.values_list("body", flat=True)))
     assert any("rawAuthCredential" in body for body in bodies)
     assert not any("s3cret" in body for body in bodies)
 
@@ -279,7 +279,7 @@ async def test_calls_go_with_their_session(ask, ours):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
     await ours.delete_session(app_name="weather", user_id="ann", session_id="s1")
     assert not await kept()
-    assert not await db.read(ModelPiece.objects.count)
+    assert not await units_of_work.read(ModelPiece.objects.count)
 
 
 async def test_a_fork_shows_the_calls_of_what_it_took_over(ask, ours):
@@ -289,6 +289,6 @@ async def test_a_fork_shows_the_calls_of_what_it_took_over(ask, ours):
         new = fork(AgentSession.objects.get().pk, NewFork(seq=2))
         return calls.call_of(Event.objects.get(session=new, seq=2), new)
 
-    found = await db.in_slices(forked)
+    found = await units_of_work.in_slices(forked)
     assert found is not None
     assert (await answer(found))[0]["content"]["parts"] == [{"text": "hi"}]

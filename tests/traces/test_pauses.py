@@ -8,8 +8,8 @@ import pytest
 
 from sessions_app.api.traces import TraceOut
 from sessions_app.models import Run, Span, Trace
-from sessions_app.pauses import Pauses
 from sessions_app.traces import waterfall
+from sessions_app.traces.pauses import Pauses
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

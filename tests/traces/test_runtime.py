@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from devui.asgi import application
 from devui.supervisor import Supervisor
-from sessions_app import db
 from sessions_app.models import AgentSession, ModelCall, Span, Trace
 from sessions_app.runs import client as runs
+from sessions_app.store import units_of_work
 from tests import warm
 from tests.store import store_url
 
@@ -44,15 +44,17 @@ async def test_what_a_runtime_recorded_outlives_it(web):
             await web.post("/apps/weather/users/ann/sessions/s1", json={})
             answer = await web.post("/run", json={**owner, "newMessage": message})
             assert answer.status_code == 200, answer.text
-            pk = await db.read(lambda: AgentSession.objects.get().pk)
+            pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
             seen = await web.get(f"/sessions/id/{pk}/events/2/seen/")
             assert "You are a weather desk." in seen.text
         runs.register(None)
-    assert await db.read(ModelCall.objects.count) == 2
-    kinds = await db.read(lambda: list(Span.objects.order_by("started_ns").values_list("kind", flat=True)))
+    assert await units_of_work.read(ModelCall.objects.count) == 2
+    kinds = await units_of_work.read(
+        lambda: list(Span.objects.order_by("started_ns").values_list("kind", flat=True))
+    )
     assert kinds[-4:] == ["agent", "model", "tool", "model"]
     assert set(kinds[:-4]) == {"invocation"}
-    assert (await db.read(Trace.objects.get)).stages_told[-1][0] == "end"
+    assert (await units_of_work.read(Trace.objects.get)).stages_told[-1][0] == "end"
     spans = (await web.get("/dev/apps/weather/debug/trace/session/s1")).json()
     assert [span["name"] for span in spans if "execute_tool" in span["name"]] == ["execute_tool get_weather"]
     assert "What is the weather in Paris?" in str(spans)

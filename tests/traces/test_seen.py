@@ -19,10 +19,10 @@ from google.genai import types
 
 from devui.runtime import _adk
 from devui.runtime.seen import Moment, seen
-from sessions_app import db
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event
 from sessions_app.runs import client as runs_client
+from sessions_app.store import units_of_work
 from sessions_app.traces.moment import moment_of
 from tests.fakes import ScriptedModel, call
 from tests.pages.page import parse
@@ -44,7 +44,7 @@ async def see(runner: Runner, seq: int, *, ask: bool = False, **changed: Any) ->
         session = AgentSession.objects.get()
         return moment_of(session, Event.objects.get(session=session, seq=seq)).question(session, ask)
 
-    return await seen(runner, Moment(**{**await db.read(question), **changed}))
+    return await seen(runner, Moment(**{**await units_of_work.read(question), **changed}))
 
 
 @pytest.fixture
@@ -163,12 +163,12 @@ async def test_behind_a_handover_the_other_agent_looks_also_when_it_fails_for_a_
 
 async def test_what_was_rewound_is_not_seen(talk, ours):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("a", "b", "c")), "one", "two")
-    second = await db.read(lambda: Event.objects.get(seq=3).invocation_id)
+    second = await units_of_work.read(lambda: Event.objects.get(seq=3).invocation_id)
     await runner.rewind_async(user_id=USER, session_id="s1", rewind_before_invocation_id=second)
     message = types.Content(role="user", parts=[types.Part(text="three")])
     async for _ in runner.run_async(user_id=USER, session_id="s1", new_message=message):
         pass
-    last = await db.read(lambda: AgentSession.objects.get().last_seq)
+    last = await units_of_work.read(lambda: AgentSession.objects.get().last_seq)
     assert texts(await see(runner, last)) == ["one", "a", "three"]
 
 
@@ -243,7 +243,7 @@ def page_of(monkeypatch) -> Any:
                 return Client()
 
         monkeypatch.setattr(runs_client, "_provider", Provider())
-        pk = await db.read(lambda: AgentSession.objects.get().pk)
+        pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
         response = await AsyncClient().get(f"/sessions/id/{pk}/events/{seq}/seen/")
         return parse(response.content.decode()).one("div", "model-seen")
 
@@ -301,6 +301,6 @@ async def test_the_page_says_that_an_instruction_beside_a_static_one_is_sent_wit
 
 async def test_the_page_says_so_when_no_process_can_tell(talk):
     await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
-    pk = await db.read(lambda: AgentSession.objects.get().pk)
+    pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
     response = await AsyncClient().get(f"/sessions/id/{pk}/events/2/seen/")
     assert "This process runs no agents." in response.content.decode()

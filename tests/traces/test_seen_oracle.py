@@ -22,10 +22,10 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from devui.runtime.seen import Moment, seen
-from sessions_app import db
 from sessions_app.adk import Recorder
 from sessions_app.models import AgentSession, Event, ModelCall
-from sessions_app.redact import redact
+from sessions_app.redaction import redact
+from sessions_app.store import units_of_work
 from sessions_app.traces import calls
 from sessions_app.traces.moment import moment_of
 from tests.fakes import ScriptedModel, call
@@ -77,7 +77,7 @@ async def sent() -> dict[int, dict[str, Any]]:
         rows = ModelCall.objects.exclude(event_id="").order_by("pk")
         return {by_id[row.event_id]: calls.whole_request(row) for row in rows if row.event_id in by_id}
 
-    return await db.read(read)
+    return await units_of_work.read(read)
 
 
 async def computed(runner: Runner, seq: int) -> dict[str, Any]:
@@ -87,7 +87,7 @@ async def computed(runner: Runner, seq: int) -> dict[str, Any]:
         session = AgentSession.objects.get()
         return moment_of(session, Event.objects.get(session=session, seq=seq)).question(session, True)
 
-    return await seen(runner, Moment(**await db.read(question)))
+    return await seen(runner, Moment(**await units_of_work.read(question)))
 
 
 def instruction_of(told: dict[str, Any]) -> str:
@@ -147,7 +147,7 @@ async def test_branches_that_run_side_by_side_do_not_see_each_other(talk: Talk):
 
     agent = ParallelAgent(name="both", sub_agents=[branch("left"), branch("right")])
     requests = await assert_equal(await talk(agent, "one", "two"), at_least=6)
-    authors = await db.read(lambda: dict(Event.objects.values_list("seq", "author")))
+    authors = await units_of_work.read(lambda: dict(Event.objects.values_list("seq", "author")))
     for seq, request in requests.items():
         other = {"left": "right", "right": "left"}[authors[seq]]
         assert not any(other in text for text in words(request)), f"event {seq}"
@@ -206,7 +206,7 @@ async def test_what_was_summed_up_is_seen_as_its_summary(talk: Talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("a", "b", "c", "d", "e"))
     runner = await talk(agent, "one", "two", "three", "four", "five", events_compaction_config=compaction)
     requests = await assert_equal(runner, at_least=5)
-    assert await db.read(Event.objects.filter(summary__contains='"compaction"').exists)
+    assert await units_of_work.read(Event.objects.filter(summary__contains='"compaction"').exists)
     last = words(requests[max(requests)])
     assert "They greeted." in " ".join(last)
     assert "one" not in last
@@ -216,7 +216,7 @@ async def test_what_was_summed_up_is_seen_as_its_summary(talk: Talk):
 async def test_what_was_rewound_in_the_middle(talk: Talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("a", "b", "c"))
     runner = await talk(agent, "one", "two")
-    second = await db.read(lambda: Event.objects.get(seq=3).invocation_id)
+    second = await units_of_work.read(lambda: Event.objects.get(seq=3).invocation_id)
     await runner.rewind_async(user_id=USER, session_id="s1", rewind_before_invocation_id=second)
     await say(runner, "three")
     requests = await assert_equal(runner, at_least=3)

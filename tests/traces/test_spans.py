@@ -16,9 +16,9 @@ from google.adk.tools.tool_context import ToolContext
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from sessions_app import db
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.models import AgentSession, Event, ModelCall, Span, Trace
+from sessions_app.store import units_of_work
 from sessions_app.traces import adk_shape, waterfall
 from sessions_app.traces import outbox as outboxes
 from sessions_app.traces.outbox import outbox
@@ -52,7 +52,7 @@ async def ran(ask, keeper) -> int:
     model = ScriptedModel.saying(call("count", city="Rome"), "three")
     await ask(LlmAgent(name="ann", model=model, tools=[count]), "how many?")
     await outbox().settled()
-    return await db.read(lambda: AgentSession.objects.get().pk)
+    return await units_of_work.read(lambda: AgentSession.objects.get().pk)
 
 
 async def bars(pk: int) -> waterfall.Waterfall:
@@ -60,7 +60,7 @@ async def bars(pk: int) -> waterfall.Waterfall:
         session = AgentSession.objects.get(pk=pk)
         return waterfall.waterfall(session, Event.objects.filter(session=session).first().invocation_id)
 
-    return await db.read(read)
+    return await units_of_work.read(read)
 
 
 async def test_spans_of_a_run_stand_below_one_another_with_their_events(ran):
@@ -102,19 +102,19 @@ async def test_a_run_tells_its_stages_in_order(ran):
 async def test_a_failed_run_says_at_which_stage(ask):
     with pytest.raises(ValueError, match="no words"):
         await ask(LlmAgent(name="ann", model=ScriptedModel.saying(ValueError("no words"))))
-    stages = (await db.read(Trace.objects.get)).stages_told
+    stages = (await units_of_work.read(Trace.objects.get)).stages_told
     assert [(name, of) for name, _, of in stages][-2:] == [("model failed", "ann"), ("failed", "ValueError")]
 
 
 async def test_without_spans_model_calls_are_the_bars(ask):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
-    found = await bars(await db.read(lambda: AgentSession.objects.get().pk))
+    found = await bars(await units_of_work.read(lambda: AgentSession.objects.get().pk))
     assert found.from_calls
     assert [(bar.name, bar.seq) for bar in found.bars] == [("model call of ann", 2)]
 
 
 async def test_what_models_were_asked_is_not_kept_twice(ran):
-    rows = await db.read(lambda: list(Span.objects.values_list("attributes", flat=True)))
+    rows = await units_of_work.read(lambda: list(Span.objects.values_list("attributes", flat=True)))
     assert len(rows) == 5
     assert not any("llm_request" in row for row in rows)
 
@@ -138,12 +138,12 @@ async def test_adks_front_end_is_told_of_spans_in_its_own_shape(ran):
 
 
 async def test_adks_front_end_is_told_of_the_span_of_an_event(ran):
-    event_id = await db.read(lambda: Event.objects.get(session=ran, seq=4).event_id)
+    event_id = await units_of_work.read(lambda: Event.objects.get(session=ran, seq=4).event_id)
     told = (await AsyncClient().get(f"/dev/apps/weather/debug/trace/{event_id}")).json()
     assert told["gcp.vertex.agent.event_id"] == event_id
     missing = await AsyncClient().get("/dev/apps/weather/debug/trace/none")
     assert (missing.status_code, missing.json()["detail"]) == (HTTPStatus.NOT_FOUND, "Trace not found")
-    assert await db.read(adk_shape.session_trace, "weather", "no-session") == []
+    assert await units_of_work.read(adk_shape.session_trace, "weather", "no-session") == []
 
 
 async def test_the_trace_beside_an_event_marks_its_span_and_leads_to_others(ran):
@@ -160,7 +160,7 @@ async def test_traces_are_listed_with_what_their_models_cost(ran):
     [row] = found.one("tbody").all("tr")
     assert "ann" in row.text
     assert [cell.text for cell in row.all("td", "number")][:2] == ["2", "0"]
-    pk = await db.read(lambda: Trace.objects.get().pk)
+    pk = await units_of_work.read(lambda: Trace.objects.get().pk)
     shown = await AsyncClient().get(f"/traces/{pk}/")
     assert len(parse(shown.content.decode()).all("li", "bar-row")) == 5
     assert (await AsyncClient().get("/traces/999/")).status_code == HTTPStatus.NOT_FOUND
@@ -169,13 +169,13 @@ async def test_traces_are_listed_with_what_their_models_cost(ran):
 async def test_the_list_of_traces_asks_the_store_a_fixed_number_of_questions(
     ran, django_assert_max_num_queries
 ):
-    from sessions_app import keyset
+    from sessions_app.store import pagination
 
     def read() -> None:
         with django_assert_max_num_queries(1):
-            keyset.page(waterfall.told(waterfall.traces("weather")), "started_at")
+            pagination.page(waterfall.told(waterfall.traces("weather")), "started_at")
 
-    await db.read(read)
+    await units_of_work.read(read)
 
 
 async def test_the_api_sends_a_trace_with_its_stages_and_spans(ran):
@@ -195,7 +195,7 @@ async def test_traces_and_spans_are_found_by_indexes(ran):
 
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL plans by the sizes of tables, and these are empty.")
-    listed, sought = await db.read(plans)
+    listed, sought = await units_of_work.read(plans)
     assert "USING INDEX trace_newest" in listed
     assert "TEMP B-TREE" not in listed
     assert "USING INDEX span_by_event" in sought
@@ -222,9 +222,12 @@ async def test_each_record_of_a_run_is_stored_once_though_the_store_fails(
     model = ScriptedModel.saying(call("count", city="Rome"), "three")
     await ask(LlmAgent(name="ann", model=model, tools=[count]), "how many?")
     await outbox().settled()
-    assert await db.read(Span.objects.count) == 5
-    assert await db.read(lambda: list(ModelCall.objects.values_list("number", flat=True))) == [1, 2]
-    assert await db.read(Trace.objects.count) == 1
+    assert await units_of_work.read(Span.objects.count) == 5
+    assert await units_of_work.read(lambda: list(ModelCall.objects.values_list("number", flat=True))) == [
+        1,
+        2,
+    ]
+    assert await units_of_work.read(Trace.objects.count) == 1
     assert "dropped" not in caplog.text
 
 
@@ -238,7 +241,7 @@ async def test_spans_of_an_agent_that_seeds_random_numbers_are_all_kept(ask, kee
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying(*answers), tools=[seed]), "how many?")
     random.seed()
     await outbox().settled()
-    spans = await db.read(lambda: list(Span.objects.all()))
+    spans = await units_of_work.read(lambda: list(Span.objects.all()))
     assert len(spans) == 9
     assert len({span.span_id for span in spans}) < len(spans)
 
@@ -258,7 +261,7 @@ async def test_spans_are_as_long_as_they_were_when_the_clock_is_set(ask, keeper,
     took = time.monotonic() - began
     await outbox().settled()
 
-    spans = {span.span_id: span for span in await db.read(lambda: list(Span.objects.all()))}
+    spans = {span.span_id: span for span in await units_of_work.read(lambda: list(Span.objects.all()))}
     assert len(spans) == 5
     for span in spans.values():
         assert 0 <= span.ended_ns - span.started_ns < 1e9 * (took + 0.5)

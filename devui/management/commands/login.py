@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from devui.login import kept
+from devui.web.login import kept
 from sessions_app.errors import DevUIError
 
 

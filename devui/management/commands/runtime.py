@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from devui.runtime.config import TOKEN_HEADER, RuntimeConfig
-from sessions_app.agents import open_folder
+from sessions_app.agents.folder import open_folder
 from sessions_app.errors import DevUIError
 from sessions_app.runs import processes
 
@@ -58,7 +58,7 @@ class Command(BaseCommand):
             raise CommandError(f"{error.message} {error.hint}", returncode=2) from error
 
     def _serve_by_hand(self, app: str, agents_dir: str | None, host: str, port: int) -> None:
-        from devui.server import listen, prepare_store
+        from devui.serving.server import listen, prepare_store
 
         try:
             folder = open_folder(agents_dir or settings.DEVUI_AGENTS_DIR)

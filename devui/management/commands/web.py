@@ -11,16 +11,18 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from devui import env, flags, origins
-from devui.login import kept
-from sessions_app import keeping
+from devui.config import env
+from devui.serving import flags
+from devui.web import origins
+from devui.web.login import kept
 from sessions_app.errors import DevUIError
-from sessions_app.importers.databases import without_password
 from sessions_app.runs.client import RuntimeProvider
+from sessions_app.sessions import storage_location
+from sessions_app.transfer.readers.databases import without_password
 
 if TYPE_CHECKING:
-    from devui.demo import DemoSession
     from devui.remote import Address
+    from devui.serving.demo import DemoSession
     from devui.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -80,8 +82,8 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
 
     def _serve(self, options: dict[str, Any]) -> None:
-        from devui import server
         from devui.remote import Address, Runtimes
+        from devui.serving import server
         from devui.supervisor import Limits, Supervisor
 
         options["runtime"] = [*options["runtime"], *env.taken_words("DEVUI_RUNTIMES")]
@@ -106,9 +108,11 @@ class Command(BaseCommand):
         settings.DEVUI_MEMORY_SERVICE = without_password(options["memory_service_uri"] or "")
         for line in flags.remarks(options):
             self.stderr.write(line)
-        if where := keeping.elsewhere():
-            self.stderr.write(f"Agents keep their sessions in {where}; {keeping.place()} has a copy.")
-        if not keeping.place().survives_restart:
+        if where := storage_location.elsewhere():
+            self.stderr.write(
+                f"Agents keep their sessions in {where}; {storage_location.place()} has a copy."
+            )
+        if not storage_location.place().survives_restart:
             self.stderr.write("Sessions are kept in a temporary store that is removed when the server ends.")
         self._say_where(options["host"], listener.getsockname()[1], supervisor, addresses)
         server.serve(
@@ -149,20 +153,20 @@ def _folder(options: dict[str, Any]) -> str | None:
 
 
 def _read_demo(file: str) -> list[DemoSession]:
-    from devui import demo
+    from devui.serving import demo
 
     return demo.read(file)
 
 
 async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
     """Make the demo's sessions. Where another service keeps sessions, let each app's process copy what is there."""
-    if keeping.elsewhere():
+    if storage_location.elsewhere():
         for name in supervisor.apps():
             try:
                 await (await supervisor.client(name)).call("GET", "/devui/health")
             except DevUIError as error:
                 log.warning("The sessions of %r are not shown yet: %s", name, error.message)
     if sessions:
-        from devui import demo
+        from devui.serving import demo
 
         await demo.play(sessions, supervisor)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals_app.engine.replay.recording import ToolResult
-from evals_app.states import same
+from evals_app.metrics.expected_state import same
 
 LISTED = 5
 SHOWN = 200

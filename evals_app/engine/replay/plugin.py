@@ -27,11 +27,11 @@ from evals_app.engine.replay import recording
 from evals_app.engine.replay.differences import compare
 from evals_app.engine.replay.matching import NotRecorded, Results, written
 from evals_app.engine.replay.recording import Answered, Recording, ToolResult
-from evals_app.replay.policy import FAIL, LIVE, RECORDED, Policy
-from evals_app.states import OF_THE_EVALUATION
-from sessions_app import db
+from evals_app.metrics.expected_state import OF_THE_EVALUATION
+from evals_app.runs.replay.policy import FAIL, LIVE, RECORDED, Policy
 from sessions_app.adk.model_calls import whole
 from sessions_app.adk.recorder import Recorder
+from sessions_app.store import units_of_work
 
 STEERS = frozenset(("transfer_to_agent", "exit_loop", "set_model_response", "finish_task"))
 """ADK's own tools that only say how the run goes on: they are always called."""
@@ -107,7 +107,7 @@ class Replay(BasePlugin):
         asked = self._asked.pop(id(context.actions), None)
         answered = self._next_answer(context.agent_name) if asked else None
         if asked is not None and answered is not None:
-            _, then = await db.read(recording.answer, answered.pk)
+            _, then = await units_of_work.read(recording.answer, answered.pk)
             self._lay_beside(answered, then, asked[1])
 
     async def before_tool_callback(
@@ -151,7 +151,7 @@ class Replay(BasePlugin):
                     "Let models be live: the agent goes another way than it went then.",
                 )
             )
-        responses, then = await db.read(recording.answer, answered.pk)
+        responses, then = await units_of_work.read(recording.answer, answered.pk)
         self._lay_beside(answered, then, request)
         if answered.error or not responses:
             raise self._ends(

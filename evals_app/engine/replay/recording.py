@@ -10,7 +10,8 @@ from typing import Any, Self
 
 from django.db.models import Q
 
-from sessions_app import state, wire
+from sessions_app import events as wire
+from sessions_app import scopes
 from sessions_app.models import AgentSession, Event, Kind, ModelCall, Scope, StateChange, TempWrite
 from sessions_app.traces import calls
 
@@ -141,10 +142,10 @@ class _Written:
         by_seq: dict[int, list[tuple[str, str, Any]]] = defaultdict(list)
         for row in StateChange.objects.filter(session=session, writer__in=("", "tool")):
             value = None if row.removed else json.loads(row.value or "null")
-            by_seq[row.seq].append((row.call_id, f"{state.PREFIX[Scope(row.scope)]}{row.key}", value))
+            by_seq[row.seq].append((row.call_id, f"{scopes.PREFIX[Scope(row.scope)]}{row.key}", value))
         for ghost in TempWrite.objects.filter(session=session, writer__in=("", "tool")):
             by_seq[ghost.seq].append(
-                (ghost.call_id, f"{state.TEMP_PREFIX}{ghost.key}", json.loads(ghost.value))
+                (ghost.call_id, f"{scopes.TEMP_PREFIX}{ghost.key}", json.loads(ghost.value))
             )
         return cls(by_seq)
 

@@ -7,8 +7,8 @@ from evals_app.engine.replay.matching import NotRecorded
 from evals_app.engine.replay.plugin import Replay
 from evals_app.engine.replay.recording import Recording
 from evals_app.models import EvalAttempt
-from evals_app.replay.policy import Policy
-from evals_app.replay.recordings import original_of
+from evals_app.runs.replay.policy import Policy
+from evals_app.runs.replay.recordings import original_of
 
 
 def replay_of(policy: Policy, attempt: EvalAttempt) -> Replay | None:

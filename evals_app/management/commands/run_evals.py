@@ -14,20 +14,20 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from evals_app import launch, ordering
-from evals_app.engine.alone import cancel, carry_out, owner, quiet, run_to_end
+from evals_app.cli.ci_gate import Gate
+from evals_app.cli.terminal import Console
+from evals_app.cli.terminal_text import Out
 from evals_app.engine.children import Stopped, carry_out_in_children
-from evals_app.gate import Gate
-from evals_app.limits import Limits
+from evals_app.engine.local_runner import cancel, carry_out, owner, quiet, run_to_end
 from evals_app.models import EvalRun
-from evals_app.ordering import Wish
-from evals_app.replay.policy import LIVE, MODELS, TOOLS
-from evals_app.screen import Out
-from evals_app.terminal import Console
-from sessions_app import db
-from sessions_app.agents import AgentsFolder
+from evals_app.runs import launch, ordering
+from evals_app.runs.limits import Limits
+from evals_app.runs.ordering import Wish
+from evals_app.runs.replay.policy import LIVE, MODELS, TOOLS
+from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import BadInput, DevUIError, NotFound
-from sessions_app.schema import ensure_schema
+from sessions_app.store import units_of_work
+from sessions_app.store.schema import ensure_schema
 
 NOT_ALL_PASSED, COULD_NOT_RUN, INTERRUPTED = 1, 2, 130
 
@@ -106,7 +106,7 @@ class Command(BaseCommand):
         except Stopped as stopped:
             sys.exit(SIGNALLED + stopped.number)
         finally:
-            db.close_pools()
+            units_of_work.close_pools()
         if code:
             sys.exit(code)
 
@@ -261,7 +261,7 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
         BadInput: an option would make another run of it.
         NotFound: there is no such run.
     """
-    from evals_app import again, writes
+    from evals_app.runs import rerun, writes
     from sessions_app.runs import processes, rows
 
     if given := [f"--{option.replace('_', '-')}" for option in ORDERED if options[option]]:
@@ -277,7 +277,7 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
     if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
         rows.crash_orphans()
         writes.crash_orphans()
-    run = again.retry(run, agents=agents) if options["retry"] else again.resume(run, agents)
+    run = rerun.retry(run, agents=agents) if options["retry"] else rerun.resume(run, agents)
     if options["parallelism"] is not None:
         writes.set_parallelism(run.id, options["parallelism"])
         run.refresh_from_db(fields=["parallelism"])
@@ -324,7 +324,7 @@ def _code_of(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
 
 
 def _write_files(runs: Sequence[EvalRun], options: dict[str, Any], console: Console) -> None:
-    from evals_app import exports
+    from evals_app.analysis import exports
 
     render = {
         "junit": exports.as_junit,

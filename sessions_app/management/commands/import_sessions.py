@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import DevUIError
-from sessions_app.importers import Choice
-from sessions_app.imports import Report, fingerprint_of, import_location
 from sessions_app.presentation import visible
-from sessions_app.schema import ensure_schema
+from sessions_app.store.schema import ensure_schema
+from sessions_app.transfer.readers import Choice
+from sessions_app.transfer.writers import Report, fingerprint_of, import_location
 
 INCOMPLETE, COULD_NOT_READ = 1, 2
 PROGRESS_S = 0.5

@@ -8,9 +8,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from sessions_app import faults, indexing
 from sessions_app.errors import DevUIError
-from sessions_app.schema import ensure_schema
+from sessions_app.search import indexing
+from sessions_app.store import db_errors
+from sessions_app.store.schema import ensure_schema
 
 COULD_NOT = 2
 PROGRESS_S = 0.5
@@ -39,7 +40,7 @@ class Command(BaseCommand):
             CommandError: the store cannot be used.
         """
         try:
-            with faults.explained():
+            with db_errors.explained():
                 ensure_schema()
                 if options["rebuild"]:
                     indexing.reset()

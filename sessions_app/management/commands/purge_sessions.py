@@ -9,11 +9,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from sessions_app import durations, faults
 from sessions_app.errors import BadInput, DevUIError
-from sessions_app.presentation import visible
-from sessions_app.purge import Report, Wanted, purge
-from sessions_app.schema import ensure_schema
+from sessions_app.presentation import durations, visible
+from sessions_app.sessions.purge import Report, Wanted, purge
+from sessions_app.store import db_errors
+from sessions_app.store.schema import ensure_schema
 
 INCOMPLETE, COULD_NOT = 1, 2
 PROGRESS_S = 0.5
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             )
         wanted = Wanted(options["older_than"], options["expired"], options["app"])
         try:
-            with faults.explained():
+            with db_errors.explained():
                 ensure_schema()
                 report = self._purge(wanted, options)
         except DevUIError as error:

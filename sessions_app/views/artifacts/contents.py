@@ -9,11 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
-from devui.http import download
 from sessions_app import realms
 from sessions_app.artifacts import rows
 from sessions_app.errors import NotFound
 from sessions_app.forms import QueryForm
+from sessions_app.http import download
 from sessions_app.models import Artifact
 from sessions_app.presentation import filetype
 from sessions_app.presentation.preview import LOOKED_AT

@@ -13,12 +13,14 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from devui.http import render_partial
-from sessions_app import artifact_list, keeping, keyset, overview, watching
+from sessions_app.artifacts import listing
 from sessions_app.artifacts.rows import FileKey
 from sessions_app.forms import Pager, Watch
+from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
+from sessions_app.sessions import list_updates, overview, storage_location
+from sessions_app.store import pagination
 from sessions_app.views.artifacts.addresses import FILTERS, OWNERS, file_url, list_address
 
 LIST = "devui/artifacts/list.html"
@@ -58,10 +60,10 @@ class FileRow:
 def index(request: HttpRequest) -> HttpResponse:
     """Show the files of all sessions and users, newest first."""
     query = ArtifactsQuery(request.GET).read()
-    page = keyset.page(artifact_list.newest(_wanted(query)), "created_at", query["before"])
-    sessions = artifact_list.sessions_of(page.rows)
+    page = pagination.page(listing.newest(_wanted(query)), "created_at", query["before"])
+    sessions = listing.sessions_of(page.rows)
     latest = page.rows[0].created_at if page.rows else 0.0
-    asked = watching.next_question(watching.seen(page.rows, _mark), latest if page.is_first else None)
+    asked = list_updates.next_question(list_updates.seen(page.rows, _mark), latest if page.is_first else None)
     context = {
         "page": page,
         "rows": [_row(artifact, sessions) for artifact in page.rows],
@@ -70,7 +72,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "is_filtered": any(query[name] for name in FILTERS),
         "upload": list_address("artifact-upload", query, only=OWNERS),
         "apps": overview.app_names(),
-        "elsewhere": (where := keeping.artifacts_elsewhere(query["app"])),
+        "elsewhere": (where := storage_location.artifacts_elsewhere(query["app"])),
         "there": _there(query) if where and not query["realm"] else "",
     }
     return render_partial(request, LIST, context, partial="artifacts")
@@ -80,18 +82,18 @@ def index(request: HttpRequest) -> HttpResponse:
 def changes(request: HttpRequest) -> HttpResponse:
     """Answer how a list on screen has changed: what left it, and how many came. 204: it has not."""
     query = ArtifactsWatch(request.GET).read()
-    seen = watching.parse(query["shown"], int)
-    found = artifact_list.newest(_wanted(query))
+    seen = list_updates.parse(query["shown"], int)
+    found = listing.newest(_wanted(query))
     gone = seen.gone(found.filter(pk__in=seen.marks).only("pk"))
-    arrived = watching.arrived(found, query["since"], seen)
+    arrived = list_updates.arrived(found, query["since"], seen)
     if not gone and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
-    asked = watching.next_question(seen.after([], gone, _mark), query["since"], arrived)
+    asked = list_updates.next_question(seen.after([], gone, _mark), query["since"], arrived)
     context = {
         "changed": [],
         "gone": gone,
         "arrived": arrived,
-        "many": watching.MOST_ARRIVED,
+        "many": list_updates.MOST_ARRIVED,
         "is_first_row": bool(arrived and not seen.marks),
         "watch": list_address("artifact-changes", query, asked),
         "list": list_address("artifacts", query),
@@ -105,8 +107,8 @@ def _there(query: Mapping[str, Any]) -> str:
     return f"{reverse('artifacts-there')}?{urlencode(named)}" if all(named.values()) else ""
 
 
-def _wanted(query: Mapping[str, Any]) -> artifact_list.WantedFiles:
-    return artifact_list.WantedFiles(
+def _wanted(query: Mapping[str, Any]) -> listing.WantedFiles:
+    return listing.WantedFiles(
         query["app"],
         query["user"],
         query["session"],
@@ -118,9 +120,9 @@ def _wanted(query: Mapping[str, Any]) -> artifact_list.WantedFiles:
 
 def _row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> FileRow:
     key = FileKey(artifact.realm, artifact.app_name, artifact.user_id, artifact.session_id, artifact.filename)
-    return FileRow(artifact, key, file_url(key), sessions.get(artifact_list.session_key(artifact)))
+    return FileRow(artifact, key, file_url(key), sessions.get(listing.session_key(artifact)))
 
 
 def _mark(artifact: Artifact) -> str:
     """Return a mark that never changes: a version is never written again."""
-    return watching.mark_of(artifact.pk)
+    return list_updates.mark_of(artifact.pk)

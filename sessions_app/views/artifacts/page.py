@@ -11,15 +11,16 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
-from devui.http import render_partial
-from sessions_app import artifact_list, keeping, realms, redact
-from sessions_app.artifacts import rows
+from sessions_app import realms, redaction
+from sessions_app.artifacts import listing, rows
 from sessions_app.artifacts.rows import FileKey
 from sessions_app.errors import ContentMissing
-from sessions_app.found import find_session
+from sessions_app.http import render_partial
+from sessions_app.lookup import find_session
 from sessions_app.models import Artifact
 from sessions_app.presentation import filetype, valuediff
 from sessions_app.presentation.preview import LOOKED_AT, Preview, preview
+from sessions_app.sessions import storage_location
 from sessions_app.views.artifacts.addresses import (
     OWNERS,
     FileQuery,
@@ -50,8 +51,8 @@ def file(request: HttpRequest) -> HttpResponse:
     query = FileQuery(request.GET).read()
     key = key_of(query)
     shown = version_of(key, query["version"])
-    saved = list(rows.versions(key).defer(*artifact_list.LARGE).order_by("-version")[: VERSIONS_SHOWN + 1])
-    session = artifact_list.sessions_of([shown]).get(artifact_list.session_key(shown))
+    saved = list(rows.versions(key).defer(*listing.LARGE).order_by("-version")[: VERSIONS_SHOWN + 1])
+    session = listing.sessions_of([shown]).get(listing.session_key(shown))
     found = _preview(shown, as_text=query["view"] == "source")
     context = {
         "key": key,
@@ -60,9 +61,9 @@ def file(request: HttpRequest) -> HttpResponse:
         "has_more": len(saved) > VERSIONS_SHOWN,
         "newest": saved[0].version if saved else shown.version,
         "session": session,
-        "seq": artifact_list.event_of(shown, key.name, session) if session else None,
+        "seq": listing.event_of(shown, key.name, session) if session else None,
         "preview": found,
-        "metadata": redact.redact(json.loads(shown.custom_metadata)),
+        "metadata": redaction.redact(json.loads(shown.custom_metadata)),
         "link": json.loads(shown.part) if shown.holding == Artifact.Holding.LINK else None,
         "is_hidden": _is_hidden(shown),
         "others": [each for each in saved if each.version != shown.version],
@@ -85,7 +86,11 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
     session = find_session(pk)
     query = ArtifactQuery(request.GET).read()
     key = rows.file_key(session.realm, session.app_name, session.user_id, session.session_id, query["name"])
-    if not session.realm and keeping.artifacts_elsewhere(session.app_name) and rows.find(key) is None:
+    if (
+        not session.realm
+        and storage_location.artifacts_elsewhere(session.app_name)
+        and rows.find(key) is None
+    ):
         named = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
         return redirect(f"{reverse('artifacts')}?{urlencode(named)}")
     return redirect(file_url(key, query["version"]))

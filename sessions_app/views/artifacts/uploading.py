@@ -13,16 +13,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from devui.http import render_partial
-from sessions_app import keeping, overview
 from sessions_app.artifacts import blobs, rows
 from sessions_app.artifacts.rows import FileKey
 from sessions_app.errors import BadInput
+from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
 from sessions_app.presentation import filetype
 from sessions_app.presentation.preview import type_of_text
 from sessions_app.runs.compose import MOST_BYTES, type_of
+from sessions_app.sessions import overview, storage_location
 from sessions_app.views.artifacts.addresses import OWNERS, file_url, list_address, refuse_kept
 
 UPLOAD = "devui/artifacts/upload.html"
@@ -81,7 +81,7 @@ def upload(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _upload_form(request, form, given)
     key: FileKey = form.cleaned_data["key"]
-    keeping.refuse_artifact(key.app_name)
+    storage_location.refuse_artifact(key.app_name)
     refuse_kept(key.realm)
     saved = _save(key, form.cleaned_data["file"])
     return redirect(file_url(key, saved.version))

@@ -19,11 +19,11 @@ import pytest
 from django.core.management import call_command
 from django.db import connection, connections
 
-from sessions_app import db
 from sessions_app.adk import DjangoArtifactService
 from sessions_app.artifacts import blobs, rows
 from sessions_app.errors import ContentMissing, StoreFull
 from sessions_app.models import Artifact
+from sessions_app.store import units_of_work
 from tests import warm
 from tests.sessions.artifacts.files import SESSION, data, large, text
 
@@ -49,7 +49,7 @@ async def test_small_content_is_in_the_row_and_large_content_in_a_file(artifacts
     await artifacts.save_artifact(**SESSION, filename="small", artifact=edge)
     assert files() == []
     await artifacts.save_artifact(**SESSION, filename="large", artifact=large())
-    row = await db.read(Artifact.objects.get, filename="large")
+    row = await units_of_work.read(Artifact.objects.get, filename="large")
     assert (row.content, row.size, files()) == (None, 100_000, [row.sha256])
     assert await artifacts.load_artifact(**SESSION, filename="small") == edge
     assert await artifacts.load_artifact(**SESSION, filename="large") == large()
@@ -107,7 +107,7 @@ async def test_without_room_for_the_file_nothing_is_saved(artifacts: DjangoArtif
 
 async def test_lost_content_is_an_error_that_names_the_file(artifacts: DjangoArtifactService):
     await artifacts.save_artifact(**SESSION, filename="a", artifact=large())
-    row = await db.read(Artifact.objects.get)
+    row = await units_of_work.read(Artifact.objects.get)
     blobs.remove(row.sha256)
     with pytest.raises(ContentMissing, match=row.sha256) as told:
         await artifacts.load_artifact(**SESSION, filename="a")
@@ -147,7 +147,7 @@ import asyncio, sys
 import devui
 devui.setup(sys.argv[1])
 from google.genai import types
-from sessions_app import db
+from sessions_app.store import units_of_work as db
 from sessions_app.adk import DjangoArtifactService
 
 async def save():

@@ -6,10 +6,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app import writes
 from sessions_app.branches import compare as comparing
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event
+from sessions_app.sessions import writes
 from tests.sessions.branches.test_rewind import three_invocations
 from tests.timeline.story import Story
 

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from sessions_app import db, history, lineage, wire, writes
+from sessions_app import events
 from sessions_app.adk import DjangoArtifactService, DjangoSessionService
 from sessions_app.artifacts import blobs
 from sessions_app.branches.fork import NewFork, fork
@@ -29,6 +29,9 @@ from sessions_app.models import (
     TempWrite,
     UserState,
 )
+from sessions_app.sessions import lineage, writes
+from sessions_app.state import history
+from sessions_app.store import units_of_work
 from sessions_app.timeline.board import board
 from sessions_app.timeline.changes import changes_of
 from tests.sessions.branches.test_rewind import three_invocations
@@ -224,8 +227,8 @@ def test_the_fork_and_the_original_go_on_apart():
 
 
 async def test_adk_reads_a_fork_as_any_session():
-    story = await db.write(three_invocations)
-    new = await db.write(fork, story.pk, NewFork(seq=5))
+    story = await units_of_work.write(three_invocations)
+    new = await units_of_work.write(fork, story.pk, NewFork(seq=5))
     ours = DjangoSessionService()
     copy = await ours.get_session(app_name="weather", user_id="ann", session_id=new.session_id)
     original = await ours.get_session(
@@ -253,7 +256,7 @@ def test_what_lists_show_is_that_of_the_events_taken_over():
         derived = fork(story.pk, NewFork(seq=seq))
         again = Story(f"again-{seq}")
         for event in Event.objects.filter(session_id=story.pk, seq__lte=seq).order_by("seq"):
-            writes.append_event(again.key, wire.record(json.loads(event.data)))
+            writes.append_event(again.key, events.record(json.loads(event.data)))
         names = ("first_text", "last_text", "error_count", "total_tokens", "last_seq")
         assert [getattr(derived, name) for name in names] == [getattr(again.session, name) for name in names]
 
@@ -341,15 +344,15 @@ async def save(name: str, text: str | bytes, session: str = "s1") -> int:
 
 async def with_files() -> Story:
     """Tell a session that saves a.txt twice, a large b.bin, and a file of the user."""
-    story = await db.write(Story)
+    story = await units_of_work.write(Story)
     for event, (name, content) in enumerate(
         [("a.txt", "A0"), ("b.bin", b"B" * 100_000), ("a.txt", "A1"), ("user:u.txt", "U0")], start=1
     ):
         version = await save(name, content)
-        await db.write(
+        await units_of_work.write(
             lambda v=version, n=name, e=event: story.says(f"{e}", actions={"artifactDelta": {n: v}})
         )
-    await db.write(lambda: Artifact.objects.update(created_at=1.0))
+    await units_of_work.write(lambda: Artifact.objects.update(created_at=1.0))
     return story
 
 
@@ -364,25 +367,25 @@ def artifacts_of(new: AgentSession) -> list[tuple[str, int]]:
 )
 async def test_the_artifacts_are_those_of_the_event(seq: int, expected: list[tuple[str, int]]):
     story = await with_files()
-    new = await db.write(fork, story.pk, NewFork(seq=seq))
-    assert await db.read(artifacts_of, new) == expected
+    new = await units_of_work.write(fork, story.pk, NewFork(seq=seq))
+    assert await units_of_work.read(artifacts_of, new) == expected
 
 
 async def test_an_artifact_that_no_event_names_is_taken_over_by_its_time():
     story = await with_files()
     await save("early.txt", "E")
-    await db.write(lambda: Artifact.objects.filter(filename="early.txt").update(created_at=2.0))
+    await units_of_work.write(lambda: Artifact.objects.filter(filename="early.txt").update(created_at=2.0))
     await save("late.txt", "L")
-    new = await db.write(fork, story.pk, NewFork())
-    names = [name for name, _ in await db.read(artifacts_of, new)]
+    new = await units_of_work.write(fork, story.pk, NewFork())
+    names = [name for name, _ in await units_of_work.read(artifacts_of, new)]
     assert "early.txt" in names
     assert "late.txt" not in names
 
 
 async def test_the_content_of_a_large_artifact_is_one_file_and_outlives_the_original():
     story = await with_files()
-    new = await db.write(fork, story.pk, NewFork())
-    assert len(list(await db.read(lambda: list(blobs.names())))) == 1
+    new = await units_of_work.write(fork, story.pk, NewFork())
+    assert len(list(await units_of_work.read(lambda: list(blobs.names())))) == 1
     service = DjangoArtifactService()
     await service.delete_artifact(app_name="weather", user_id="ann", session_id="s1", filename="b.bin")
     named = {"app_name": "weather", "user_id": "ann", "session_id": new.session_id}
@@ -396,7 +399,7 @@ async def test_the_content_of_a_large_artifact_is_one_file_and_outlives_the_orig
 async def test_a_realm_of_its_own_has_the_users_files_as_well():
     story = await with_files()
     await save("user:later.txt", "L")
-    new = await db.write(fork, story.pk, NewFork(own_realm=True))
+    new = await units_of_work.write(fork, story.pk, NewFork(own_realm=True))
     service = DjangoArtifactService(realm=new.realm)
     names = await service.list_artifact_keys(app_name="weather", user_id="ann", session_id=new.session_id)
     assert names == ["a.txt", "b.bin", "user:u.txt"]
@@ -406,8 +409,8 @@ async def test_an_id_whose_artifacts_are_still_there_is_refused():
     story = await with_files()
     await save("old.txt", "x", session="gone")
     with pytest.raises(AlreadyExists, match="left artifacts"):
-        await db.write(fork, story.pk, NewFork(session_id="gone"))
-    assert not await db.read(AgentSession.objects.filter(session_id="gone").exists)
+        await units_of_work.write(fork, story.pk, NewFork(session_id="gone"))
+    assert not await units_of_work.read(AgentSession.objects.filter(session_id="gone").exists)
 
 
 @pytest.mark.parametrize("own_realm", [False, True])

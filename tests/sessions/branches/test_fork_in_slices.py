@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from sessions_app import deletion, history, indexing, listing, purge, realms, slices, writes
+from sessions_app import realms
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.branches import copying
 from sessions_app.branches import fork as forking
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.errors import AlreadyExists, SessionMissing, StaleSession
-from sessions_app.found import find_session
+from sessions_app.lookup import find_session
 from sessions_app.models import (
     AgentSession,
     AppScope,
@@ -30,6 +30,10 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
+from sessions_app.search import indexing
+from sessions_app.sessions import deletion, listing, purge, writes
+from sessions_app.state import history
+from sessions_app.store import batched_transactions
 from tests.clock import STEPS_S, Clock, later
 from tests.sessions.branches.test_fork import columns, events_of, merged, merged_at
 from tests.timeline.story import Story
@@ -81,8 +85,8 @@ def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list
         act(times[-1])
 
     for rows in ("FIRST", "FEWEST", "MOST"):
-        monkeypatch.setattr(slices, rows, 3)
-    monkeypatch.setattr(slices, "give_way", happen)
+        monkeypatch.setattr(batched_transactions, rows, 3)
+    monkeypatch.setattr(batched_transactions, "give_way", happen)
     return times
 
 
@@ -302,11 +306,15 @@ def test_the_index_that_looked_at_half_a_fork_finds_all_of_it(monkeypatch: pytes
 
 def test_slices_grow_while_they_are_short_and_shrink_when_they_are_long(monkeypatch: pytest.MonkeyPatch):
     now = [0.0]
-    monkeypatch.setattr(slices.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(batched_transactions.time, "monotonic", lambda: now[0])
     waited: list[float] = []
-    monkeypatch.setattr(slices, "give_way", waited.append)
-    series = slices.Slices()
-    for held, rows in ((0.001, slices.FIRST * 2), (0.2, slices.FIRST), (0.03, slices.FIRST)):
+    monkeypatch.setattr(batched_transactions, "give_way", waited.append)
+    series = batched_transactions.Slices()
+    for held, rows in (
+        (0.001, batched_transactions.FIRST * 2),
+        (0.2, batched_transactions.FIRST),
+        (0.03, batched_transactions.FIRST),
+    ):
         with series.one():
             now[0] += held
         assert series.rows == rows

@@ -18,10 +18,9 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from sessions_app import db, history, writes
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
+from sessions_app.branches import not_undone
 from sessions_app.branches import rewind as rewinding
-from sessions_app.branches import staying
 from sessions_app.branches.plan import FileFate, RewindPlan, Text
 from sessions_app.errors import (
     BadInput,
@@ -31,6 +30,7 @@ from sessions_app.errors import (
     SessionMissing,
     StaleSession,
 )
+from sessions_app.events.superseded import marks_from
 from sessions_app.models import (
     AgentSession,
     Artifact,
@@ -43,7 +43,9 @@ from sessions_app.models import (
     StateChange,
 )
 from sessions_app.runs import rows as runs
-from sessions_app.timeline.marks import marks_from
+from sessions_app.sessions import writes
+from sessions_app.state import history
+from sessions_app.store import units_of_work
 from tests.fakes import ScriptedModel, call
 from tests.timeline.story import Story
 
@@ -179,8 +181,8 @@ def test_the_dry_run_says_where_adks_own_rewind_would_differ():
 
 
 async def test_the_differences_told_are_exactly_those_of_adks_own_rewind():
-    story = await db.write(three_invocations)
-    found = await db.read(plan, story)
+    story = await units_of_work.write(three_invocations)
+    found = await units_of_work.read(plan, story)
     ours = DjangoSessionService()
     named = {"app_name": "weather", "user_id": "ann", "session_id": "s1"}
     session = await ours.get_session(**named)
@@ -189,7 +191,7 @@ async def test_the_differences_told_are_exactly_those_of_adks_own_rewind():
         app=App(name="weather", root_agent=LlmAgent(name="weather", model="none")), session_service=ours
     )
     await runner.rewind_async(user_id="ann", session_id="s1", rewind_before_invocation_id="i2")
-    by_adk = await db.read(state_of, story)
+    by_adk = await units_of_work.read(state_of, story)
     expected = {each.key: each.adk and json.loads(each.adk.whole) for each in found.differences}
     assert {key: by_adk.get(key, "absent") for key in expected} == expected
     same = {"rewritten": 5, "b": 1}
@@ -197,13 +199,13 @@ async def test_the_differences_told_are_exactly_those_of_adks_own_rewind():
 
 
 async def test_adks_own_rewind_is_a_rewind_in_the_ledger():
-    story = await db.write(three_invocations)
+    story = await units_of_work.write(three_invocations)
     runner = Runner(
         app=App(name="weather", root_agent=LlmAgent(name="weather", model="none")),
         session_service=DjangoSessionService(),
     )
     await runner.rewind_async(user_id="ann", session_id="s1", rewind_before_invocation_id="i2")
-    written = await db.read(lambda: list(StateChange.objects.filter(session_id=story.pk, seq=9)))
+    written = await units_of_work.read(lambda: list(StateChange.objects.filter(session_id=story.pk, seq=9)))
     assert {row.cause for row in written} == {Cause.REWIND}
 
 
@@ -320,10 +322,10 @@ def test_memory_added_since_is_told():
 
 def test_long_lists_are_cut_and_counted():
     story = Story()
-    for number in range(staying.LISTED + 7):
+    for number in range(not_undone.LISTED + 7):
         story.calls("book", f"c{number}", number=number)
     effects = plan(story, "i1").effects
-    assert (len(effects.shown), effects.count, effects.more) == (staying.LISTED, staying.LISTED + 7, 7)
+    assert (len(effects.shown), effects.count, effects.more) == (not_undone.LISTED, not_undone.LISTED + 7, 7)
 
 
 def test_the_number_of_queries_does_not_depend_on_the_length(django_assert_max_num_queries):
@@ -394,15 +396,15 @@ class Office:
 
 
 async def session_pk() -> int:
-    return (await db.read(AgentSession.objects.get)).pk
+    return (await units_of_work.read(AgentSession.objects.get)).pk
 
 
 async def test_session_artifacts_are_restored_as_new_versions_and_the_users_stay():
     office = Office(DjangoSessionService(), DjangoArtifactService())
     second = await office.tell()
-    _, appended, _ = await db.write(rewinding.rewind, await session_pk(), invocation_id=second)
+    _, appended, _ = await units_of_work.write(rewinding.rewind, await session_pk(), invocation_id=second)
     assert await office.files() == {"a.txt": "A0", "b.txt": None, "user:u.txt": "U0"}
-    event = await db.read(lambda: Event.objects.get(seq=appended.seq))
+    event = await units_of_work.read(lambda: Event.objects.get(seq=appended.seq))
     assert json.loads(event.data)["actions"]["artifactDelta"] == {"a.txt": 2, "b.txt": 1}
     assert await office.runner.artifact_service.list_versions(**office.named, filename="a.txt") == [0, 1, 2]
 
@@ -410,8 +412,8 @@ async def test_session_artifacts_are_restored_as_new_versions_and_the_users_stay
 async def test_the_dry_run_names_the_files_that_change_and_those_that_stay():
     office = Office(DjangoSessionService(), DjangoArtifactService())
     second = await office.tell()
-    session = await db.read(AgentSession.objects.get)
-    found = await db.read(lambda: rewinding.plan_rewind(session, invocation_id=second))
+    session = await units_of_work.read(AgentSession.objects.get)
+    found = await units_of_work.read(lambda: rewinding.plan_rewind(session, invocation_id=second))
     assert [(file.name, file.now, file.then, file.fate) for file in found.files] == [
         ("a.txt", 1, 0, FileFate.RESTORED),
         ("b.txt", 0, None, FileFate.HIDDEN),
@@ -422,8 +424,8 @@ async def test_the_dry_run_names_the_files_that_change_and_those_that_stay():
 async def test_an_old_version_that_is_gone_leaves_the_file_hidden_and_the_dry_run_says_so():
     office = Office(DjangoSessionService(), DjangoArtifactService())
     second = await office.tell()
-    await db.write(lambda: Artifact.objects.filter(filename="a.txt", version=0).delete())
-    plan_made, _, _ = await db.write(rewinding.rewind, await session_pk(), invocation_id=second)
+    await units_of_work.write(lambda: Artifact.objects.filter(filename="a.txt", version=0).delete())
+    plan_made, _, _ = await units_of_work.write(rewinding.rewind, await session_pk(), invocation_id=second)
     assert plan_made.files[0].fate == FileFate.LOST
     assert (await office.files())["a.txt"] is None
 
@@ -431,11 +433,13 @@ async def test_an_old_version_that_is_gone_leaves_the_file_hidden_and_the_dry_ru
 async def test_files_that_another_service_keeps_are_left_alone_and_named():
     office = Office(DjangoSessionService(), InMemoryArtifactService())
     second = await office.tell()
-    plan_made, appended, _ = await db.write(rewinding.rewind, await session_pk(), invocation_id=second)
+    plan_made, appended, _ = await units_of_work.write(
+        rewinding.rewind, await session_pk(), invocation_id=second
+    )
     assert {file.fate for file in plan_made.files} == {FileFate.ELSEWHERE}
-    event = await db.read(lambda: Event.objects.get(seq=appended.seq))
+    event = await units_of_work.read(lambda: Event.objects.get(seq=appended.seq))
     assert json.loads(event.data)["actions"]["artifactDelta"] == {}
-    assert not await db.read(Artifact.objects.exists)
+    assert not await units_of_work.read(Artifact.objects.exists)
 
 
 async def test_what_hides_a_file_is_stored_as_adks_own_rewind_stores_it():
@@ -444,12 +448,12 @@ async def test_what_hides_a_file_is_stored_as_adks_own_rewind_stores_it():
         office = Office(DjangoSessionService(), DjangoArtifactService())
         second = await office.tell()
         if ours:
-            await db.write(rewinding.rewind, await session_pk(), invocation_id=second)
+            await units_of_work.write(rewinding.rewind, await session_pk(), invocation_id=second)
         else:
             await office.runner.rewind_async(
                 user_id="ann", session_id="s1", rewind_before_invocation_id=second
             )
-        stored = await db.read(lambda: Artifact.objects.get(filename="b.txt", version=1))
+        stored = await units_of_work.read(lambda: Artifact.objects.get(filename="b.txt", version=1))
         rows.append(
             {
                 field.attname: getattr(stored, field.attname)
@@ -458,7 +462,9 @@ async def test_what_hides_a_file_is_stored_as_adks_own_rewind_stores_it():
             }
             | {"content": bytes(stored.content or b"-")}
         )
-        await db.write(lambda: (AgentSession.objects.all().delete(), Artifact.objects.all().delete()))
+        await units_of_work.write(
+            lambda: (AgentSession.objects.all().delete(), Artifact.objects.all().delete())
+        )
     assert rows[0] == rows[1]
 
 
@@ -472,7 +478,7 @@ async def test_after_a_rewind_the_model_sees_what_it_sees_after_adks_own(ours: b
     office = Office(DjangoSessionService(), DjangoArtifactService())
     second = await office.tell()
     if ours:
-        await db.write(rewinding.rewind, await session_pk(), invocation_id=second)
+        await units_of_work.write(rewinding.rewind, await session_pk(), invocation_id=second)
     else:
         await office.runner.rewind_async(user_id="ann", session_id="s1", rewind_before_invocation_id=second)
     await office.say("again")

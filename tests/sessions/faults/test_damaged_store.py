@@ -21,7 +21,7 @@ import devui
 from sessions_app.errors import DevUIError
 try:
     devui.setup(sys.argv[1])
-    from sessions_app import db, writes
+    from sessions_app.store import units_of_work as db; from sessions_app.sessions import writes
     from sessions_app.ids import SessionKey
     from sessions_app.models import AgentSession
     import asyncio

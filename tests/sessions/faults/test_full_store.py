@@ -18,7 +18,6 @@ from django.db import connection, connections, transaction
 from django.db.backends.signals import connection_created
 from django.test import Client
 
-from sessions_app import db, faults, writes
 from sessions_app.errors import (
     AlreadyExists,
     StoreBusy,
@@ -30,6 +29,8 @@ from sessions_app.errors import (
 )
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
+from sessions_app.sessions import writes
+from sessions_app.store import db_errors, units_of_work
 from tests import warm
 from tests.sessions.build import append, create, get
 from tests.sessions.faults.small_disk import mounted
@@ -43,7 +44,7 @@ BIG = "x" * 50_000
 
 async def on_writer(statement: str) -> None:
     """Run a statement on SQLite's writing connection, as it is used by appends."""
-    await db.write(lambda: connection.cursor().execute(statement).fetchall())
+    await units_of_work.write(lambda: connection.cursor().execute(statement).fetchall())
 
 
 async def fill() -> None:
@@ -69,7 +70,7 @@ async def test_a_full_store_refuses_an_append_in_words_and_goes_on_when_there_is
     await make_room()
     await append(session, ours, {"n": 3, "user:n": 3, "big": BIG})
     assert await get(ours) == session
-    await db.read(assert_whole)
+    await units_of_work.read(assert_whole)
 
 
 @sqlite_only
@@ -85,8 +86,8 @@ async def test_of_a_group_that_meets_a_full_store_nothing_is_told_stored_that_is
     outcomes = await asyncio.gather(*tries, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes if isinstance(outcome, BaseException)} == {StoreFull}
     told = {outcome.id for outcome in outcomes if not isinstance(outcome, BaseException)}
-    assert await db.read(lambda: set(Event.objects.values_list("event_id", flat=True))) == told
-    await db.read(assert_whole)
+    assert await units_of_work.read(lambda: set(Event.objects.values_list("event_id", flat=True))) == told
+    await units_of_work.read(assert_whole)
 
 
 @sqlite_only
@@ -99,12 +100,12 @@ async def test_a_failure_that_takes_the_transaction_with_it_fails_its_whole_grou
             transaction.get_connection().cursor().execute("ROLLBACK")
 
     def made(number: int) -> Any:
-        return db.write(writes.create_session, SessionKey("", "app", "user", f"s{number}"))
+        return units_of_work.write(writes.create_session, SessionKey("", "app", "user", f"s{number}"))
 
     outcomes = await asyncio.gather(
-        made(1), db.write(lose_transaction), made(2), made(3), return_exceptions=True
+        made(1), units_of_work.write(lose_transaction), made(2), made(3), return_exceptions=True
     )
-    stored = await db.read(lambda: set(AgentSession.objects.values_list("session_id", flat=True)))
+    stored = await units_of_work.read(lambda: set(AgentSession.objects.values_list("session_id", flat=True)))
     told = {outcome.session_id for outcome in outcomes if isinstance(outcome, AgentSession)}
     assert stored == told
 
@@ -142,7 +143,7 @@ def held_by_another() -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA busy_timeout = 1")
 
-    db.close_pools()
+    units_of_work.close_pools()
     connection_created.connect(wait_no_longer)
     try:
         with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as other:
@@ -150,7 +151,7 @@ def held_by_another() -> Iterator[None]:
             yield
     finally:
         connection_created.disconnect(wait_no_longer)
-        db.close_pools()
+        units_of_work.close_pools()
 
 
 @contextmanager
@@ -165,13 +166,13 @@ def forbidden_to_write() -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute(statement)
 
-    db.close_pools()
+    units_of_work.close_pools()
     connection_created.connect(forbid)
     try:
         yield
     finally:
         connection_created.disconnect(forbid)
-        db.close_pools()
+        units_of_work.close_pools()
 
 
 def test_the_api_answers_a_read_only_store_with_503_and_the_way_out(store, client: Client):
@@ -216,25 +217,25 @@ async def test_what_postgresql_says_of_its_disk_is_understood(
             cursor.execute(f"DO $$ BEGIN RAISE EXCEPTION 'no luck' USING ERRCODE = '{sqlstate}'; END $$")
 
     with pytest.raises(meaning, match="no luck"):
-        await db.write(fail)
+        await units_of_work.write(fail)
 
 
 async def test_a_refusal_is_no_fault_of_the_store(ours):
     with pytest.raises(AlreadyExists):
         await asyncio.gather(
-            *(db.write(writes.create_session, SessionKey("", "a", "u", "s")) for _ in range(2))
+            *(units_of_work.write(writes.create_session, SessionKey("", "a", "u", "s")) for _ in range(2))
         )
 
 
 def test_a_fault_never_shows_a_password(settings):
     settings_dict = {**connection.settings_dict, "NAME": "store", "PASSWORD": "hunter2"}
-    assert "hunter2" not in faults.name_of(settings_dict, "postgresql")
-    assert "hunter2" not in faults.name_of(settings_dict, "sqlite")
+    assert "hunter2" not in db_errors.name_of(settings_dict, "postgresql")
+    assert "hunter2" not in db_errors.name_of(settings_dict, "sqlite")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_file_that_finds_no_room_is_a_full_store(number: int):
-    with pytest.raises(StoreFull), faults.explained_files():
+    with pytest.raises(StoreFull), db_errors.explained_files():
         raise OSError(number, os.strerror(number))
 
 

@@ -18,7 +18,7 @@ LOAD = """
 import asyncio, json, sys
 import devui
 devui.setup(sys.argv[1])
-from sessions_app import db
+from sessions_app.store import units_of_work as db
 from sessions_app.adk import DjangoSessionService
 from sessions_app.errors import StoreUnavailable
 from sessions_app.models import AgentSession, Event

@@ -15,11 +15,12 @@ import pytest
 from django.db import OperationalError, connection
 
 from devui.runtime.turns import Turns
-from sessions_app import db, store_retry, writes
 from sessions_app.errors import AlreadyExists, StoreBusy, StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Run, RuntimeProcess
 from sessions_app.runs import processes, rows, unattended
+from sessions_app.sessions import writes
+from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import Outbox
 from tests.runtime.conftest import until
 
@@ -31,7 +32,7 @@ Status = Run.Status
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try again at once."""
-    monkeypatch.setattr(store_retry, "FIRST_S", 0.001)
+    monkeypatch.setattr(retry, "FIRST_S", 0.001)
 
 
 def failing(times: int, work: Callable[..., Any], *, before: bool) -> Callable[..., Any]:
@@ -63,10 +64,10 @@ def lose(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
 
 
 async def queued(turns: Turns) -> Run:
-    await db.write(processes.register, turns.runtime_id, "app", 1, "v1")
-    session = await db.write(writes.create_session, KEY)
-    run = await db.write(rows.create_run, session.pk, {})
-    return await db.read(Run.objects.select_related("session").get, pk=run.pk)
+    await units_of_work.write(processes.register, turns.runtime_id, "app", 1, "v1")
+    session = await units_of_work.write(writes.create_session, KEY)
+    run = await units_of_work.write(rows.create_run, session.pk, {})
+    return await units_of_work.read(Run.objects.select_related("session").get, pk=run.pk)
 
 
 @pytest.mark.parametrize("lost", ["active_run", "claim", "open_calls", "finish", "status_of"])
@@ -79,7 +80,7 @@ async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, los
     assert await turns.take_turn(live)
     await turns.finish(live, await turns.good_end(live))
 
-    row = await db.read(Run.objects.get, pk=live.id)
+    row = await units_of_work.read(Run.objects.get, pk=live.id)
     assert (row.status, row.error_type) == (Status.DONE, "")
     assert row.finished_at >= row.started_at
     assert (turns.active, left, live.ended.is_set()) == ({}, [True], True)
@@ -105,23 +106,23 @@ async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_und
     cancelling = asyncio.create_task(turns.finish(live, Status.CANCELLED))
     is_back.set()
     await cancelling
-    row = await db.read(Run.objects.get, pk=live.id)
+    row = await units_of_work.read(Run.objects.get, pk=live.id)
     assert (row.status, row.error_type) == (Status.FAILED, "ValueError")
 
 
 async def test_a_claim_that_another_process_makes_is_no_repeated_one(store):
     turns = Turns("r1", on_left=lambda: None)
     run = await queued(turns)
-    await db.write(processes.register, "r2", "app", 2, "v1")
+    await units_of_work.write(processes.register, "r2", "app", 2, "v1")
     now = time.time()
-    assert await db.write(rows.claim, run.pk, "r1", "v1", "", now)
-    assert await db.write(rows.claim, run.pk, "r1", "v1", "", now)
-    assert await db.write(rows.claim, run.pk, "r2", "v1", "", now) is None
-    assert await db.write(rows.claim, run.pk, "r1", "v1", "", now + 1) is None
+    assert await units_of_work.write(rows.claim, run.pk, "r1", "v1", "", now)
+    assert await units_of_work.write(rows.claim, run.pk, "r1", "v1", "", now)
+    assert await units_of_work.write(rows.claim, run.pk, "r2", "v1", "", now) is None
+    assert await units_of_work.write(rows.claim, run.pk, "r1", "v1", "", now + 1) is None
 
 
 async def test_a_run_whose_row_may_have_been_written_is_called_off(store, lose):
-    session = await db.write(writes.create_session, KEY)
+    session = await units_of_work.write(writes.create_session, KEY)
     lose(rows, "create_run")
 
     def create(run_id: str) -> Run:
@@ -133,8 +134,8 @@ async def test_a_run_whose_row_may_have_been_written_is_called_off(store, lose):
     def queued() -> bool:
         return Run.objects.filter(status__in=Run.ACTIVE).exists()
 
-    await until(partial(db.read, queued), lambda found: not found)
-    assert await db.read(rows.active_run, session.pk) is None
+    await until(partial(units_of_work.read, queued), lambda found: not found)
+    assert await units_of_work.read(rows.active_run, session.pk) is None
 
 
 async def test_only_faults_of_the_store_are_retried(store):
@@ -145,9 +146,9 @@ async def test_only_faults_of_the_store_are_retried(store):
         raise AlreadyExists("It is there.")
 
     with pytest.raises(AlreadyExists):
-        await store_retry.write(refused)
+        await retry.write(refused)
     with pytest.raises(AlreadyExists):
-        store_retry.in_thread(refused)
+        retry.in_thread(refused)
     assert len(tried) == 2
 
 
@@ -163,7 +164,7 @@ def test_work_in_a_thread_of_its_own_is_retried_on_a_new_connection(store):
             raise OperationalError(str(lost)) from lost
         processes.stop("r1")
 
-    store_retry.in_thread(stop)
+    retry.in_thread(stop)
     assert len(tries) == 3
     assert RuntimeProcess.objects.get(pk="r1").stopped_at is not None
 
@@ -192,11 +193,11 @@ def patient_for_3_s(store: None) -> Iterator[None]:
     options = connection.settings_dict["OPTIONS"]
     usual = options["timeout"]
     options["timeout"] = 3
-    db.close_pools()
+    units_of_work.close_pools()
     connection.close()
     yield
     options["timeout"] = usual
-    db.close_pools()
+    units_of_work.close_pools()
     connection.close()
 
 
@@ -208,7 +209,7 @@ async def test_what_waits_behind_others_for_a_locked_store_waits_no_longer_than_
         await asyncio.sleep(after_s)
         began = time.monotonic()
         try:
-            return await db.write(writes.create_session, KEY._replace(session_id=name))
+            return await units_of_work.write(writes.create_session, KEY._replace(session_id=name))
         finally:
             took[name] = time.monotonic() - began
 

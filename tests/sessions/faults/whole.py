@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from sessions_app import state
+from sessions_app import scopes
 from sessions_app.models import (
     AgentSession,
     AppScope,
@@ -42,7 +42,7 @@ def assert_whole() -> None:
 
 
 def _by_scope(delta: dict[str, Any]) -> dict[tuple[str, str], Any]:
-    return {(str(scope), key): value for scope, key, value in state.split(delta).stored()}
+    return {(str(scope), key): value for scope, key, value in scopes.split(delta).stored()}
 
 
 def _written(session: AgentSession) -> dict[int, dict[tuple[str, str], Any]]:

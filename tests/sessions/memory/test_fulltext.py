@@ -7,10 +7,12 @@ import random
 import pytest
 from django.db import connection
 
-from sessions_app import fulltext, search, state
-from sessions_app.fulltext import Entry
+from sessions_app import scopes
 from sessions_app.memory import rows
 from sessions_app.models import MemoryEntry
+from sessions_app.store import full_text
+from sessions_app.store import tokens as search
+from sessions_app.store.full_text import Entry
 from tests.sessions.memory.test_search import stands_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -20,7 +22,7 @@ ANN, BOB = rows.owner("", "office", "ann"), rows.owner("", "office", "bob")
 
 def remember(*texts: str, owner: rows.Owner = ANN) -> list[int]:
     """Store texts and return their pks."""
-    content = state.canonical({"parts": []})
+    content = scopes.canonical({"parts": []})
     drafts = [rows.Draft(f"e{n}", "user", 1.0, content, text) for n, text in enumerate(texts)]
     rows.add(owner, "s1", drafts)
     found = MemoryEntry.objects.filter(user_id=owner.user_id)
@@ -29,7 +31,9 @@ def remember(*texts: str, owner: rows.Owner = ANN) -> list[int]:
 
 
 def find(query: str, *, owner: rows.Owner = ANN, every: bool = True, limit: int = 1000) -> list[int]:
-    return fulltext.ranked(MemoryEntry, fulltext.owner_id(*owner), search.phrases(query), limit, every=every)
+    return full_text.ranked(
+        MemoryEntry, full_text.owner_id(*owner), search.phrases(query), limit, every=every
+    )
 
 
 def test_every_term_or_any_of_them():
@@ -53,15 +57,15 @@ def test_an_owner_finds_nothing_of_another():
 
 def test_an_owners_mark_is_no_word():
     remember("plan")
-    mark = fulltext.owner_id(*ANN)
+    mark = full_text.owner_id(*ANN)
     assert find(mark) == find(f"={mark}") == find(f"owner:{mark}") == []
 
 
 def test_a_row_indexed_again_is_found_by_its_new_text_only():
     (pk,) = remember("old")
-    fulltext.put(MemoryEntry, [Entry(pk, fulltext.owner_id(*ANN), "new")])
+    full_text.put(MemoryEntry, [Entry(pk, full_text.owner_id(*ANN), "new")])
     assert (find("old"), find("new")) == ([], [pk])
-    fulltext.forget(MemoryEntry, [pk])
+    full_text.forget(MemoryEntry, [pk])
     assert find("new") == []
 
 
@@ -83,7 +87,7 @@ def holds(terms: list[search.Phrase], text: str) -> bool:
 
 
 def test_the_index_can_be_removed_and_made_again():
-    index = next(index for index in MemoryEntry._meta.indexes if isinstance(index, fulltext.WordIndex))
+    index = next(index for index in MemoryEntry._meta.indexes if isinstance(index, full_text.WordIndex))
     with connection.schema_editor() as editor:
         editor.remove_index(MemoryEntry, index)
     with connection.schema_editor() as editor:

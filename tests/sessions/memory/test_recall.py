@@ -9,9 +9,9 @@ from django.db import connection
 from google.adk.errors.input_validation_error import InputValidationError
 from google.genai import types
 
-from sessions_app import db
 from sessions_app.adk import DjangoMemoryService
 from sessions_app.models import MemoryEntry
+from sessions_app.store import units_of_work
 from tests.sessions.memory.said import OWNER, entry, event, recalled, session
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -185,10 +185,10 @@ async def test_of_two_entries_of_one_id_the_last_counts(memory: DjangoMemoryServ
 async def test_a_removed_memory_leaves_nothing_of_what_was_said(memory: DjangoMemoryService):
     await memory.add_session_to_memory(session("a secret plan"))
     await memory.delete_memory(**OWNER, memory_id="s1-0")
-    row = await db.read(MemoryEntry.objects.get)
+    row = await units_of_work.read(MemoryEntry.objects.get)
     assert (row.removed, row.content, row.private, row.words) == (True, "{}", None, None)
     if connection.vendor == "sqlite":
-        assert await db.read(indexed, row.pk) is None
+        assert await units_of_work.read(indexed, row.pk) is None
 
 
 def indexed(pk: int) -> object:
@@ -202,7 +202,7 @@ async def test_credentials_are_kept_apart_and_come_back_to_the_agent(memory: Dja
     call = types.Part.from_function_call(name="adk_request_credential", args={"authConfig": secret})
     content = types.Content(role="model", parts=[types.Part(text="please log in"), call])
     await memory.add_events_to_memory(**OWNER, events=[event(None, content=content)])
-    row = await db.read(MemoryEntry.objects.get)
+    row = await units_of_work.read(MemoryEntry.objects.get)
     assert "s3cret" not in row.content
     (found,) = (await memory.search_memory(**OWNER, query="log")).memories
     assert found.content == content
@@ -225,6 +225,6 @@ async def test_an_absurd_time_does_not_stop_recall(memory: DjangoMemoryService):
 async def test_a_long_session_is_added_once_by_many_at_a_time(memory: DjangoMemoryService):
     said = session(*[f"plan {n} word{n}" for n in range(450)])
     await asyncio.gather(*[memory.add_session_to_memory(said) for _ in range(4)])
-    assert await db.read(MemoryEntry.objects.count) == 450
+    assert await units_of_work.read(MemoryEntry.objects.count) == 450
     assert await recalled(memory, "word449") == ["plan 449 word449"]
     assert await recalled(memory, "word0") == ["plan 0 word0"]

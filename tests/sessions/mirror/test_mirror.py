@@ -17,10 +17,12 @@ from google.adk.sessions.base_session_service import BaseSessionService, GetSess
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from sessions_app import db, mirrors, writes
 from sessions_app.adk import DjangoSessionService, MirroredSessionService, Recorder, mapping
+from sessions_app.external import mirrors
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, MirroredSession, StateChange, TempWrite
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
 from tests.fakes import ScriptedModel, call
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 
@@ -51,7 +53,7 @@ async def copy(session_id: str = "s1") -> Any:
 
 
 async def mark(session_id: str = "s1") -> MirroredSession:
-    return await db.read(MirroredSession.objects.get, session__session_id=session_id)
+    return await units_of_work.read(MirroredSession.objects.get, session__session_id=session_id)
 
 
 async def same(truth: BaseSessionService, session_id: str = "s1") -> None:
@@ -81,13 +83,13 @@ async def test_the_copy_knows_who_wrote_what_and_the_keys_that_adk_takes_out(mir
         rows = StateChange.objects.filter(key__in=["city", "home", "said"]).order_by("seq", "key")
         return [(row.key, row.seq, row.writer, row.writer_name, row.inferred) for row in rows]
 
-    assert await db.read(written) == [
+    assert await units_of_work.read(written) == [
         ("city", 0, "seed", "", False),
         ("city", 3, "tool", "book", False),
         ("home", 3, "tool", "book", False),
         ("said", 4, "output_key", "clerk", False),
     ]
-    assert await db.read(TempWrite.objects.values_list("key", "value").get) == ("draft", '"Oslo"')
+    assert await units_of_work.read(TempWrite.objects.values_list("key", "value").get) == ("draft", '"Oslo"')
 
 
 async def test_what_is_read_is_the_truths(mirrored, truth):
@@ -104,13 +106,13 @@ async def test_a_deleted_session_is_gone_there_and_here(mirrored, truth):
     await create(mirrored)
     await mirrored.delete_session(**OWNER, session_id="s1")
     assert await truth.get_session(**OWNER, session_id="s1") is None
-    assert not await db.read(AgentSession.objects.exists)
+    assert not await units_of_work.read(AgentSession.objects.exists)
 
 
 async def test_a_session_of_this_store_alone_is_not_deleted_with_one_of_its_name(mirrored):
     await create(DjangoSessionService())
     await mirrored.delete_session(**OWNER, session_id="s1")
-    assert await db.read(AgentSession.objects.filter(session_id="s1").exists)
+    assert await units_of_work.read(AgentSession.objects.filter(session_id="s1").exists)
 
 
 async def test_what_the_truth_refuses_is_refused_and_not_copied(mirrored, truth):
@@ -127,7 +129,7 @@ async def test_what_the_truth_refuses_is_refused_and_not_copied(mirrored, truth)
     with pytest.raises(InputValidationError, match="ttl"):
         await create(mirrored, "s2", ttl=1)
     await same(truth)
-    assert await db.read(AgentSession.objects.count) == 1
+    assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
 async def test_a_partial_event_is_stored_nowhere(mirrored, truth):
@@ -147,8 +149,8 @@ async def test_a_session_of_another_process_is_taken_over_when_it_is_read(mirror
         rows = StateChange.objects.filter(seq=0, scope="session").order_by("key")
         return [(row.key, row.value or "") for row in rows]
 
-    assert await db.read(seeds) == [("city", '"Rome"')]
-    row = await db.read(AgentSession.objects.get)
+    assert await units_of_work.read(seeds) == [("city", '"Rome"')]
+    row = await units_of_work.read(AgentSession.objects.get)
     assert (row.created_at, row.last_seq) == (1000.000001, 3)
 
 
@@ -175,14 +177,14 @@ async def test_state_that_no_event_of_the_session_explains_is_taken_over(mirrore
     await get(mirrored)
     await same(truth)
     changes = StateChange.objects.filter(scope="user").order_by("position").values_list("value", "cause")
-    assert await db.read(lambda: list(changes)) == [("1", "seed"), ("2", "import")]
+    assert await units_of_work.read(lambda: list(changes)) == [("1", "seed"), ("2", "import")]
 
 
 async def test_a_read_of_what_is_known_writes_nothing(mirrored):
     await say_something(mirrored)
-    before = await db.read(AgentSession.objects.get)
+    before = await units_of_work.read(AgentSession.objects.get)
     await get(mirrored)
-    after = await db.read(AgentSession.objects.get)
+    after = await units_of_work.read(AgentSession.objects.get)
     assert (after.revision, after.updated_at) == (before.revision, before.updated_at)
 
 
@@ -196,7 +198,7 @@ async def test_ids_are_taken_letter_by_letter(mirrored, truth):
     session = await create(mirrored, " a/b?日本 ")
     await append(session, mirrored, {"n": 1})
     assert [found.id for found in (await truth.list_sessions(**OWNER)).sessions] == [session.id]
-    row = await db.read(AgentSession.objects.get)
+    row = await units_of_work.read(AgentSession.objects.get)
     assert (row.session_id, row.last_seq) == (session.id, 1)
 
 
@@ -218,7 +220,7 @@ async def test_a_read_makes_up_for_a_copy_that_could_not_be_made(mirrored, truth
         broken.setattr(mirrors, "begin", _full)
         session = await create(mirrored)
         await append(session, mirrored, {"n": 1})
-        assert not await db.read(AgentSession.objects.exists)
+        assert not await units_of_work.read(AgentSession.objects.exists)
     await get(mirrored)
     await same(truth)
 
@@ -257,7 +259,9 @@ async def test_a_session_that_was_made_anew_there_keeps_its_old_events_here_and_
 
 
 async def test_keys_of_the_user_that_only_this_store_has_stay(mirrored):
-    await db.write(writes.create_session, KEY._replace(session_id="own"), {"user:mine": 1, "user:n": 1})
+    await units_of_work.write(
+        writes.create_session, KEY._replace(session_id="own"), {"user:mine": 1, "user:n": 1}
+    )
     await create(mirrored, state={"user:n": 2})
     await get(mirrored)
     assert (await copy()).state == {"user:mine": 1, "user:n": 2}

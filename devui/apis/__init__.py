@@ -1,0 +1,1 @@
+"""Both APIs, built at the first request for one."""

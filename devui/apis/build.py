@@ -1,0 +1,84 @@
+"""The two APIs: ADK's own paths at the root, DevUI's under /api/v1/. The rooms bring the operations.
+
+Building them takes as long as all else that a page needs, so this module is imported at the first request to
+an API, or after the first page: see `api_urls`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from ninja.openapi.docs import Swagger
+from ninja.parser import Parser
+from ninja.types import DictStrAny
+
+from devui.apis.urls import ADK, V1
+from devui.web.errors import Problem, answer, answer_error
+from evals_app import api as evals
+from evals_app.api import adk as adk_evals
+from sessions_app import request_bodies
+from sessions_app.api import routers as sessions
+
+
+class BodyParser(Parser):
+    """Parses bodies of JSON; of large ones it takes what `LargeBodies` has parsed."""
+
+    def parse_body(self, request: HttpRequest) -> DictStrAny:
+        """Return the body's JSON."""
+        return cast(DictStrAny, request_bodies.parse_json(request))
+
+
+class AdkAPI(NinjaAPI):
+    """Answers under the content type of ADK's server, which names no charset: JSON has but one."""
+
+    def get_content_type(self) -> str:
+        """Return the content type of what operations return."""
+        return self.renderer.media_type or "application/json"
+
+
+class Docs(Swagger):
+    """Swagger with django-ninja's own files, which it loads from a foreign host unless `ninja` is an installed app."""
+
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
+        """Return the page."""
+        shown = json.dumps({**self.settings, "url": self.get_openapi_url(api, kwargs)})
+        return render(request, self.template, {"swagger_settings": shown, "api": api, "add_csrf": False})
+
+
+adk = AdkAPI(title="ADK's API", urls_namespace=ADK, openapi_url=None, docs_url=None, parser=BodyParser())
+adk.add_router("", sessions.adk)
+adk.add_router("", adk_evals.router)
+
+v1 = NinjaAPI(
+    title="DevUI",
+    version="1",
+    urls_namespace=V1,
+    parser=BodyParser(),
+    description="Sessions, events, state, runs and evals. Errors have the shape {detail, code, hint}.",
+    docs=Docs({"validatorUrl": None}),  # Swagger's validator is a foreign service
+)
+v1.add_router("", sessions.v1)
+v1.add_router("/evals", evals.router)
+
+
+def _answer(request: HttpRequest, error: Any) -> HttpResponse:
+    if isinstance(error, ValidationError):
+        hint = "Send what `detail` asks for; `loc` says where."
+        return answer(request, Problem(422, error.errors, "invalid", hint))
+    if isinstance(error, HttpError):
+        hint = "Send a body of JSON in UTF-8."
+        return answer(request, Problem(error.status_code, error.message, "bad_input", hint))
+    return answer_error(request, error)
+
+
+for api in (adk, v1):
+    for kind in (Exception, Http404, HttpError, ValidationError):
+        api.add_exception_handler(kind, _answer)
+
+PATTERNS = {api.urls_namespace: api.urls[0] for api in (adk, v1)}
+"""Namespace of an API -> its addresses."""

@@ -1,0 +1,1 @@
+"""Settings from the environment, system checks, log lines without credentials."""

@@ -1,0 +1,92 @@
+"""Demo sessions, so that no page is empty: turns of a file, said to the example agents in their real runtimes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from sessions_app.errors import BadInput, DevUIError
+from sessions_app.models import AgentSession
+from sessions_app.runs import rows
+from sessions_app.runs.client import RuntimeClient, RuntimeProvider
+from sessions_app.store import units_of_work
+
+log = logging.getLogger(__name__)
+
+
+class DemoSession(BaseModel):
+    """One session of the file: who says what to which app, one turn after the other."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    app: str
+    user: str
+    session_id: str
+    turns: list[str]
+    state: dict[str, Any] = {}
+    streaming: bool = False
+
+
+def read(path: str | Path) -> list[DemoSession]:
+    """Read a file of demo sessions.
+
+    Raises:
+        BadInput: there is no such file, or it holds something else.
+    """
+    try:
+        return TypeAdapter(list[DemoSession]).validate_json(Path(path).read_bytes())
+    except OSError as error:
+        raise BadInput(
+            f"The demo file {str(path)!r} cannot be read: {error.strerror}.", hint="Leave --demo out."
+        ) from error
+    except ValidationError as error:
+        raise BadInput(_fault(str(path), error.errors()[0]), hint="See examples/demo.json.") from error
+
+
+def _fault(path: str, fault: ErrorDetails) -> str:
+    """Say what is wrong with a demo file, and where."""
+    name, said = repr(path), fault["msg"]
+    if fault["type"] == "json_invalid":
+        return f"The demo file {name} is not JSON: {said.removeprefix('Invalid JSON: ')}."
+    if not fault["loc"]:
+        return f"The demo file {name} is not a list of sessions."
+    place, *steps = fault["loc"]
+    where = f"{'.'.join(map(str, steps))}: " if steps else ""
+    return f"Session {int(place) + 1} of the demo file {name} cannot be read: {where}{said}."
+
+
+async def play(sessions: list[DemoSession], provider: RuntimeProvider) -> None:
+    """Create the sessions, if the store is empty, by running the agents."""
+    if await units_of_work.read(AgentSession.objects.exists):
+        return
+    for session in sessions:
+        try:
+            await _play(session, await provider.client(session.app))
+        except DevUIError as error:
+            log.warning("Demo session %r was left out: %s", session.session_id, error.message)
+
+
+async def _play(session: DemoSession, client: RuntimeClient) -> None:
+    path = f"/apps/{quote(session.app, safe='')}/users/{quote(session.user, safe='')}/sessions"
+    body = json.dumps({"sessionId": session.session_id, "state": session.state}).encode()
+    async with client.open(
+        "POST", path, headers={"Content-Type": "application/json"}, content=body
+    ) as answer:
+        await answer.aread()
+        if not answer.is_success:
+            raise BadInput(f"Agent {session.app!r} answered {answer.status_code} to a new session.")
+    key = {"app_name": session.app, "user_id": session.user, "session_id": session.session_id}
+    row = await units_of_work.read(AgentSession.objects.get, realm="", **key)
+    for text in session.turns:
+        message = {"role": "user", "parts": [{"text": text}]}
+        request = {"new_message": message, "streaming": session.streaming}
+        run = await units_of_work.write(rows.create_run, row.pk, request, "demo")
+        await client.start_run(run.pk)
+        async for _ in client.stream(run.pk):
+            pass

@@ -1,0 +1,186 @@
+"""The flags of `adk web`, by the same names, and what each means here.
+
+`google/adk/cli/cli_tools_click.py` is the source of the names; a contract test compares. A flag is another
+spelling of an environment variable, of something the runtimes are told, or has no meaning here; then the server
+says so, in one line, rather than ignoring it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from devui.config import env
+from devui.runtime.config import RuntimeOptions
+from sessions_app.errors import BadInput
+
+IN_MEMORY = ("memory://", "sqlite://")
+"""What ADK keeps in the memory of a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag.
+
+    Attributes:
+        name: as ADK spells it, without the dashes; hyphens and underscores are the same.
+        help: what it does here.
+        variable: the environment variable it is another spelling of.
+        unused: why it has no meaning here, and what to do instead; then it is accepted and said.
+        kind: what argparse makes of it.
+    """
+
+    name: str
+    help: str = ""
+    variable: str = ""
+    unused: str = ""
+    kind: type | str = str
+    choices: tuple[str, ...] | None = None
+
+    @property
+    def key(self) -> str:
+        """Return its name in the parsed options."""
+        return self.name.replace("-", "_")
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        """Add the flag, in both spellings, to a parser."""
+        spellings = sorted({f"--{self.key}", f"--{self.key.replace('_', '-')}"})
+        text = (self.help or f"Accepted, without meaning here: {self.unused}").replace("%", "%%")
+        if self.kind == "switch":
+            parser.add_argument(*spellings, dest=self.key, action="store_true", help=text)
+        elif self.kind == "list":
+            parser.add_argument(*spellings, dest=self.key, action="append", default=[], help=text)
+        else:
+            parser.add_argument(
+                *spellings,
+                dest=self.key,
+                type=str.lower if self.choices else self.kind,
+                choices=self.choices,
+                default=None,
+                help=text,
+            )
+
+
+FLAGS = (
+    Flag(
+        "allow_origins",
+        "Foreign origins that may call the server: 'https://example.com' or 'regex:…'. Can be given again.",
+        variable="DEVUI_ALLOW_ORIGINS",
+        kind="list",
+    ),
+    Flag("url_prefix", "Path under which a proxy serves DevUI, such as /devui.", variable="DEVUI_URL_PREFIX"),
+    Flag(
+        "log_level",
+        "What is logged, by the server and by the agents' processes.",
+        variable="DEVUI_LOG_LEVEL",
+        choices=env.LEVELS,
+    ),
+    Flag(
+        "session_service_uri",
+        "Where agents keep their sessions, as an ADK URI: sqlite:///…, postgresql+asyncpg://…, agentengine://…. DevUI's"
+        " store has a copy. memory:// keeps everything in a temporary store that is removed when the server ends.",
+    ),
+    Flag("artifact_service_uri", "Where artifacts are kept, as an ADK URI: gs://…, file://…, memory://."),
+    Flag("memory_service_uri", "ADK's memory service, as an ADK URI: rag://…, agentengine://…, memory://."),
+    Flag("default_llm_model", "Model of agents that name none."),
+    Flag("extra_plugins", "ADK plug-ins for every agent, comma-separated: my.module.MyPlugin.", kind="list"),
+    Flag("max_llm_calls", "Most model calls of one run; 0 or less: no limit.", kind=int),
+    Flag("otel_to_cloud", "Send traces, metrics and logs to Google Cloud.", kind="switch"),
+    Flag("enable_features", "ADK features to switch on, comma-separated.", kind="list"),
+    Flag("disable_features", "ADK features to switch off, comma-separated.", kind="list"),
+    Flag("reload_agents", unused="changed agents are always picked up by the next run.", kind="switch"),
+    Flag(
+        "reload", unused="it restarts ADK's server; a change of agents needs no restart here.", kind="switch"
+    ),
+    Flag("no_reload", unused="this server never restarts by itself.", kind="switch"),
+    Flag("trace_to_cloud", unused="use --otel_to_cloud.", kind="switch"),
+    Flag("a2a", unused="agents are not served to other agents; use `adk api_server --a2a`.", kind="switch"),
+    Flag("eval_storage_uri", unused="evalsets are the agents' files, and results are kept in the store."),
+    Flag(
+        "use_local_storage", unused="sessions are kept in the store that DATABASE_URL names.", kind="switch"
+    ),
+    Flag("no_use_local_storage", unused="use --session_service_uri memory:// instead.", kind="switch"),
+    Flag("avatar_config", unused="live video has ADK's own avatar; use `adk web` for another."),
+    Flag("trigger_sources", unused="cloud triggers are not served; use `adk api_server`."),
+    Flag("trigger_oidc_audience", unused="cloud triggers are not served; use `adk api_server`."),
+    Flag("trigger_oidc_service_accounts", unused="cloud triggers are not served; use `adk api_server`."),
+    Flag("logo-text", "The name that ADK's front end shows under /dev-ui/. Goes with --logo-image-url."),
+    Flag(
+        "logo-image-url",
+        "The picture beside it, by its address, whose host that page may then ask for pictures.",
+    ),
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `adk web` to a parser."""
+    for flag in FLAGS:
+        flag.add_to(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="Log everything, as --log_level debug.")
+
+
+def export(arguments: Sequence[str]) -> None:
+    """Put into the environment what the settings read from there. What cannot be parsed is left to the command."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
+    add_flags(parser)
+    try:
+        options = vars(parser.parse_known_args(arguments)[0])
+    except argparse.ArgumentError:
+        return
+    if options["verbose"]:
+        options["log_level"] = "debug"
+    for flag in FLAGS:
+        if flag.variable and (given := options[flag.key]):
+            os.environ[flag.variable] = given if isinstance(given, str) else ",".join(given)
+    for name in _names(options["enable_features"]):
+        os.environ[f"ADK_ENABLE_{name}"] = "1"
+    for name in _names(options["disable_features"]):
+        os.environ[f"ADK_DISABLE_{name}"] = "1"
+    if options["session_service_uri"] in IN_MEMORY:
+        env.use_temporary_store()
+
+
+def runtime_options(options: dict[str, Any]) -> RuntimeOptions:
+    """Return what the runtimes are told."""
+    level = "debug" if options["verbose"] else options["log_level"] or env.text("DEVUI_LOG_LEVEL", "warning")
+    return RuntimeOptions(
+        extra_plugins=list(_names(options["extra_plugins"])),
+        session_service_uri=session_service_uri(options),
+        artifact_service_uri=options["artifact_service_uri"] or "",
+        memory_service_uri=options["memory_service_uri"] or "",
+        default_llm_model=options["default_llm_model"] or "",
+        max_llm_calls=options["max_llm_calls"],
+        otel_to_cloud=options["otel_to_cloud"],
+        url_prefix=options["url_prefix"] or "",
+        log_level=level.upper(),
+    )
+
+
+def session_service_uri(options: dict[str, Any]) -> str:
+    """Return ADK's URI of the service that keeps the sessions; empty: DevUI's store does."""
+    uri = options["session_service_uri"] or ""
+    return "" if uri in IN_MEMORY else uri
+
+
+def logo(options: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the name and the picture's address that ADK's front end shows; None: its own.
+
+    Raises:
+        BadInput: one comes without the other, which ADK refuses, too.
+    """
+    text, image = options["logo_text"] or "", options["logo_image_url"] or ""
+    if bool(text) != bool(image):
+        raise BadInput("--logo-text and --logo-image-url go together.", hint="Give both, or neither.")
+    return (text, image) if text else None
+
+
+def remarks(options: dict[str, Any]) -> list[str]:
+    """Return a line for every flag given that has no meaning here."""
+    return [f"--{flag.name}: {flag.unused}" for flag in FLAGS if flag.unused and options[flag.key]]
+
+
+def _names(given: Iterable[str]) -> Iterable[str]:
+    return (name.strip() for part in given for name in part.split(",") if name.strip())

@@ -1,0 +1,151 @@
+"""The web process: it serves the pages and the API, and supervises the runtimes, in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from functools import partial
+from importlib import import_module
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from django.conf import settings
+from django.db import connection
+
+from devui.apis.urls import build_behind_first_page
+from devui.remote import Runtimes
+from devui.serving.housekeeping import keep_house
+from devui.web.connections import PromptConnection
+from sessions_app.errors import BadInput
+from sessions_app.live import indexer
+from sessions_app.runs import client
+from sessions_app.store import units_of_work
+
+MAX_PORT = 65535
+
+MESSAGE_BYTES = 16 * 1024 * 1024
+"""Largest message of a socket; one at a time waits for who reads it."""
+
+GRACE_S = 3
+"""Seconds that open pages have to close their sockets when the server ends."""
+
+
+def listen(host: str, port: int, *, has_login: bool = False) -> socket.socket:
+    """Return a listening socket. `has_login`: who comes in by it is asked for one.
+
+    Raises:
+        BadInput: the host is not this machine's own and nobody is asked who they are, or the port cannot be had.
+    """
+    if not has_login and not is_loopback(host):
+        raise BadInput(
+            f"--host {host} would let anybody on the network run your agents: DevUI asks nobody who they are.",
+            hint="Set a login up for `manage.py web`: python manage.py login. Or serve on 127.0.0.1 and reach it"
+            f" through a tunnel: ssh -L {port}:127.0.0.1:{port} HOST.",
+        )
+    if not 0 <= port <= MAX_PORT:
+        raise BadInput(
+            f"{port} is no port.", hint=f"Choose one up to {MAX_PORT} by --port; 0 takes a free one."
+        )
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        created = socket.create_server(address[:2], family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise BadInput(
+                f"Port {port} of {host} is in use.", hint="End what uses it, or choose another by --port."
+            ) from error
+        raise BadInput(
+            f"Cannot serve on {host}:{port}: {error.strerror}.", hint="Choose another --host or --port."
+        ) from error
+    # asyncio sends without delay only on sockets that say they are TCP; else every answer takes 40 ms more.
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=created.detach())
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host can only be reached from this machine."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def prepare_store() -> None:
+    """Create or migrate the store.
+
+    Raises:
+        StoreFault: the store cannot be used.
+        SchemaTooNew: the store was written by a newer DevUI.
+    """
+    from sessions_app.store.schema import ensure_schema
+
+    try:
+        ensure_schema()
+    finally:
+        connection.close()
+
+
+def serve(
+    listener: socket.socket,
+    runtimes: Runtimes,
+    *,
+    access_log: bool = False,
+    first: Callable[[], Coroutine[Any, Any, None]] | None = None,
+) -> None:
+    """Serve until a signal comes. `first` is done beside serving, when the server is up."""
+    from devui.asgi import application
+
+    import_module(settings.ROOT_URLCONF)  # the first page would
+    gc.freeze()  # what is imported stays
+    gc.enable()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application,
+            log_config=None,
+            log_level="info" if access_log else "warning",
+            access_log=access_log,
+            http=PromptConnection,
+            ws_max_size=MESSAGE_BYTES,
+            proxy_headers=False,  # `devui.web.proxies` reads them, from the proxies that a setting names
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+    # Until uvicorn sets its own, which raise them again at the end.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, partial(_end, server))
+    asyncio.run(_serve(server, listener, runtimes, first))
+    units_of_work.close_pools()
+
+
+async def _serve(
+    server: uvicorn.Server,
+    listener: socket.socket,
+    runtimes: Runtimes,
+    first: Callable[[], Coroutine[Any, Any, None]] | None,
+) -> None:
+    try:
+        async with runtimes:
+            supervisor = runtimes.supervisor
+            client.register(runtimes)
+            supervisor.spawn(keep_house())
+            supervisor.spawn(indexer.keep_indexed())
+            supervisor.spawn(build_behind_first_page())
+            if first is not None:
+                supervisor.spawn(first())
+            await server.serve(sockets=[listener])
+    finally:
+        client.register(None)
+
+
+def _end(server: uvicorn.Server, number: int, frame: FrameType | None) -> None:
+    """Let the process come to its own end, though it has not begun to serve."""
+    server.should_exit = True

@@ -1,0 +1,32 @@
+"""The evalsets beside agents, each with how it went last: what the pages of agents show of the evals room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evals_app.analysis import report
+from evals_app.files import library
+from evals_app.models import EvalRun, EvalSet
+from sessions_app.agents.folder import AgentsFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Evalset:
+    """An evalset file. `run` is its newest run, if any."""
+
+    app_name: str
+    evalset_id: str
+    run: EvalRun | None
+
+
+def evalsets_of(folder: AgentsFolder | None, *names: str) -> dict[str, list[Evalset]]:
+    """Return the evalset files of agents of a folder by agent. Three queries."""
+    if folder is None or not names:
+        return {}
+    rows = EvalSet.objects.filter(app_name__in=names, gone=False)
+    newest = report.newest_runs(rows)
+    runs = {(row.app_name, row.evalset_id): newest.get(row.pk) for row in rows.only("app_name", "evalset_id")}
+    beside = {name: library.files_beside(folder.folder_of(name)) for name in names}
+    return {
+        name: [Evalset(name, key, runs.get((name, key))) for key in files] for name, files in beside.items()
+    }

@@ -1,0 +1,213 @@
+"""The door: once a login is set up, every page, file, call and socket needs it, but for the page that asks for it.
+
+A server that listens to the network needs one always: when it is taken away while the server runs, nobody is let in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from channels.security.websocket import WebsocketDenier
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.cookie import parse_cookie
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils.cache import patch_vary_headers
+from django.utils.http import MAX_URL_LENGTH
+
+from devui.web import errors
+from devui.web.login import kept, visits
+from devui.web.login.kept import Login, LoginUnreadable
+from devui.web.middleware import Middleware
+from devui.web.origins import AsgiApp, AsgiScope
+
+OPEN_FILES = (
+    "boot.js",
+    "favicon.svg",
+    "icons.svg",
+    "css/adapt.css",
+    "css/base.css",
+    "css/components.css",
+    "css/forms.css",
+    "css/login.css",
+    "css/tokens.css",
+)
+"""What the page that asks for the password looks by."""
+
+CHECK_S = 2.0
+"""Seconds after which an open socket whose login has ended is closed, though nobody says anything."""
+
+POLICY_VIOLATION = 1008
+ENDED = "The login has ended."
+
+LOGIN_REQUIRED = errors.Problem(
+    401,
+    "Login required",
+    "login_required",
+    "In a browser, load the page again and log in. Programs send `Authorization: Bearer TOKEN`:"
+    " `python manage.py login --token` makes one.",
+)
+NO_LOGIN = errors.Problem(
+    503,
+    "This server listens to the network, and its login was taken away.",
+    "login_missing",
+    "On the server's machine, set one up: `python manage.py login`.",
+)
+
+
+def is_needed() -> bool:
+    """Tell whether this server answers nobody without a login."""
+    return bool(getattr(settings, "DEVUI_LOGIN_REQUIRED", False))
+
+
+class LoginRequired(Middleware):
+    """Lets in who has the login. People are sent to the page that asks for it, programs are told 401."""
+
+    def before(self, request: HttpRequest) -> HttpResponseBase | None:
+        """Refuse a request without the login."""
+        try:
+            login = kept.current()
+            if login is None:
+                return errors.answer_bare(request, NO_LOGIN) if is_needed() else None
+            if _may_enter(request, login) or is_open(request):
+                return None
+        except LoginUnreadable as error:
+            return errors.answer_bare(request, errors.problem_of(error))
+        return _refusal(request)
+
+    def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Keep answers that are behind the login out of every cache that has nothing of its own to say."""
+        if getattr(request, "devui_login", None) is not None:
+            response.headers.setdefault("Cache-Control", "no-store")
+            patch_vary_headers(response, ["Cookie", "Authorization"])
+        return response
+
+
+class LoginSockets:
+    """ASGI wrapper of sockets: opened by who has the login, closed when that ends."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
+        """Pass the socket on as long as the login holds, or deny the handshake (403)."""
+        if not _may_stay(scope):
+            await WebsocketDenier()(scope, receive, send)
+            return
+        is_closed = False
+
+        async def close() -> None:
+            nonlocal is_closed
+            if not is_closed:
+                is_closed = True
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": ENDED})
+
+        async def told(message: dict[str, Any]) -> None:
+            nonlocal is_closed
+            if message["type"] == "websocket.send" and not _may_stay(scope):
+                await close()
+            elif not is_closed:
+                is_closed = message["type"] == "websocket.close"
+                await send(message)
+
+        async def heard() -> Any:
+            message = await receive()
+            if message["type"] == "websocket.receive" and not _may_stay(scope):
+                await close()
+                return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
+            return message
+
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(CHECK_S)
+                if not _may_stay(scope):
+                    with suppress(OSError):  # the client went away meanwhile
+                        await close()
+                    return
+
+        watching = asyncio.create_task(watch(), name="devui-login-of-socket")
+        try:
+            await self.app(scope, heard, told)
+        finally:
+            watching.cancel()
+
+
+def _may_enter(request: HttpRequest, login: Login) -> bool:
+    if not visits.is_let_in(login, request.COOKIES, request.headers.get("Authorization", "")):
+        return False
+    request.devui_login = login  # type: ignore[attr-defined]  # what the frame of a page asks for
+    return True
+
+
+def _may_stay(scope: Mapping[str, Any]) -> bool:
+    try:
+        login = kept.current()
+        if login is None:
+            return not is_needed()
+        return visits.is_let_in(login, *_credentials(scope))
+    except LoginUnreadable:
+        return False
+
+
+def _credentials(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """Return the cookies and the Authorization of a handshake."""
+    cookies: list[str] = []
+    authorization = ""
+    for name, value in scope.get("headers", []):
+        if name.lower() == b"cookie":
+            cookies.append(value.decode("latin-1"))
+        elif name.lower() == b"authorization":
+            authorization = value.decode("latin-1")
+    return parse_cookie("; ".join(cookies)), authorization
+
+
+def is_open(request: HttpRequest) -> bool:
+    """Tell whether a request needs no login: it is for the page that asks for it, or for what that looks by."""
+    return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in OPEN_FILES)}
+
+
+def _refusal(request: HttpRequest) -> HttpResponse:
+    """Lead people to the page that asks for the password; tell programs, and parts of a page, what is missing."""
+    if _is_navigation(request):
+        if request.method in {"GET", "HEAD"}:
+            wanted = request.get_full_path()
+            query = f"?{urlencode({'next': wanted})}" if len(wanted) <= MAX_URL_LENGTH else ""
+            return HttpResponseRedirect(reverse("devui-login") + query, status=303)
+        if request.method == "POST":
+            return _asked_again(request)
+    return _with_challenge(errors.answer_bare(request, LOGIN_REQUIRED))
+
+
+def _with_challenge(answer: HttpResponse) -> HttpResponse:
+    answer.headers["WWW-Authenticate"] = 'Bearer realm="DevUI"'
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+def _asked_again(request: HttpRequest) -> HttpResponse:
+    """Answer a form that was sent when the login had ended: nothing was done."""
+    context = {"next": _path_of(request.headers.get("Referer", "")), "was_ended": True}
+    return _with_challenge(render(request, "devui/login.html", context, status=401))
+
+
+def _is_navigation(request: HttpRequest) -> bool:
+    """Tell whether a browser asks for a page to show as a whole."""
+    if request.headers.get("HX-Request") or errors.is_api(request):
+        return False
+    return request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+
+
+def _path_of(address: str) -> str:
+    """Return path and query of an address that a browser told; they are judged where they are used."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return ""
+    return parts.path + (f"?{parts.query}" if parts.query else "")

@@ -1,0 +1,113 @@
+"""The page that asks for the password, and the way out."""
+
+from __future__ import annotations
+
+import posixpath
+from urllib.parse import unquote, urlsplit
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from devui.web.login import kept, visits
+from devui.web.login.attempts import TooManyAttempts, attempts
+from devui.web.login.kept import Login
+from sessions_app.errors import NotFound
+
+PAGE = "devui/login.html"
+LONGEST = 4096
+"""Characters of a password that are looked at."""
+
+
+@sensitive_post_parameters("password")
+@require_http_methods(["GET", "HEAD", "POST"])
+async def log_in(request: HttpRequest) -> HttpResponse:
+    """Ask for the password; with the right one, give the browser a cookie and lead where it wanted to go.
+
+    Raises:
+        NotFound: no login is set up.
+    """
+    login = _login()
+    where_to = safe_path(request.POST.get("next") or request.GET.get("next", ""))
+    if visits.number_of(login, request.COOKIES):
+        return HttpResponseRedirect(where_to, status=303)
+    if request.method != "POST":
+        return await _page(request, where_to)
+    password, address = request.POST.get("password", "")[:LONGEST], request.META.get("REMOTE_ADDR", "")
+    try:
+        if await attempts.check(login, password, address):
+            return _welcome(request, login, where_to)
+    except TooManyAttempts as error:
+        return await _page(request, where_to, f"{error.message} {error.hint}", error.status)
+    return await _page(request, where_to, "This is not the password.", 422)
+
+
+@require_POST
+def log_out(request: HttpRequest) -> HttpResponse:
+    """End this browser's login, for copies of its cookie too.
+
+    Raises:
+        NotFound: no login is set up.
+    """
+    login = _login()
+    if number := visits.number_of(login, request.COOKIES):
+        visits.end(number)
+    response = HttpResponseRedirect(reverse("devui-login"), status=303)
+    response.delete_cookie(login.cookie, path=_root(), samesite="Strict")
+    return response
+
+
+def safe_path(asked: str) -> str:
+    """Return the path of ours that somebody wants to go to; anything else, and the way out, leads to the first page."""
+    is_ours = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
+    path = posixpath.normpath(unquote(urlsplit(asked).path)) + "/" if is_ours else ""
+    is_door = path in {reverse("devui-login"), reverse("devui-logout")}
+    return asked if is_ours and not is_door else reverse("home")
+
+
+def _login() -> Login:
+    login = kept.current()
+    if login is None:
+        raise NotFound(
+            "No login is set up.", hint="Set one up by `python manage.py login`, if it is to ask for one."
+        )
+    return login
+
+
+def _welcome(request: HttpRequest, login: Login, where_to: str) -> HttpResponse:
+    response = HttpResponseRedirect(where_to, status=303)
+    response.set_cookie(
+        login.cookie,
+        visits.new_cookie(login),
+        max_age=visits.AGE_S,
+        path=_root(),
+        secure=request.is_secure() or request.headers.get("Origin", "").startswith("https:"),
+        httponly=True,
+        samesite="Strict",
+    )
+    return response
+
+
+async def _page(request: HttpRequest, where_to: str, problem: str = "", status: int = 200) -> HttpResponse:
+    """Return the page.
+
+    Who comes from another site may have a cookie, which a strict one does not bring along: the page then asks for
+    the address once more, by itself, and that is a request from here.
+    """
+    came_from_elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
+    context = {
+        "next": where_to,
+        "problem": problem,
+        "retries": came_from_elsewhere and request.method == "GET",
+    }
+    response = await sync_to_async(render)(request, PAGE, context, status=status)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def _root() -> str:
+    return reverse("home")

@@ -1,0 +1,69 @@
+"""Addresses of clients behind proxies: what headers say of them counts only from proxies that a setting names."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from devui.web.origins import AsgiApp, AsgiScope
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+SCHEMES = {"websocket": {"http": "ws", "https": "wss"}, "http": {"http": "http", "https": "https"}}
+
+
+class ForwardedClients:
+    """ASGI wrapper that takes a request's client and scheme from the headers of trusted proxies."""
+
+    def __init__(self, app: AsgiApp, trusted: Iterable[str]) -> None:
+        """`trusted`: the proxies, by address or network."""
+        self.app = app
+        self.trusted = [ipaddress.ip_network(entry) for entry in trusted]
+
+    async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
+        """Pass a request on."""
+        peer = scope.get("client")
+        if self.trusted and peer and self._is_trusted(_parse(peer[0])):
+            scope = {**scope, "client": (self._client(peer[0], scope), 0)}
+            named = _values(scope, b"x-forwarded-proto")
+            scheme = SCHEMES[scope["type"]].get(named[-1].lower() if named else "")
+            scope["scheme"] = scheme or scope["scheme"]
+        await self.app(scope, receive, send)
+
+    def _client(self, peer: str, scope: AsgiScope) -> str:
+        """Return the right-most address that is no trusted proxy: what stands left of it, anybody can have written.
+
+        What is no address ends the way there: the proxy that passed it on is the client then.
+        """
+        client = peer
+        for forwarded in reversed(_values(scope, b"x-forwarded-for")):
+            address = _parse(forwarded)
+            if address is None:
+                break
+            client = str(address)
+            if not self._is_trusted(address):
+                break
+        return client
+
+    def _is_trusted(self, address: Address | None) -> bool:
+        return address is not None and any(address in network for network in self.trusted)
+
+
+def _values(scope: AsgiScope, header: bytes) -> Sequence[str]:
+    """Return the values of a header that is a list, over all lines of it."""
+    lines = (value.decode("latin-1") for name, value in scope["headers"] if name.lower() == header)
+    return [part.strip() for line in lines for part in line.split(",")]
+
+
+def _parse(text: str) -> Address | None:
+    """Return the address in a text, without the port that some proxies add; None: it is none."""
+    host = text
+    if text.startswith("["):
+        host = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        host = text.partition(":")[0]
+    with suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        return getattr(address, "ipv4_mapped", None) or address
+    return None

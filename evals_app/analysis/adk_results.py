@@ -1,0 +1,243 @@
+"""Runs as ADK's front end reads results: `EvalSetResult`, camel case (`google/adk/evaluation/eval_result.py`)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from evals_app.files import adk_results
+from evals_app.files.schema import Invocation
+from evals_app.files.spelling import snake
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from sessions_app.errors import NotFound
+from sessions_app.models import AgentSession
+from sessions_app.state import history
+from sessions_app.transfer.exports import snake_case
+
+Json = dict[str, Any]
+
+PASSED, FAILED, NOT_EVALUATED, INFORMATIONAL = 1, 2, 3, 4
+ATTEMPT = {
+    EvalAttempt.Status.PASSED: PASSED,
+    EvalAttempt.Status.FAILED: FAILED,
+    EvalAttempt.Status.ERROR: FAILED,
+}
+METRIC = {
+    MetricResult.Status.PASSED: PASSED,
+    MetricResult.Status.FAILED: FAILED,
+    MetricResult.Status.NOT_EVALUATED: NOT_EVALUATED,
+    MetricResult.Status.INFORMATIONAL: INFORMATIONAL,
+}
+"""ADK's numbers (`EvalStatus`). What is neither passed nor failed was not evaluated."""
+
+SPENT = {"token_usage_v1": "tokenUsageDetails", "invocation_duration_v1": "durationDetails"}
+"""Where ADK tells what the score of a metric is the sum of."""
+
+WHY = "why"
+"""Rubric under which the reason stands why something was not evaluated: ADK has no field for it, and shows these."""
+
+
+def ids(app_name: str, agent_folder: Path) -> list[str]:
+    """Return the ids of an app's results: of ended runs, and of files that `adk web` left and that are not here."""
+    ended = EvalRun.objects.filter(app_name=app_name).exclude(status__in=EvalRun.ACTIVE)
+    rows = ended.order_by("created_at").values_list("evalset__evalset_id", "created_at")
+    known = [f"{app_name}_{evalset_id}_{created_at}" for evalset_id, created_at in rows]
+    files = (path.name.removesuffix(adk_results.SUFFIX) for path in adk_results.files_of(agent_folder))
+    return list(dict.fromkeys([*known, *files]))
+
+
+def result(app_name: str, agent_folder: Path, result_id: str) -> Json:
+    """Return a result.
+
+    Raises:
+        NotFound: the app has none with this id.
+        BadInput: its file cannot be read.
+    """
+    run = _run(app_name, result_id)
+    if run is not None:
+        return {
+            "evalSetResultId": result_id,
+            "evalSetResultName": result_id,
+            "evalSetId": run.evalset.evalset_id,
+            "evalCaseResults": list(case_results(run)),
+            "creationTimestamp": run.created_at,
+        }
+    for path in adk_results.files_of(agent_folder):
+        if path.name == f"{result_id}{adk_results.SUFFIX}":
+            found = adk_results.read(path).model_dump(mode="json", by_alias=True, exclude_none=True)
+            return {**found, "evalSetResultName": result_id}
+    raise NotFound(f"Eval set result `{result_id}` not found.", hint="GET …/eval_results lists them.")
+
+
+def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[Json]:
+    """Yield what became of each case, once for each repetition.
+
+    Args:
+        sessions: each with the session that it ran in, as ADK's own files have it, and what its metrics were held to.
+    """
+    attempts = run.attempts.select_related("session").prefetch_related("results")
+    criteria = json.loads(run.config).get("criteria") or {}
+    expected = {
+        index: case.get("conversation") or []
+        for index, case in enumerate(json.loads(run.version.content)["eval_cases"])
+    }
+    for attempt in attempts.order_by("case_index", "repetition"):
+        found = _case(run, attempt, expected.get(attempt.case_index, []))
+        if sessions:
+            _add_criteria(found, criteria)
+            if attempt.session:
+                found["sessionDetails"] = _session(attempt.session)
+        yield found
+
+
+def _add_criteria(case: Json, criteria: Mapping[str, Any]) -> None:
+    """Put beside each overall score what it was held to, where that is more than a threshold."""
+    for metric in case["overallEvalMetricResults"]:
+        criterion = criteria.get(metric["metricName"])
+        if isinstance(criterion, Mapping):
+            metric["criterion"] = dict(criterion)
+
+
+def _case(run: EvalRun, attempt: EvalAttempt, expected: Iterable[Json]) -> Json:
+    rows = sorted(attempt.results.all(), key=lambda row: row.position)
+    session = attempt.session
+    overall = [_metric(row) for row in rows if row.invocation is None]
+    return {
+        "evalSetFile": run.evalset.evalset_id,  # so ADK, which has no use for it any more
+        "evalSetId": run.evalset.evalset_id,
+        "evalId": attempt.case_id,
+        "finalEvalStatus": ATTEMPT.get(EvalAttempt.Status(attempt.status), NOT_EVALUATED),
+        "evalMetricResults": [],
+        "overallEvalMetricResults": overall or _failure(attempt),
+        "evalMetricResultPerInvocation": list(_turns(attempt, expected, rows)),
+        "sessionId": session.session_id if session else "",
+        "userId": session.user_id if session else "",
+    }
+
+
+def _turns(attempt: EvalAttempt, expected: Iterable[Json], rows: Iterable[MetricResult]) -> Iterator[Json]:
+    by_turn: dict[int, list[Json]] = {}
+    for row in rows:
+        if row.invocation is not None:
+            by_turn.setdefault(row.invocation, []).append(_metric(row))
+    for number, (actual, wanted) in enumerate(zip_longest(json.loads(attempt.actual), expected)):
+        if actual is None:
+            return
+        turn = {"actualInvocation": _camel(actual), "evalMetricResults": by_turn.get(number, [])}
+        yield turn if wanted is None else {**turn, "expectedInvocation": _camel(wanted)}
+
+
+def _metric(row: MetricResult) -> Json:
+    said: Json = {
+        "metricName": row.metric,
+        "evalStatus": METRIC[MetricResult.Status(row.status)],
+        "details": {},
+    }
+    for name, value in (("threshold", row.threshold), ("score", row.score)):
+        if value is not None and math.isfinite(value):
+            said[name] = value
+    details = json.loads(row.details)
+    rubrics = details.get("rubrics") or []
+    scores = [
+        {"rubricId": one.get("rubric_id", ""), **_given(one, "rationale", "score")}
+        for one in rubrics
+        if isinstance(one, Mapping)
+    ]
+    if row.reason and row.status == MetricResult.Status.NOT_EVALUATED:
+        scores.append({"rubricId": WHY, "rationale": row.reason})
+    if scores:
+        said["details"] = {"rubricScores": scores}
+    spent = {to_camel(name): amount for name, amount in details.items() if isinstance(amount, int | float)}
+    if spent and row.metric in SPENT:
+        said["details"][SPENT[row.metric]] = spent
+    return said
+
+
+def _failure(attempt: EvalAttempt) -> list[Json]:
+    """Return why an attempt has no scores, in the place where ADK's front end shows scores."""
+    if not attempt.error:
+        return []
+    why = {"rubricId": WHY, "rationale": f"{attempt.error_type}: {attempt.error}"}
+    return [{"metricName": "run", "evalStatus": FAILED, "details": {"rubricScores": [why]}}]
+
+
+def _given(found: Mapping[str, Any], *names: str) -> Json:
+    return {name: found[name] for name in names if found.get(name) is not None}
+
+
+def _camel(invocation: Json) -> Json:
+    return Invocation.model_validate(invocation).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def result_id_of(run: EvalRun) -> str:
+    """Return the id that ADK would give a run's result (`_eval_set_results_manager_utils`)."""
+    return f"{run.app_name}_{run.evalset.evalset_id}_{run.created_at}".replace("/", "_")
+
+
+def result_file(run: EvalRun) -> str:
+    """Return a run as the file that ADK keeps of it, which `adk web` reads: `EvalSetResult`, snake case.
+
+    It goes to `<agent>/.adk/eval_history/<id>.evalset_result.json`. Each case carries the session it ran in.
+    """
+    result_id = result_id_of(run)
+    document = {
+        "eval_set_result_id": result_id,
+        "eval_set_result_name": result_id,
+        "eval_set_id": run.evalset.evalset_id,
+        "eval_case_results": [_snake(case) for case in case_results(run, sessions=True)],
+        "creation_timestamp": run.created_at,
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _snake(value: Any) -> Any:
+    """Return our own camel case as ADK's files spell it; what it holds of agents is spelled by its own model."""
+    if isinstance(value, list):
+        return [_snake(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {snake(name): _AS_STORED.get(name, _snake)(one) for name, one in value.items()}
+
+
+def _invocation(value: Json) -> Json:
+    return Invocation.model_validate(value).model_dump(mode="json", exclude_none=True)
+
+
+def _session(session: AgentSession) -> Json:
+    """Return a session as ADK's results hold it."""
+    events = session.events.order_by("seq").values_list("data", flat=True)
+    return {
+        "id": session.session_id,
+        "app_name": session.app_name,
+        "user_id": session.user_id,
+        "state": history.state_at(session).merged(),
+        "events": [snake_case("Event", json.loads(data)) for data in events],
+        "last_update_time": session.updated_at,
+    }
+
+
+_AS_STORED: dict[str, Callable[[Any], Any]] = {
+    "actualInvocation": _invocation,
+    "expectedInvocation": _invocation,
+    "sessionDetails": lambda value: value,
+    "criterion": lambda value: value,
+}
+
+
+def _run(app_name: str, result_id: str) -> EvalRun | None:
+    """Return the run that an id names: app, evalset and the time of its start, as ADK makes them."""
+    named, _, stamp = result_id.rpartition("_")
+    if not named.startswith(f"{app_name}_"):
+        return None
+    try:
+        started = float(stamp)
+    except ValueError:
+        return None
+    runs = EvalRun.objects.select_related("evalset", "version").filter(app_name=app_name, created_at=started)
+    return runs.filter(evalset__evalset_id=named.removeprefix(f"{app_name}_")).first()

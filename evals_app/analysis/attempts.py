@@ -1,0 +1,386 @@
+"""One attempt read in full: turn by turn, expected beside actual, and the moment at which it went wrong. Only reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+from typing import Any
+
+from evals_app.analysis import repetitions, report
+from evals_app.analysis.repetitions import Repetitions
+from evals_app.cases import content
+from evals_app.metrics import expected_state, invocations
+from evals_app.metrics.alignment import Pair, Rules, align
+from evals_app.metrics.catalog import label_of
+from evals_app.metrics.causes import TRAJECTORY
+from evals_app.models import EvalAttempt, MetricResult
+from evals_app.runs import prices
+from evals_app.runs.replay.beside import Replayed, replayed_of
+from sessions_app.models import Event, Kind, Trace
+from sessions_app.presentation import textdiff, valuediff
+from sessions_app.presentation.textdiff import Piece
+from sessions_app.presentation.valuediff import Line
+from sessions_app.state import history
+
+REPORTED_AS = {
+    "tool_call_count_v1": "tool calls a turn",
+    "inference_call_count_v1": "model calls a turn",
+    "token_usage_v1": "tokens a turn",
+    "invocation_duration_v1": "seconds a turn",
+}
+
+
+@dataclass(frozen=True)
+class MetricVerdict:
+    """What one metric said, of a turn or of the whole."""
+
+    result: MetricResult
+    details: Mapping[str, Any]
+    of_turns: Sequence[MetricVerdict] = ()
+
+    @property
+    def label(self) -> str:
+        """The metric's short name."""
+        return label_of(self.result.metric)
+
+    @property
+    def reported_as(self) -> str:
+        """What a metric that is only reported counts."""
+        return REPORTED_AS.get(self.result.metric, self.label)
+
+    @property
+    def rubrics(self) -> list[dict[str, Any]]:
+        """The verdict on each rubric: [{rubric_id, text, score, rationale, reasons}].
+
+        ADK gives the whole no reason of its own: `reasons` are those of its turns, [{turn, score, rationale}].
+        """
+        return [
+            {**rubric, "reasons": self._reasons(rubric.get("rubric_id")) or [rubric]}
+            for rubric in self.details.get("rubrics") or []
+        ]
+
+    def _reasons(self, rubric_id: str | None) -> list[dict[str, Any]]:
+        return [
+            {**rubric, "turn": (verdict.result.invocation or 0) + 1}
+            for verdict in self.of_turns
+            for rubric in verdict.details.get("rubrics") or []
+            if rubric.get("rubric_id") == rubric_id
+        ]
+
+    @property
+    def answers(self) -> list[str]:
+        """What the judge said, sample by sample."""
+        return list(self.details.get("judge_answers") or [])
+
+    @property
+    def breakdown(self) -> list[tuple[str, float]]:
+        """Token or time counts behind the score."""
+        return [
+            (name.replace("_", " "), value)
+            for name, value in self.details.items()
+            if name not in {"rubrics", "judge_answers"} and isinstance(value, int | float)
+        ]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn: what the user said, what was expected and what happened."""
+
+    number: int
+    user: str
+    expected: list[Piece]
+    actual: list[Piece]
+    has_expected: bool
+    has_actual: bool
+    calls: list[Pair]
+    steps: list[tuple[str, str]]
+    verdicts: list[MetricVerdict]
+    seconds: float | None
+    trace: int | None = None
+    """The trace of its invocation: what took how long."""
+
+    @property
+    def has_answer(self) -> bool:
+        """Tell whether the agent said anything."""
+        return any(piece.text for piece in self.actual)
+
+    @property
+    def calls_wrong(self) -> bool:
+        """Tell whether the tool calls are not those the metric's rules allow."""
+        return any(pair.wrong for pair in self.calls)
+
+
+@dataclass(frozen=True)
+class StateCheck:
+    """One key of the state that was expected. `turn` counts from 1; None: at the end. None for a value: no such key."""
+
+    path: str
+    turn: int | None
+    matches: bool
+    expected: str | None
+    actual: str | None
+
+    @property
+    def lines(self) -> list[Line]:
+        """Both values line by line; empty when they are short enough for one line."""
+        if self.matches or valuediff.is_brief(self.expected, self.actual):
+            return []
+        return valuediff.lines(self.expected, self.actual)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where an attempt first did something else than expected: the event, and the state that it ran on."""
+
+    turn: int
+    pair: Pair
+    seq: int
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Used:
+    """Tokens of one model, and what they cost; None is unknown."""
+
+    model: str
+    tokens: Mapping[str, int]
+    cost: float | None
+
+
+@dataclass(frozen=True)
+class Detail:
+    """An attempt in full."""
+
+    attempt: EvalAttempt
+    case: Mapping[str, Any]
+    verdicts: list[MetricVerdict]
+    reported: list[MetricVerdict]
+    turns: list[Turn]
+    session_pk: int | None
+    repetitions: Repetitions | None = None
+    checks: list[StateCheck] = field(default_factory=list)
+    moment: Moment | None = None
+    used: list[Used] = field(default_factory=list)
+    judged_by: list[Used] = field(default_factory=list)
+    currency: str = prices.DEFAULT_CURRENCY
+    replayed: Replayed | None = None
+
+    @property
+    def checks_wrong(self) -> int:
+        """How many keys of the state are not as expected."""
+        return sum(not check.matches for check in self.checks)
+
+    @property
+    def scenario(self) -> Mapping[str, Any] | None:
+        """The scenario of a simulated conversation."""
+        found: Mapping[str, Any] | None = self.case.get("conversation_scenario")
+        return found
+
+
+def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
+    """Return an attempt of a run (whose version and results are read).
+
+    Args:
+        whole: with what lies outside the attempt: its repetitions, the stored history, the state at the divergence.
+    """
+    run = attempt.run
+    case = case_of(attempt)
+    results = [MetricVerdict(result, report.details_of(result)) for result in _results_of(attempt)]
+    overall = [_whole_of(verdict, results) for verdict in results if verdict.result.invocation is None]
+    criteria = json.loads(run.config).get("criteria") or {}
+    session_pk = report.sessions_of([attempt]).get(attempt.pk)
+    actual = json.loads(attempt.actual)
+    pairing = _Turns(criteria.get(TRAJECTORY), _event_of_calls(session_pk), results, _traces(session_pk))
+    turns = pairing.pair(case.get("conversation") or [], actual)
+    table = prices.of_json(json.loads(run.prices))
+    at = attempt.started_at or run.created_at
+    return Detail(
+        attempt=attempt,
+        case=case,
+        verdicts=[verdict for verdict in overall if not report.reported(verdict.result.metric)],
+        reported=[verdict for verdict in overall if report.reported(verdict.result.metric)],
+        turns=turns,
+        session_pk=session_pk,
+        repetitions=repetitions.of_case(run, attempt.case_index) if whole else None,
+        checks=[check for verdict in overall for check in _checks(verdict)],
+        moment=_moment(attempt, turns, actual, session_pk) if whole else None,
+        used=_used(attempt.by_model, table, at),
+        judged_by=_used(attempt.judge, table, at),
+        currency=table.currency,
+        replayed=replayed_of(attempt) if whole else None,
+    )
+
+
+def _results_of(attempt: EvalAttempt) -> list[MetricResult]:
+    """Return what metrics said of an attempt, in the run's order; asks nothing where that was read before."""
+    return sorted(attempt.results.all(), key=lambda result: result.position)
+
+
+def _whole_of(verdict: MetricVerdict, results: Sequence[MetricVerdict]) -> MetricVerdict:
+    """Return what a metric said of the whole, with what it said of the turns."""
+    metric = verdict.result.metric
+    of_turns = [one for one in results if one.result.metric == metric and one.result.invocation is not None]
+    return replace(verdict, of_turns=of_turns)
+
+
+def _used(by_model: str, table: prices.Prices, at: float) -> list[Used]:
+    return [
+        Used(model, tokens, table.cost({model: tokens}, at)) for model, tokens in json.loads(by_model).items()
+    ]
+
+
+def _checks(verdict: MetricVerdict) -> list[StateCheck]:
+    if verdict.result.metric != expected_state.STATE_MATCH:
+        return []
+    return [
+        StateCheck(
+            path=str(one.get("path", "")),
+            turn=None if one.get("turn") is None else one["turn"] + 1,
+            matches=bool(one.get("matches")),
+            expected=json.dumps(one.get("expected"), ensure_ascii=False),
+            actual=json.dumps(one["actual"], ensure_ascii=False) if "actual" in one else None,
+        )
+        for one in verdict.details.get("state") or []
+    ]
+
+
+def _moment(
+    attempt: EvalAttempt, turns: Sequence[Turn], actual: Sequence[Invocation], session_pk: int | None
+) -> Moment | None:
+    """Return the first divergence with its event: of a call that is missing, the last event of its turn."""
+    found = next(((turn, pair) for turn in turns for pair in turn.calls if pair.first), None)
+    if found is None or session_pk is None:
+        return None
+    turn, pair = found
+    events = Event.objects.filter(session=session_pk)
+    if seq := (pair.actual or {}).get("seq"):
+        events = events.filter(seq=seq)
+    else:
+        events = events.filter(invocation_id=actual[turn.number - 1].get("invocation_id", ""))
+    event = events.select_related("session").defer("data", "private").order_by("-seq").first()
+    if event is None:
+        return None
+    found_state = history.state_at(event.session, event).merged()
+    found_state.pop(expected_state.OF_THE_EVALUATION, None)
+    return Moment(turn.number, pair, event.seq, found_state)
+
+
+@dataclass(frozen=True)
+class ExpectedTurn:
+    """What the user says in a turn, and what is expected of it. `said`: (author, text) on the way to the answer."""
+
+    user: str
+    answer: str
+    calls: list[dict[str, Any]]
+    said: list[tuple[str, str]]
+    rubrics: list[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A case as its file says it, for a person to read."""
+
+    case: Mapping[str, Any]
+    turns: list[ExpectedTurn]
+
+    @property
+    def scenario(self) -> Mapping[str, Any] | None:
+        """The scenario of a simulated conversation."""
+        found: Mapping[str, Any] | None = self.case.get("conversation_scenario")
+        return found
+
+    @property
+    def start(self) -> Mapping[str, Any]:
+        """What the session starts with."""
+        return self.case.get("session_input") or {}
+
+
+def expected_of(case: Mapping[str, Any]) -> Expectation:
+    """Return what a case expects."""
+    turns = [
+        ExpectedTurn(
+            invocations.user_text(turn),
+            invocations.answer_text(turn),
+            invocations.tool_calls(turn),
+            invocations.steps(turn),
+            turn.get("rubrics") or [],
+        )
+        for turn in case.get("conversation") or []
+    ]
+    return Expectation(case, turns)
+
+
+def case_of(attempt: EvalAttempt) -> Mapping[str, Any]:
+    """Return the case that an attempt repeats, as its evalset said it when the run was made."""
+    return content.cases_of(attempt.run.version)[attempt.case_index]
+
+
+def _event_of_calls(session_pk: int | None) -> dict[str, int]:
+    """Return the seq of the event in which each tool call of a session was made, by the call's id."""
+    if session_pk is None:
+        return {}
+    rows = Event.objects.filter(session=session_pk, kind=Kind.TOOL_CALL).values_list("seq", "summary")
+    return {call["id"]: seq for seq, summary in rows for call in json.loads(summary).get("calls", [])}
+
+
+def _traces(session_pk: int | None) -> dict[str, int]:
+    """Return the trace of each invocation of a session that has one, by the invocation's id."""
+    if session_pk is None:
+        return {}
+    return dict(Trace.objects.filter(session=session_pk).values_list("invocation_id", "pk"))
+
+
+Invocation = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """Pairs expected turns with actual ones, under the criterion of the tool trajectory."""
+
+    criterion: float | Mapping[str, Any] | None
+    event_of_calls: Mapping[str, int]
+    results: Sequence[MetricVerdict]
+    traces: Mapping[str, int]
+
+    def pair(self, expected: Sequence[Invocation], actual: Sequence[Invocation]) -> list[Turn]:
+        """Return the turns, as many as there are on either side. Only the first divergence of all is marked."""
+        turns = [self._turn(index, *both) for index, both in enumerate(zip_longest(expected, actual))]
+        diverged = False
+        for turn in turns:
+            if diverged:
+                turn.calls[:] = [replace(pair, first=False) for pair in turn.calls]
+            diverged = diverged or turn.calls_wrong
+        return turns
+
+    def _turn(self, index: int, expected: Invocation | None, actual: Invocation | None) -> Turn:
+        wanted, got = invocations.answer_text(expected or {}), invocations.answer_text(actual or {})
+        both_answered = bool(wanted) and actual is not None and wanted != got
+        left, right = textdiff.compare(wanted, got) if both_answered else _unmarked(wanted, got)
+        return Turn(
+            number=index + 1,
+            user=invocations.user_text(expected or actual or {}),
+            expected=left,
+            actual=right,
+            has_expected=bool(wanted),
+            has_actual=actual is not None,
+            calls=self._calls(expected, actual) if actual is not None else [],
+            steps=invocations.steps(actual or {}),
+            verdicts=[verdict for verdict in self.results if verdict.result.invocation == index],
+            seconds=(actual or {}).get("duration"),
+            trace=self.traces.get((actual or {}).get("invocation_id") or ""),
+        )
+
+    def _calls(self, expected: Invocation | None, actual: Invocation) -> list[Pair]:
+        wanted = invocations.tool_calls(expected or {})
+        got = [
+            {**call, "seq": self.event_of_calls.get(call["id"])} for call in invocations.tool_calls(actual)
+        ]
+        judged = expected is not None and (self.criterion is not None or wanted)
+        # Where nothing is expected, no call is one too many.
+        return align(wanted, got, Rules.of(self.criterion) if judged else Rules("IN_ORDER"))
+
+
+def _unmarked(expected: str, actual: str) -> tuple[list[Piece], list[Piece]]:
+    return [Piece(expected, False)], [Piece(actual, False)]

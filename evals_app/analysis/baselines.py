@@ -1,0 +1,329 @@
+"""Runs held to a baseline: which run that is, and what both and the stored history say of each case. Only reads."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+
+from evals_app.analysis import comparison
+from evals_app.analysis.comparison import CaseChange, CaseKey, Comparison, Outcomes, Past, Sameness
+from evals_app.cases import content
+from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
+from evals_app.runs import prices
+from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
+from sessions_app.errors import BadInput, NotFound
+
+Status = EvalAttempt.Status
+RUNS_OF_HISTORY = 50
+"""How many runs back the stored outcomes of a case are looked at."""
+MOST_IDS = 500
+"""Ids of cases that a query names; for more it asks for all of them."""
+RUNS_OFFERED = 100
+
+
+def baseline_of(run: EvalRun) -> EvalRun | None:
+    """Return the baseline of a run's evalset, or None; a run is no baseline of itself."""
+    runs = EvalRun.objects.select_related("version", "evalset")
+    return runs.filter(evalset=run.evalset, baseline=True).exclude(pk=run.pk).first()
+
+
+def before(run: EvalRun) -> EvalRun | None:
+    """Return the newest run of the evalset that came to outcomes before this one was made, or None."""
+    came_to_any = Exists(EvalAttempt.objects.filter(HAS_OUTCOME, run=OuterRef("pk")))
+    return _others(run).filter(came_to_any, created_at__lt=run.created_at).first()
+
+
+def find_baseline(run: EvalRun, name: str) -> EvalRun:
+    """Return what a run is to be held to.
+
+    Args:
+        name: a run's id or its beginning, `baseline` (the marked one) or `previous` (the run before).
+
+    Raises:
+        NotFound: there is none.
+        BadInput: the beginning is that of several runs.
+    """
+    if name in {"baseline", "previous"}:
+        found = baseline_of(run) if name == "baseline" else before(run)
+        if found is None:
+            said, instead = (
+                ("no run is marked as baseline", "Mark one on its page (Make baseline)")
+                if name == "baseline"
+                else ("there is no run before this one that came to outcomes", "Run the evalset once")
+            )
+            raise NotFound(f"{run.evalset.evalset_id}: {said}.", hint=f"{instead}, or name a run by its id.")
+        return found
+    runs = EvalRun.objects.select_related("version", "evalset").filter(evalset=run.evalset).exclude(pk=run.pk)
+    named = list(runs.filter(pk__startswith=name)[:2]) if name else []
+    if not named:
+        raise NotFound(
+            f"{run.evalset.evalset_id} has no other run {name!r}.", hint="The evalset's page lists its runs."
+        )
+    if len(named) > 1:
+        raise BadInput(f"Several runs begin with {name!r}.", hint="Give more of the id.")
+    return named[0]
+
+
+def offered(run: EvalRun) -> list[EvalRun]:
+    """Return the runs that a run can be compared with, the newest first."""
+    return list(_others(run).defer("traceback", "config")[:RUNS_OFFERED])
+
+
+def _others(run: EvalRun) -> QuerySet[EvalRun]:
+    ended = EvalRun.objects.select_related("version", "evalset").exclude(status__in=EvalRun.ACTIVE)
+    return ended.filter(evalset=run.evalset).exclude(pk=run.pk).order_by("-created_at")
+
+
+def compare_runs(then: EvalRun, now: EvalRun, case_ids: Collection[str] | None = None) -> Comparison:
+    """Compare a run with another one of its evalset, with the evidence of the stored history.
+
+    Args:
+        case_ids: only the cases of these ids; None: all.
+
+    Raises:
+        BadInput: they are runs of two evalsets.
+    """
+    if then.evalset_id != now.evalset_id:
+        raise BadInput("These are runs of two evalsets.", hint="Compare runs of one evalset.")
+    left, right = outcomes_of(then, case_ids), outcomes_of(now, case_ids)
+    for side, other in ((left, right), (right, left)):
+        for key in [key for key, one in side.items() if not one.ran and not _ran(other.get(key))]:
+            del side[key]
+    differing = [
+        key
+        for key in left.keys() & right.keys()
+        if (left[key].passed, left[key].failed) != (right[key].passed, right[key].failed)
+    ]
+    return comparison.compare(
+        left,
+        right,
+        history(now, differing, {key: right[key].same for key in differing}),
+        one_currency=currency_of(then) == currency_of(now),
+    )
+
+
+def _ran(outcomes: Outcomes | None) -> bool:
+    return outcomes is not None and outcomes.ran
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A case of a version: what names it, and a digest of what it says."""
+
+    key: CaseKey
+    digest: str
+
+
+def cases_of(version: EvalSetVersion) -> Sequence[_Case]:
+    """Return the cases of a version in the order of its file."""
+    return _cases(version.pk, version.digest)
+
+
+@lru_cache(maxsize=128)
+def _cases(pk: int, digest: str) -> Sequence[_Case]:
+    """Return the cases of a version, which never changes; the digest tells stores apart."""
+    seen: Counter[str] = Counter()
+    cases = []
+    for case in content.read(pk, digest):
+        seen[case["eval_id"]] += 1
+        cases.append(_Case(CaseKey(case["eval_id"], seen[case["eval_id"]]), _digest(_meant(case))))
+    return cases
+
+
+def _meant(value: Any) -> Any:
+    """Return a case without what judges and agents never see: times of creation, ids of turns, and empty fields."""
+    if isinstance(value, Mapping):
+        kept = {name: _meant(one) for name, one in value.items() if name not in _UNSEEN}
+        return {name: one for name, one in kept.items() if one not in (None, [], {})}
+    return [_meant(one) for one in value] if isinstance(value, list) else value
+
+
+_UNSEEN = {"creation_timestamp", "invocation_id"}
+
+
+def _digest(value: Any) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode(errors="replace")).hexdigest()[:16]
+
+
+def sameness_of(run: EvalRun, data: str) -> Sameness:
+    """Return what an outcome of a case (by its digest) must share with this run's to be a repetition of it."""
+    return Sameness(
+        code=run.code_version or f"unknown of {run.pk}",
+        models=_ran_on(run.agent_models, run.policy, run.adk_version),
+        data=data,
+        judged_by=_judged_by(run.config),
+    )
+
+
+@lru_cache(maxsize=256)
+def _ran_on(models: str, policy: str, adk_version: str) -> str:
+    """Return a digest of what answered: models, what was replayed of them, and ADK around them."""
+    return _digest([json.loads(models), json.loads(policy), adk_version])
+
+
+@lru_cache(maxsize=256)
+def _judged_by(config: str) -> str:
+    """Return a digest of a configuration; a bare threshold and a criterion of only that are the same."""
+    told = json.loads(config)
+    criteria = {
+        name: criterion if isinstance(criterion, Mapping) else {"threshold": criterion}
+        for name, criterion in (told.get("criteria") or {}).items()
+    }
+    return _digest({**told, "criteria": criteria})
+
+
+class _Row(NamedTuple):
+    """What is read of an attempt: a run may have thousands."""
+
+    case_index: int
+    pk: int
+    status: str
+    error_type: str
+    session: int | None
+    tokens: int
+    cost: float | None
+    started_at: float | None
+    finished_at: float | None
+    waited_seconds: float
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took, without what it waited to ask models again."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return self.finished_at - self.started_at - self.waited_seconds
+
+
+_COLUMNS = (
+    *("case_index", "pk", "status", "error_type", "session_id", "total_tokens"),
+    *("cost", "started_at", "finished_at", "waited_seconds"),
+)
+
+
+def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[CaseKey, Outcomes]:
+    """Return what each case of a run's version came to; those that it did not run are there without an outcome."""
+    rows: dict[int, list[_Row]] = defaultdict(list)
+    attempts = run.attempts if case_ids is None else run.attempts.filter(case_id__in=case_ids)
+    for row in attempts.order_by("case_index", "repetition").values_list(*_COLUMNS):
+        rows[row[0]].append(_Row(*row))
+    return {
+        case.key: _outcomes(sameness_of(run, case.digest), rows[index])
+        for index, case in enumerate(cases_of(run.version))
+        if case_ids is None or case.key.id in case_ids
+    }
+
+
+def _outcomes(same: Sameness, attempts: Sequence[_Row]) -> Outcomes:
+    passed = [one for one in attempts if one.status == Status.PASSED]
+    judged = [one for one in attempts if has_outcome(one.status, one.error_type)]
+    failed = [one for one in judged if one.status != Status.PASSED]
+    shown = next(iter(failed or passed or attempts), None)
+    return Outcomes(
+        same=same,
+        passed=len(passed),
+        failed=len(failed),
+        unjudged=len(attempts) - len(judged),
+        attempt=shown.pk if shown else None,
+        session=shown.session if shown else None,
+        tokens=_mean(one.tokens or None for one in judged),
+        seconds=_mean(one.seconds for one in judged),
+        cost=_mean(one.cost if one.tokens else None for one in judged),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of values; None when one is not known, or there are none."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(found) else None
+
+
+def history(
+    run: EvalRun, keys: Collection[CaseKey], same: Mapping[CaseKey, Sameness]
+) -> dict[CaseKey, list[Past]]:
+    """Return the stored outcomes of cases, on the data and by the judges of this run, grouped by code and models.
+
+    Looks at the newest `RUNS_OF_HISTORY` runs of the evalset.
+    """
+    if not keys:
+        return {}
+    runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset).order_by("-created_at")
+    known = {one.pk: one for one in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
+    judged = EvalAttempt.objects.filter(HAS_OUTCOME, run__in=list(known))
+    if len(keys) <= MOST_IDS:
+        judged = judged.filter(case_id__in={key.id for key in keys})
+    counted: dict[CaseKey, dict[Sameness, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
+    by_case = judged.values_list("run_id", "case_index").annotate(
+        passed=Count("pk", filter=Q(status=Status.PASSED)), all=Count("pk")
+    )
+    for run_id, index, passed, total in by_case:
+        one = known[run_id]
+        case = cases_of(one.version)[index]
+        wanted = same.get(case.key)
+        if wanted is None or case.digest != wanted.data or _judged_by(one.config) != wanted.judged_by:
+            continue
+        counts = counted[case.key][sameness_of(one, case.digest)]
+        counts[True] += passed
+        counts[False] += total - passed
+    return {
+        key: [Past(counts[True], counts[False]) for counts in groups.values()]
+        for key, groups in counted.items()
+    }
+
+
+def changes_by_index(run: EvalRun, found: Comparison) -> dict[int, CaseChange]:
+    """Return what a comparison says of the cases of its later run, by their place in its evalset."""
+    changes = {case.key: case for case in found.cases}
+    places = enumerate(cases_of(run.version))
+    return {index: changes[case.key] for index, case in places if case.key in changes}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something in which two runs differ, as people name it."""
+
+    what: str
+    before: str
+    after: str
+
+
+def what_changed(then: EvalRun, now: EvalRun) -> list[Difference]:
+    """Return in what two runs differ besides their outcomes: code, models, data, judges, ADK, repetitions."""
+    facts = zip(_facts(then), _facts(now), strict=True)
+    return [Difference(what, before, after) for (what, before), (_, after) in facts if before != after]
+
+
+def currency_of(run: EvalRun) -> str:
+    """Return the currency of a run's costs."""
+    return prices.of_json(json.loads(run.prices)).currency
+
+
+def _priced_by(run: EvalRun) -> str:
+    """Return the currency of a run's prices with a digest of them, wherever their file was."""
+    kept = json.loads(run.prices).get("price")
+    return f"{currency_of(run)} {_digest(kept)[:6]}" if kept else "nothing"
+
+
+def _facts(run: EvalRun) -> list[tuple[str, str]]:
+    models = json.loads(run.agent_models)
+    return [
+        ("code", run.code_version[:10] or "unknown"),
+        ("commit", run.git_revision[:10] or "unknown"),
+        ("models", ", ".join(sorted({str(model) for model in models.values()})) or "unknown"),
+        ("evalset", run.version.digest[:10]),
+        ("judged by", f"{run.config_source} {_judged_by(run.config)[:6]}".strip()),
+        ("google-adk", run.adk_version or "unknown"),
+        ("repetitions", str(run.num_runs)),
+        ("prices", _priced_by(run)),
+        (
+            "replayed",
+            ", ".join(f"{name}: {how}" for name, how in json.loads(run.policy).items()) or "nothing",
+        ),
+    ]

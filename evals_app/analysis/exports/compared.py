@@ -1,0 +1,79 @@
+"""Two runs compared, and an evalset over its runs, in JSON. Only reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from evals_app.analysis import baselines
+from evals_app.analysis.comparison import CaseChange, Comparison, Outcomes
+from evals_app.analysis.trends import Trend
+from evals_app.models import EvalRun
+
+
+def comparison_facts(then: EvalRun, now: EvalRun, found: Comparison) -> dict[str, Any]:
+    """Return a comparison as JSON values: the cases, the whole, what it took, and in what the runs differ."""
+    whole = found.whole
+    return {
+        "before": then.pk,
+        "after": now.pk,
+        "differences": [asdict(one) for one in baselines.what_changed(then, now)],
+        "counts": {str(verdict): count for verdict, count in found.counts.items()},
+        "whole": {
+            "cases": whole.cases,
+            "worse": whole.worse,
+            "better": whole.better,
+            "effect": whole.effect.mean if whole.effect else None,
+            "interval": [whole.effect.interval.low, whole.effect.interval.high] if whole.effect else None,
+            "probability": whole.probability,
+            "test": whole.test,
+            "regressed": whole.regressed,
+            "fixed": whole.fixed,
+        },
+        "amounts": {
+            one.name: {"before": one.before, "after": one.after, "cases": one.cases} for one in found.amounts
+        },
+        "regressions": found.regressions,
+        "cases": [_case(case) for case in found.cases],
+    }
+
+
+def _case(case: CaseChange) -> dict[str, Any]:
+    return {
+        "case": case.key.id,
+        "number": case.key.number,
+        "verdict": str(case.verdict),
+        "because": case.because,
+        "repetitions": case.repetitions,
+        "probability": case.probability,
+        "before": _side(case.before),
+        "after": _side(case.after),
+    }
+
+
+def _side(side: Outcomes | None) -> dict[str, Any] | None:
+    if side is None:
+        return None
+    told = ("passed", "failed", "unjudged", "attempt", "session", "tokens", "seconds", "cost")
+    return {name: getattr(side, name) for name in told}
+
+
+def trend_facts(trend: Trend) -> list[dict[str, Any]]:
+    """Return the runs of a trend as JSON values, the oldest first."""
+    return [
+        {
+            "run": point.run.pk,
+            "created_at": point.run.created_at,
+            "baseline": point.run.baseline,
+            "note": point.run.note,
+            "rate": point.rate.value,
+            "interval": [point.rate.interval.low, point.rate.interval.high],
+            "cases": point.rate.total,
+            "seconds": point.seconds,
+            "tokens": point.tokens,
+            "cost": point.cost,
+            "currency": point.currency,
+            "changes": [asdict(change) for change in point.changes],
+        }
+        for point in trend.points
+    ]

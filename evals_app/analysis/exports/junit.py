@@ -1,0 +1,85 @@
+"""A run as JUnit XML, for CI. Only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+from evals_app.analysis.exports.facts import attempts_of, missed, sorted_results
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.runs.progress import seconds_of
+
+Status = EvalAttempt.Status
+
+
+def as_junit(runs: Iterable[EvalRun]) -> str:
+    """Return runs as JUnit XML: a suite per run, a test case per attempt. Incomplete is an error, never a pass."""
+    suites = ElementTree.Element("testsuites")
+    suites.extend(_junit_suite(run) for run in runs)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
+
+
+def _junit_suite(run: EvalRun) -> ElementTree.Element:
+    facts = {
+        "name": _xml(f"{run.app_name}.{run.evalset.evalset_id}"),
+        "tests": str(run.total),
+        "failures": str(run.failed),
+        "errors": str(run.errors + run.incomplete),
+        "skipped": str(run.cancelled),
+        "timestamp": datetime.fromtimestamp(run.started_at or run.created_at, UTC).isoformat(
+            timespec="seconds"
+        ),
+        "time": _seconds(seconds_of(run, run.finished_at or 0.0) or 0.0),
+    }
+    suite = ElementTree.Element("testsuite", facts)
+    suite.extend(_junit_case(run, attempt) for attempt in attempts_of(run))
+    if run.error:
+        ElementTree.SubElement(suite, "system-err").text = _xml(run.traceback or run.error)
+    return suite
+
+
+def _junit_case(run: EvalRun, attempt: EvalAttempt) -> ElementTree.Element:
+    name = attempt.case_id if run.num_runs == 1 else f"{attempt.case_id} #{attempt.repetition}"
+    case = ElementTree.Element(
+        "testcase",
+        {
+            "classname": _xml(f"{run.app_name}.{run.evalset.evalset_id}"),
+            "name": _xml(name),
+            "time": _seconds(attempt.seconds or 0.0),
+        },
+    )
+    if attempt.status == Status.FAILED:
+        said = "; ".join(_missed(attempt))
+        told = {"type": _xml(attempt.cause), "message": _xml(said)}
+        ElementTree.SubElement(case, "failure", told).text = _xml(said)
+    elif attempt.status == Status.ERROR:
+        facts = {"type": _xml(attempt.error_type), "message": _xml(attempt.error)}
+        ElementTree.SubElement(case, "error", facts).text = _xml(attempt.traceback)
+    elif attempt.status == Status.INCOMPLETE:
+        said = "; ".join(_missed(attempt))
+        ElementTree.SubElement(case, "error", {"type": "incomplete", "message": _xml(said)})
+    elif attempt.status != Status.PASSED:
+        ElementTree.SubElement(case, "skipped", {"message": str(attempt.status)})
+    return case
+
+
+def _missed(attempt: EvalAttempt) -> Iterator[str]:
+    return (
+        missed(result) for result in sorted_results(attempt) if result.invocation is None and _bad(result)
+    )
+
+
+def _bad(result: MetricResult) -> bool:
+    return result.status in {MetricResult.Status.FAILED, MetricResult.Status.NOT_EVALUATED}
+
+
+def _seconds(value: float) -> str:
+    return f"{max(value, 0.0):.3f}"
+
+
+def _xml(text: str) -> str:
+    """Return a text without the control characters that XML 1.0 cannot hold."""
+    return "".join(sign if sign >= " " or sign in "\t\n\r" else "\ufffd" for sign in text).replace(
+        "\ufffe", ""
+    )

@@ -1,0 +1,40 @@
+"""A run as one page that needs nothing else. Only reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from evals_app.analysis import attempts, baselines, report
+from evals_app.analysis.exports.facts import attempts_of
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs import prices
+
+Status = EvalAttempt.Status
+
+
+def as_html(runs: Iterable[EvalRun]) -> str:
+    """Return runs as one page that needs nothing else and runs no script."""
+    return render_to_string("devui/evals/report.html", {"sections": [_section(run) for run in runs]})
+
+
+def _section(run: EvalRun) -> dict[str, Any]:
+    baseline = baselines.baseline_of(run)
+    order = sorted(attempts_of(run), key=lambda attempt: -report.SEVERITY[Status(attempt.status)])
+    return {
+        "run": run,
+        "summary": report.summary(run),
+        "tally": report.tally(run),
+        "bar": report.bar(run),
+        "groups": report.matrix(run, size=max(1, run.total)).groups,
+        "columns": report.columns_of(run),
+        "baseline": baseline,
+        "against": baselines.compare_runs(baseline, run) if baseline else None,
+        "currency": prices.of_json(json.loads(run.prices)).currency,
+        "models": json.loads(run.agent_models),
+        "warnings": json.loads(run.warnings),
+        "details": [attempts.detail(attempt, whole=False) for attempt in order],
+    }

@@ -1,0 +1,54 @@
+"""A run as CSV: a line an attempt, a column a metric. Only reads."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from evals_app.analysis import report
+from evals_app.analysis.exports.facts import attempts_of
+from evals_app.models import EvalAttempt, EvalRun
+
+FACTS = (
+    *("run", "app", "evalset", "case", "repetition", "status", "cause"),
+    *("seconds", "tokens", "cost", "currency", "error", "note", "session", "code", "commit", "models"),
+)
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a text begins that a spreadsheet takes for a formula."""
+
+
+def as_csv(runs: Iterable[EvalRun]) -> str:
+    """Return the attempts of runs as CSV (RFC 4180). What is unknown is empty, never 0."""
+    found = list(runs)
+    metrics = list(dict.fromkeys(column.name for run in found for column in report.columns_of(run)))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([*FACTS, *metrics])
+    for run in found:
+        writer.writerows(_lines(run, metrics))
+    return text.getvalue()
+
+
+def _lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
+    models = " ".join(sorted({str(model) for model in json.loads(run.agent_models).values()}))
+    currency = json.loads(run.prices).get("currency", "")
+    for attempt in attempts_of(run):
+        scores = {one.metric: one.score for one in attempt.results.all() if one.invocation is None}
+        facts = [
+            *(run.id, run.app_name, run.evalset.evalset_id, attempt.case_id, attempt.repetition),
+            *(attempt.status, attempt.cause, attempt.seconds, attempt.total_tokens, attempt.cost, currency),
+            *(_error(attempt), attempt.note, attempt.session_id, run.code_version, run.git_revision, models),
+        ]
+        yield [_cell(value) for value in (*facts, *(scores.get(metric) for metric in metrics))]
+
+
+def _error(attempt: EvalAttempt) -> str:
+    return f"{attempt.error_type}: {attempt.error}" if attempt.error else ""
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as a spreadsheet may take it: a text that would be a formula gets an apostrophe."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -1,0 +1,46 @@
+"""Which models runs have asked, and what they cost now. Only reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evals_app.models import EvalRun
+from evals_app.runs.prices import Price, Prices
+
+RUNS = 200
+"""Runs that are looked at, the newest ones."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, in how many of the newest runs it was asked, and its price now; None: it has none."""
+
+    name: str
+    runs: int
+    price: Price | None
+
+
+def models_of_runs(table: Prices) -> list[Model]:
+    """Return the models of the newest runs, agents' and judges', those without a price first."""
+    rows = EvalRun.objects.order_by("-created_at").values_list("agent_models", "config")[:RUNS]
+    asked = Counter(
+        name for models, config in rows for name in _names(json.loads(models), json.loads(config))
+    )
+    now = time.time()
+    found = [Model(name, count, table.price_of(name, now)) for name, count in asked.items()]
+    return sorted(found, key=lambda model: (model.price is not None, model.name))
+
+
+def _names(models: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:
+    return {str(name) for name in (*models.values(), *_judges(config)) if name}
+
+
+def _judges(config: Mapping[str, Any]) -> Iterator[Any]:
+    for criterion in (config.get("criteria") or {}).values():
+        options = criterion.get("judge_model_options") or {} if isinstance(criterion, Mapping) else {}
+        yield options.get("judge_model")

@@ -1,0 +1,116 @@
+"""The repetitions of one case: in one run, in the stored history, and against the baseline. Only reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evals_app.analysis import baselines, statistics
+from evals_app.analysis.comparison import CaseChange, CaseKey, Past
+from evals_app.analysis.report import columns_of
+from evals_app.analysis.statistics import Rate, Spread
+from evals_app.metrics.catalog import label_of
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.runs.attempt_status import has_outcome
+
+Status = EvalAttempt.Status
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How the scores of one metric scatter over the repetitions."""
+
+    metric: str
+    threshold: float | None
+    spread: Spread
+
+    @property
+    def label(self) -> str:
+        """The metric's short name."""
+        return label_of(self.metric)
+
+    @property
+    def scattered(self) -> bool:
+        """Tell whether the scores differ."""
+        return self.spread.low != self.spread.high
+
+
+@dataclass(frozen=True)
+class Repetitions:
+    """One case over its repetitions.
+
+    Attributes:
+        attempts: those of the run, in order.
+        reliable: (k, pass^k): the chance that k repetitions all pass.
+        past: stored outcomes, on the same data and by the same judges, one for each code and models they ran with.
+        change: what became of the case since the baseline; None without one.
+    """
+
+    attempts: list[EvalAttempt]
+    rate: Rate
+    reliable: list[tuple[int, float]]
+    scores: list[Scores]
+    past: list[Past]
+    baseline: EvalRun | None = None
+    change: CaseChange | None = None
+
+    @property
+    def stored(self) -> int:
+        """How many outcomes are stored of the case."""
+        return sum(past.passed + past.failed for past in self.past)
+
+    @property
+    def varied(self) -> list[Past]:
+        """The stored outcomes that differ although code, data and models were the same."""
+        return [past for past in self.past if past.varies]
+
+    @property
+    def flaky(self) -> bool:
+        """Tell whether the case came to different outcomes on the same code, data and models."""
+        return bool(self.varied)
+
+
+def of_case(run: EvalRun, case_index: int) -> Repetitions:
+    """Return the repetitions of a case of a run (whose version and evalset are read)."""
+    fields = (
+        "id",
+        "run_id",
+        "case_index",
+        "case_id",
+        "repetition",
+        "status",
+        "error_type",
+        "started_at",
+        "finished_at",
+    )
+    attempts = list(run.attempts.filter(case_index=case_index).only(*fields).order_by("repetition"))
+    passed = sum(one.status == Status.PASSED for one in attempts)
+    judged = sum(has_outcome(one.status, one.error_type) for one in attempts)
+    chances = [(k, statistics.pass_hat_k(passed, judged, k)) for k in range(1, judged + 1)]
+    case = baselines.cases_of(run.version)[case_index]
+    same = baselines.sameness_of(run, case.digest)
+    then = baselines.baseline_of(run)
+    return Repetitions(
+        attempts=attempts,
+        rate=Rate(passed, judged),
+        reliable=[(k, chance) for k, chance in chances if chance is not None],
+        scores=_scores(run, attempts),
+        past=baselines.history(run, [case.key], {case.key: same}).get(case.key, []),
+        baseline=then,
+        change=_change(then, run, case.key) if then else None,
+    )
+
+
+def _change(then: EvalRun, now: EvalRun, key: CaseKey) -> CaseChange | None:
+    found = baselines.compare_runs(then, now, [key.id])
+    return next((case for case in found.cases if case.key == key), None)
+
+
+def _scores(run: EvalRun, attempts: Sequence[EvalAttempt]) -> list[Scores]:
+    rows = MetricResult.objects.filter(attempt__in=[one.pk for one in attempts], invocation=None)
+    by_metric: dict[str, list[float]] = {}
+    for metric, score in rows.values_list("metric", "score"):
+        if score is not None:
+            by_metric.setdefault(metric, []).append(score)
+    found = [(column, statistics.spread(by_metric.get(column.name, ()))) for column in columns_of(run)]
+    return [Scores(column.name, column.threshold, spread) for column, spread in found if spread]

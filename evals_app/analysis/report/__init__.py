@@ -1,0 +1,72 @@
+"""A run read for people: as a whole, and as the matrix of its cases and metrics. Only reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evals_app.analysis.report.cases import (
+    PAGE,
+    SEVERITY,
+    CaseRow,
+    Cell,
+    Filters,
+    Group,
+    Matrix,
+    Tally,
+    changed_since,
+    matrix,
+    rows_of,
+    tally,
+)
+from evals_app.analysis.report.whole import (
+    Column,
+    Summary,
+    bar,
+    columns_of,
+    details_of,
+    find_run,
+    newest_runs,
+    reported,
+    sessions_of,
+    summary,
+)
+from evals_app.models import EvalRun
+from evals_app.runs.progress import progress_of
+
+
+def run_context(run: EvalRun) -> dict[str, Any]:
+    """Return what templates show of a run as a whole, on its page and by its socket."""
+    return {
+        "run": run,
+        "summary": summary(run),
+        "tally": tally(run),
+        "bar": bar(run),
+        "progress": progress_of(run),
+    }
+
+
+__all__ = [
+    "PAGE",
+    "SEVERITY",
+    "CaseRow",
+    "Cell",
+    "Column",
+    "Filters",
+    "Group",
+    "Matrix",
+    "Summary",
+    "Tally",
+    "bar",
+    "changed_since",
+    "columns_of",
+    "details_of",
+    "find_run",
+    "matrix",
+    "newest_runs",
+    "reported",
+    "rows_of",
+    "run_context",
+    "sessions_of",
+    "summary",
+    "tally",
+]

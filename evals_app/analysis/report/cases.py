@@ -1,0 +1,395 @@
+"""The matrix of a run: its cases by its metrics, failures first and grouped by cause. Only reads."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
+
+from evals_app.analysis import statistics
+from evals_app.analysis.report.whole import Column, columns_of
+from evals_app.analysis.statistics import Rate
+from evals_app.metrics.catalog import label_of
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
+
+Status = EvalAttempt.Status
+SEVERITY = {
+    Status.FAILED: 7,
+    Status.ERROR: 6,
+    Status.INCOMPLETE: 5,
+    Status.RUNNING: 4,
+    Status.PENDING: 3,
+    Status.CANCELLED: 2,
+    Status.PASSED: 1,
+}
+"""A case is as bad as its worst attempt."""
+BY_SEVERITY = {rank: str(status) for status, rank in SEVERITY.items()}
+PAGE = 100
+CAUSES_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which cases of a run are looked at, and in which order; an address says it."""
+
+    status: str = ""
+    cause: str = ""
+    metric: str = ""
+    text: str = ""
+    mixed: bool = False
+    order: str = "worst"
+    page: int = 1
+
+    @classmethod
+    def read(cls, query: Mapping[str, Any], *, order: str = "worst") -> Self:
+        """Return the filters of a query string; what it cannot mean is left out."""
+        status, page, wanted = query.get("status", ""), query.get("page", "1"), query.get("order", order)
+        return cls(
+            status=status if status in Status.values else "",
+            cause=query.get("cause", ""),
+            metric=query.get("metric", ""),
+            text=query.get("q", "").strip(),
+            mixed=query.get("mixed") == "1",
+            order=wanted if wanted in {"worst", "file"} else order,
+            page=int(page) if page.isdecimal() else 1,
+        )
+
+    @property
+    def narrow(self) -> bool:
+        """Tell whether cases may be left out."""
+        return bool(self.status or self.cause or self.metric or self.text or self.mixed)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a metric says of a case over its repetitions. `score` is their mean."""
+
+    metric: str
+    status: str
+    score: float | None
+    passed: int
+    judged: int
+    reason: str = ""
+    spread: statistics.Spread | None = None
+
+    @property
+    def label(self) -> str:
+        """The metric's short name."""
+        return label_of(self.metric)
+
+    @property
+    def scattered(self) -> bool:
+        """Tell whether repetitions have different scores."""
+        return self.spread is not None and self.spread.low != self.spread.high
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """One case of a run: its repetitions and a cell per metric."""
+
+    index: int
+    id: str
+    status: str
+    attempts: list[EvalAttempt]
+    cells: list[Cell]
+
+    @property
+    def first(self) -> EvalAttempt:
+        """The attempt to open for the case: the worst one, the earliest of those."""
+        return max(self.attempts, key=lambda attempt: (SEVERITY[Status(attempt.status)], -attempt.repetition))
+
+    @property
+    def dom_id(self) -> str:
+        """The id of its element on the page."""
+        return f"case-{self.index}"
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all repetitions."""
+        return sum(attempt.total_tokens for attempt in self.attempts)
+
+    @property
+    def cost(self) -> float | None:
+        """Cost of all repetitions; None when that of one that used tokens is unknown, or none did."""
+        paid = [attempt.cost for attempt in self.attempts if attempt.total_tokens]
+        known = [cost for cost in paid if cost is not None]
+        return sum(known) if known and len(known) == len(paid) else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean time of the repetitions that have ended."""
+        times = [attempt.seconds for attempt in self.attempts if attempt.seconds is not None]
+        return sum(times) / len(times) if times else None
+
+    @cached_property
+    def rate(self) -> Rate:
+        """How many of the repetitions that have an outcome have passed."""
+        ended = [one.status for one in self.attempts if has_outcome(one.status, one.error_type)]
+        return Rate(ended.count(Status.PASSED), len(ended))
+
+    @property
+    def mixed(self) -> bool:
+        """Tell whether repetitions came to different outcomes: the same code, data and models."""
+        return 0 < self.rate.passed < self.rate.total
+
+    @property
+    def error(self) -> str:
+        """The first error among the repetitions, in one line."""
+        found = next((attempt for attempt in self.attempts if attempt.error), None)
+        return f"{found.error_type}: {found.error.splitlines()[0]}" if found else ""
+
+    @property
+    def waits_for(self) -> str:
+        """What the first attempt that waits for a model waits for."""
+        running = (one.waits_for for one in self.attempts if one.status == Status.RUNNING)
+        return next(filter(None, running), "")
+
+    @property
+    def noted(self) -> str:
+        """What people wrote about its attempts."""
+        return "\n".join(attempt.note for attempt in self.attempts if attempt.note)
+
+    @property
+    def cause(self) -> str:
+        """Why the worst of its attempts did not pass."""
+        return self.first.cause
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cases of a run that have one outcome for one cause; `rows` are those of the page."""
+
+    status: str
+    cause: str
+    count: int
+    rows: list[CaseRow] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How the cases of a run did over their repetitions.
+
+    Attributes:
+        reliable: (k, pass^k): the chance that k repetitions of a case all pass, over all cases.
+        mixed: how many cases have repetitions that came to different outcomes.
+    """
+
+    rate: Rate
+    reliable: list[tuple[int, float]]
+    mixed: int
+
+    @property
+    def last(self) -> tuple[int, float] | None:
+        """The longest k."""
+        return self.reliable[-1] if len(self.reliable) > 1 else None
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A page of a run's cases by its metrics.
+
+    Attributes:
+        groups: the rows of the page by outcome and cause; one group without a name in the order of the file.
+        statuses: (outcome, cases) of the whole run, the worst first.
+        causes: the commonest causes of the whole run, however the page is filtered.
+        mixed: how many cases have repetitions that came to different outcomes.
+    """
+
+    columns: list[Column]
+    groups: list[Group]
+    page: int
+    pages: int
+    total: int
+    statuses: list[tuple[str, int]]
+    causes: list[Group]
+    mixed: int
+
+    @property
+    def rows(self) -> list[CaseRow]:
+        """The cases of the page."""
+        return [row for group in self.groups for row in group.rows]
+
+    @property
+    def previous(self) -> int:
+        """The page before."""
+        return self.page - 1
+
+    @property
+    def next(self) -> int:
+        """The page after."""
+        return self.page + 1
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a case before its row is read."""
+
+    index: int
+    id: str
+    worst: int
+    cause: str
+    passed: int
+    judged: int
+
+    @property
+    def mixed(self) -> bool:
+        return 0 < self.passed < self.judged
+
+
+def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Matrix:
+    """Return a page of the matrix, the worst cases first and grouped by cause, or in the order of the file.
+
+    Args:
+        size: cases of a page.
+    """
+    filters = filters or Filters()
+    cases = _known(run)
+    shown = [case for case in cases if _is_wanted(case, filters)]
+    if filters.metric:
+        missed = _missed(run, filters.metric)
+        shown = [case for case in shown if case.index in missed]
+    sizes = Counter((case.worst, case.cause) for case in shown)
+    if filters.order == "worst":
+        shown.sort(key=lambda case: (-case.worst, -sizes[case.worst, case.cause], case.cause, case.index))
+    pages = max(1, -(-len(shown) // size))
+    page = min(max(1, filters.page), pages)
+    window = shown[(page - 1) * size : page * size]
+    rows = {row.index: row for row in rows_of(run, [case.index for case in window])}
+    return Matrix(
+        columns=columns_of(run),
+        groups=_grouped(window, rows, sizes if filters.order == "worst" else None),
+        page=page,
+        pages=pages,
+        total=len(shown),
+        statuses=_statuses(cases),
+        causes=_causes(cases),
+        mixed=sum(case.mixed for case in cases),
+    )
+
+
+def tally(run: EvalRun) -> Tally:
+    """Return how the cases of a run did, each with the same weight: repetitions of a case are no further cases."""
+    judged = [case for case in _known(run) if case.judged]
+    reliable = []
+    for k in range(1, run.num_runs + 1):
+        chances = [statistics.pass_hat_k(case.passed, case.judged, k) for case in judged]
+        known = [chance for chance in chances if chance is not None]
+        if known and len(known) == len(judged):
+            reliable.append((k, sum(known) / len(known)))
+    mixed = sum(case.mixed for case in judged)
+    return Tally(Rate(sum(case.passed / case.judged for case in judged), len(judged)), reliable, mixed)
+
+
+def _known(run: EvalRun) -> list[_Known]:
+    """Return the cases of a run in the order of their file, in one query."""
+    rank = Case(
+        *(When(status=name, then=Value(rank)) for name, rank in SEVERITY.items()),
+        default=Value(0),
+        output_field=IntegerField(),
+    )
+    rows = run.attempts.values("case_index").annotate(
+        id=Min("case_id"),
+        worst=Max(rank),
+        why=Min("cause", filter=~Q(cause="")),
+        passed=Count("pk", filter=Q(status=Status.PASSED)),
+        judged=Count("pk", filter=HAS_OUTCOME),
+    )
+    found = rows.order_by("case_index").values_list("case_index", "id", "worst", "why", "passed", "judged")
+    return [_Known(index, name, worst, why or "", *counts) for index, name, worst, why, *counts in found]
+
+
+def _is_wanted(case: _Known, filters: Filters) -> bool:
+    return (
+        (not filters.status or BY_SEVERITY.get(case.worst) == filters.status)
+        and (not filters.cause or case.cause == filters.cause)
+        and (not filters.mixed or case.mixed)
+        and filters.text.casefold() in case.id.casefold()
+    )
+
+
+def _missed(run: EvalRun, metric: str) -> set[int]:
+    """Return the cases in which a metric failed or could not run."""
+    bad = (MetricResult.Status.FAILED, MetricResult.Status.NOT_EVALUATED)
+    results = MetricResult.objects.filter(attempt__run=run, invocation=None, metric=metric, status__in=bad)
+    return set(results.values_list("attempt__case_index", flat=True).distinct())
+
+
+def _grouped(
+    window: Sequence[_Known], rows: Mapping[int, CaseRow], sizes: Mapping[tuple[int, str], int] | None
+) -> list[Group]:
+    if sizes is None:
+        return [Group("", "", len(window), [rows[case.index] for case in window])] if window else []
+    groups: dict[tuple[int, str], list[CaseRow]] = defaultdict(list)
+    for case in window:
+        groups[case.worst, case.cause].append(rows[case.index])
+    return [
+        Group(BY_SEVERITY[worst], cause, sizes[worst, cause], found)
+        for (worst, cause), found in groups.items()
+    ]
+
+
+def _statuses(cases: Iterable[_Known]) -> list[tuple[str, int]]:
+    ranks = Counter(case.worst for case in cases)
+    return [(str(name), ranks[rank]) for name, rank in SEVERITY.items() if ranks[rank]]
+
+
+def _causes(cases: Iterable[_Known]) -> list[Group]:
+    counted = Counter((case.worst, case.cause) for case in cases if case.cause)
+    common = sorted(counted.items(), key=lambda found: (-found[1], -found[0][0], found[0][1]))
+    return [Group(BY_SEVERITY[worst], cause, count) for (worst, cause), count in common[:CAUSES_SHOWN]]
+
+
+def rows_of(run: EvalRun, indexes: Sequence[int]) -> list[CaseRow]:
+    """Return the rows of the matrix for these cases, in this order."""
+    attempts: dict[int, list[EvalAttempt]] = defaultdict(list)
+    found = run.attempts.filter(case_index__in=indexes).defer("actual", "traceback", "differences", "earlier")
+    for attempt in found.order_by("case_index", "repetition"):
+        attempts[attempt.case_index].append(attempt)
+    results = _results([attempt for case in attempts.values() for attempt in case])
+    columns = columns_of(run)
+    return [_row(attempts[index], columns, results) for index in indexes if attempts[index]]
+
+
+def changed_since(run: EvalRun, revision: int) -> list[int]:
+    """Return the cases that have changed after a revision of the run."""
+    changed = run.attempts.filter(revision__gt=revision).order_by("case_index")
+    return list(changed.values_list("case_index", flat=True).distinct())
+
+
+Results = dict[tuple[int, str], MetricResult]
+
+
+def _results(attempts: Iterable[EvalAttempt]) -> Results:
+    overall = MetricResult.objects.filter(attempt__in=[attempt.pk for attempt in attempts], invocation=None)
+    return {(result.attempt_id, result.metric): result for result in overall.defer("details")}
+
+
+def _row(attempts: list[EvalAttempt], columns: list[Column], results: Results) -> CaseRow:
+    worst = max(attempts, key=lambda attempt: SEVERITY[Status(attempt.status)])
+    cells = [
+        _cell(column, [results.get((attempt.pk, column.name)) for attempt in attempts]) for column in columns
+    ]
+    return CaseRow(attempts[0].case_index, attempts[0].case_id, worst.status, attempts, cells)
+
+
+def _cell(column: Column, results: Sequence[MetricResult | None]) -> Cell:
+    given = [result for result in results if result is not None]
+    if not given:
+        return Cell(column.name, "", None, 0, 0)
+    spread = statistics.spread(result.score for result in given if result.score is not None)
+    rank = {MetricResult.Status.FAILED: 3, MetricResult.Status.NOT_EVALUATED: 2}
+    worst = max(given, key=lambda result: rank.get(MetricResult.Status(result.status), 1))
+    return Cell(
+        metric=column.name,
+        status=worst.status,
+        score=spread.mean if spread else None,
+        passed=sum(result.status == MetricResult.Status.PASSED for result in given),
+        judged=len(given),
+        reason=worst.reason,
+        spread=spread,
+    )

@@ -1,0 +1,236 @@
+"""A run as a whole, in numbers. Only reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Avg, Count, OuterRef, Q, QuerySet, Subquery, Sum
+
+from evals_app.metrics.catalog import INFORMATIONAL, label_of
+from evals_app.models import EvalAttempt, EvalRun, EvalSet, MetricResult
+from evals_app.runs import prices
+from evals_app.runs.progress import seconds_of
+from sessions_app.errors import NotFound
+from sessions_app.models import AgentSession
+
+Status = EvalAttempt.Status
+REASONS = 5
+
+
+@dataclass(frozen=True)
+class Column:
+    """One metric of a run that can pass or fail."""
+
+    name: str
+    threshold: float | None
+
+    @property
+    def label(self) -> str:
+        """A short name."""
+        return label_of(self.name)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a metric did not run, and in how many attempts."""
+
+    metric: str
+    text: str
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run took of models. Cost is None while one attempt that used tokens has no price.
+
+    Attributes:
+        judges: {model: {prompt, output, cached, calls}} of judges and simulated users, not among the tokens.
+        judge_cost: None where it is unknown, or nobody was asked.
+        unpriced: how many attempts used tokens of models without a price.
+    """
+
+    tokens: int = 0
+    prompt: int = 0
+    output: int = 0
+    cached: int = 0
+    cost: float | None = None
+    unpriced: int = 0
+    judges: dict[str, dict[str, int]] = field(default_factory=dict)
+    judge_cost: float | None = None
+    currency: str = prices.DEFAULT_CURRENCY
+
+    @property
+    def judge_tokens(self) -> int:
+        """Tokens of judges and simulated users."""
+        return sum(used.get("prompt", 0) + used.get("output", 0) for used in self.judges.values())
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run in numbers."""
+
+    run: EvalRun
+    seconds: float | None
+    spent: Spent
+    means: list[tuple[Column, float | None]] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the agent, over all attempts."""
+        return self.spent.tokens
+
+    @property
+    def passes(self) -> bool:
+        """Tell whether every attempt passed."""
+        return self.run.status == EvalRun.Status.DONE and self.run.passed == self.run.total > 0
+
+    @property
+    def rest(self) -> list[str]:
+        """Return what became of the attempts that did not pass, in words."""
+        run = self.run
+        counts = (
+            (run.failed, "failed"),
+            (run.errors, "error" if run.errors == 1 else "errors"),
+            (run.incomplete, "incomplete"),
+            (run.cancelled, "cancelled"),
+        )
+        return [f"{count} {word}" for count, word in counts if count]
+
+
+def find_run(run_id: str) -> EvalRun:
+    """Return a run with its evalset and version.
+
+    Raises:
+        NotFound: no such run.
+    """
+    found = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
+    if found is None:
+        raise NotFound(
+            f"No eval run {run_id!r}.",
+            hint="The evalset's page lists its runs, as GET /api/v1/evals/runs does.",
+        )
+    return found
+
+
+def columns_of(run: EvalRun) -> list[Column]:
+    """Return the metrics of a run that can pass or fail, in order."""
+    criteria = json.loads(run.config).get("criteria") or {}
+    return [
+        Column(name, criterion.get("threshold") if isinstance(criterion, dict) else criterion)
+        for name, criterion in criteria.items()
+    ]
+
+
+def summary(run: EvalRun) -> Summary:
+    """Return a run in numbers."""
+    return Summary(run, seconds_of(run, time.time()), spent(run), _means(run), _reasons(run))
+
+
+def spent(run: EvalRun) -> Spent:
+    """Return what a run took of models so far."""
+    table = prices.of_json(json.loads(run.prices))
+    sums = run.attempts.aggregate(
+        unpriced=Count("pk", filter=Q(cost=None, total_tokens__gt=0)),
+        paid=Sum("cost"),
+        **{f"all_{name}": Sum(f"{name}_tokens") for name in ("total", "prompt", "output", "cached")},
+    )
+    judges = _judges(run)
+    return Spent(
+        tokens=sums["all_total"] or 0,
+        prompt=sums["all_prompt"] or 0,
+        output=sums["all_output"] or 0,
+        cached=sums["all_cached"] or 0,
+        cost=None if sums["unpriced"] else sums["paid"],
+        unpriced=sums["unpriced"],
+        judges=judges,
+        judge_cost=table.cost(judges, run.started_at or run.created_at),
+        currency=table.currency,
+    )
+
+
+def _judges(run: EvalRun) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for text in run.attempts.exclude(judge="{}").values_list("judge", flat=True):
+        for model, used in json.loads(text).items():
+            known = found.setdefault(model, {})
+            for name, count in used.items():
+                known[name] = known.get(name, 0) + count
+    return found
+
+
+def _reasons(run: EvalRun) -> list[Reason]:
+    """Return the most frequent reasons why metrics did not run."""
+    unrun = MetricResult.objects.filter(
+        attempt__run=run, invocation=None, status=MetricResult.Status.NOT_EVALUATED
+    )
+    found = unrun.values_list("metric", "reason").annotate(times=Count("pk")).order_by("-times", "metric")
+    return [Reason(metric, text, times) for metric, text, times in found[:REASONS]]
+
+
+def _means(run: EvalRun) -> list[tuple[Column, float | None]]:
+    overall = MetricResult.objects.filter(attempt__run=run, invocation=None)
+    means = dict(overall.values_list("metric").annotate(mean=Avg("score")))
+    return [(column, means.get(column.name)) for column in columns_of(run)]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of the bar of a run: percent from the left, percent wide."""
+
+    status: str
+    count: int
+    start: float
+    width: float
+
+
+def bar(run: EvalRun) -> list[Segment]:
+    """Return the attempts of a run as stretches of a bar: what has passed first, what is left out at the end."""
+    counts = (
+        (Status.PASSED, run.passed),
+        (Status.FAILED, run.failed),
+        (Status.ERROR, run.errors),
+        (Status.INCOMPLETE, run.incomplete),
+        (Status.CANCELLED, run.cancelled),
+    )
+    segments, start = [], 0.0
+    for status, count in counts:
+        width = 100 * count / run.total if run.total else 0.0
+        if count:
+            segments.append(Segment(str(status), count, round(start, 3), round(width, 3)))
+        start += width
+    return segments
+
+
+def sessions_of(attempts: Iterable[EvalAttempt]) -> dict[int, int]:
+    """Return the session's key of each attempt that has one, also while it runs."""
+    attempts = list(attempts)
+    linked = {attempt.pk: attempt.session_id for attempt in attempts if attempt.session_id}
+    running = {attempt.realm: attempt.pk for attempt in attempts if attempt.status == Status.RUNNING}
+    if not running:
+        return linked
+    rows = AgentSession.objects.filter(realm__in=list(running)).order_by("-pk").values_list("realm", "pk")
+    return {**linked, **{running[realm]: pk for realm, pk in rows}}
+
+
+def newest_runs(evalsets: QuerySet[EvalSet]) -> dict[int, EvalRun]:
+    """Return the newest run of each evalset that has one, by the evalset's key."""
+    newest = EvalRun.objects.filter(evalset=OuterRef("pk")).order_by("-created_at").values("pk")[:1]
+    ids = evalsets.annotate(newest_run=Subquery(newest)).values_list("newest_run", flat=True)
+    runs = EvalRun.objects.filter(pk__in=[run_id for run_id in ids if run_id])
+    return {run.evalset_id: run for run in runs.defer("config", "traceback")}
+
+
+def reported(name: str) -> bool:
+    """Tell whether a metric is only reported."""
+    return name in INFORMATIONAL
+
+
+def details_of(result: MetricResult) -> dict[str, Any]:
+    """Return a result's details."""
+    found: dict[str, Any] = json.loads(result.details)
+    return found

@@ -1,0 +1,329 @@
+"""An evalset over its runs: pass rates with their intervals, what changed in between, and every case's history.
+
+Only reads. Coordinates are of the drawing that the template makes of it: percent of its width, so that it fits every
+window, and pixels of its height.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from django.db.models import Count, Min, Q, Sum
+
+from evals_app.analysis import baselines
+from evals_app.analysis.baselines import Difference
+from evals_app.analysis.comparison import CaseKey
+from evals_app.analysis.statistics import Rate
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.runs import prices
+from evals_app.runs.attempt_status import HAS_OUTCOME
+
+Status = EvalAttempt.Status
+RUNS = 40
+"""Runs that are drawn, the newest ones."""
+CASES = 50
+"""Cases a page of the histories."""
+
+LANES = (
+    ("code", {"code", "commit"}),
+    ("models", {"models"}),
+    ("data", {"evalset"}),
+    ("judges", {"judged by"}),
+)
+"""What may have changed between two runs, a line of the drawing each."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A run in the trend. `changes` is in what it differs from the run before; cost None is unknown."""
+
+    run: EvalRun
+    rate: Rate
+    seconds: float | None
+    cost: float | None
+    currency: str
+    tokens: int
+    changes: list[Difference]
+
+    def changed(self, names: set[str]) -> list[Difference]:
+        """Return the changes of some names."""
+        return [change for change in self.changes if change.what in names]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """What a case came to in one run; `attempt` is the worst one's key, to be opened."""
+
+    passed: int
+    judged: int
+    attempt: int | None
+    run_id: str
+
+    @property
+    def level(self) -> str:
+        """How well it did: all, some or none passed, or it was not judged."""
+        if not self.judged:
+            return "unknown"
+        return "all" if self.passed == self.judged else "some" if self.passed else "none"
+
+
+@dataclass(frozen=True)
+class CaseHistory:
+    """One case over the runs; None where a run did not have it."""
+
+    key: CaseKey
+    stops: list[Stop | None]
+
+    @cached_property
+    def rate(self) -> Rate:
+        """All its stored outcomes together."""
+        known = [stop for stop in self.stops if stop]
+        return Rate(sum(stop.passed for stop in known), sum(stop.judged for stop in known))
+
+    @property
+    def turns(self) -> int:
+        """How often its outcome turned from one run to the next."""
+        levels = [stop.level for stop in self.stops if stop and stop.judged]
+        return sum(left != right for left, right in pairwise(levels))
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The newest runs of an evalset, the oldest first, and a page of its cases."""
+
+    points: list[Point]
+    histories: list[CaseHistory]
+    baseline: Point | None
+    page: int
+    pages: int
+
+    @property
+    def drawing(self) -> Drawing:
+        """The trend as a drawing."""
+        return Drawing(self.points, self.baseline)
+
+
+def trend_of(evalset: EvalSet, page: int = 1) -> Trend:
+    """Return the trend of an evalset over its newest runs that have ended."""
+    runs = (
+        EvalRun.objects.select_related("version").filter(evalset=evalset).exclude(status__in=EvalRun.ACTIVE)
+    )
+    newest = runs.exclude(status=EvalRun.Status.FAILED).order_by("-created_at")
+    shown = list(newest.defer("traceback", "version__content")[:RUNS])[::-1]
+    stops = _stops(shown)
+    points = list(_points(shown, stops))
+    histories = sorted(_histories(shown, stops), key=lambda one: (-one.turns, one.rate.value or 0.0))
+    pages = max(1, -(-len(histories) // CASES))
+    page = min(max(1, page), pages)
+    return Trend(
+        points,
+        histories[(page - 1) * CASES : page * CASES],
+        next((point for point in points if point.run.baseline), None),
+        page,
+        pages,
+    )
+
+
+Stops = Mapping[str, Mapping[int, Stop]]
+"""run → place of the case → what it came to"""
+
+
+def _stops(runs: Sequence[EvalRun]) -> Stops:
+    attempts = EvalAttempt.objects.filter(run__in=[run.pk for run in runs])
+    counted = attempts.values_list("run_id", "case_index").annotate(
+        passed=Count("pk", filter=Q(status=Status.PASSED)),
+        judged=Count("pk", filter=HAS_OUTCOME),
+        bad=Min("pk", filter=HAS_OUTCOME & ~Q(status=Status.PASSED)),
+        first=Min("pk"),
+    )
+    found: dict[str, dict[int, Stop]] = defaultdict(dict)
+    for run_id, index, passed, judged, bad, first in counted:
+        found[run_id][index] = Stop(passed, judged, bad or first, run_id)
+    return found
+
+
+def _points(runs: Sequence[EvalRun], stops: Stops) -> Iterator[Point]:
+    costs = _costs(runs)
+    before: EvalRun | None = None
+    for run in runs:
+        judged = [stop for stop in stops.get(run.pk, {}).values() if stop.judged]
+        rate = Rate(sum(stop.passed / stop.judged for stop in judged), len(judged))
+        changes = baselines.what_changed(before, run) if before else []
+        took = run.finished_at - run.started_at if run.finished_at and run.started_at else None
+        cost, tokens = costs.get(run.pk, (None, 0))
+        currency = prices.of_json(json.loads(run.prices)).currency
+        yield Point(run, rate, took, cost, currency, tokens, changes)
+        before = run
+
+
+def _costs(runs: Sequence[EvalRun]) -> dict[str, tuple[float | None, int]]:
+    rows = EvalAttempt.objects.filter(run__in=[run.pk for run in runs]).values("run_id")
+    summed = rows.annotate(
+        unpriced=Count("pk", filter=Q(cost=None, total_tokens__gt=0)),
+        paid=Sum("cost"),
+        used=Sum("total_tokens"),
+    )
+    return {row["run_id"]: (None if row["unpriced"] else row["paid"], row["used"] or 0) for row in summed}
+
+
+def _histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
+    by_case: dict[CaseKey, list[Stop | None]] = {}
+    for place, run in enumerate(runs):
+        for index, case in enumerate(baselines.cases_of(run.version)):
+            if stop := stops.get(run.pk, {}).get(index):
+                by_case.setdefault(case.key, [None] * len(runs))[place] = stop
+    yield from (CaseHistory(key, found) for key, found in by_case.items())
+
+
+PLACES = 7
+"""Runs that the drawing has room for at least: a few runs stand as near each other as many."""
+TOP = 12.0
+HEIGHT = 180.0
+LANE = 20.0
+BARS = 36.0
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A run in the drawing."""
+
+    point: Point
+    x: float
+    y: float
+    low: float
+    high: float
+    seconds: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that changed before a run."""
+
+    x: float
+    changes: list[Difference]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A line of the drawing below the rates."""
+
+    name: str
+    y: float
+    marks: list[Mark]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A trend as it is drawn: the pass rate above, what changed, time and cost below."""
+
+    points: list[Point]
+    baseline: Point | None
+
+    @property
+    def bottom(self) -> float:
+        """Where a rate of 0 stands."""
+        return TOP + HEIGHT
+
+    @property
+    def height(self) -> float:
+        """Pixels."""
+        return self.bars_y("cost") + BARS + 22
+
+    @property
+    def grid(self) -> list[tuple[float, str]]:
+        """Lines of the rates: (y, what it says)."""
+        return [(_y(share), f"{round(100 * share)} %") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+
+    @cached_property
+    def dots(self) -> list[Dot]:
+        """The runs that were judged."""
+        slowest = max((point.seconds or 0.0 for point in self.points), default=0.0) or 1.0
+        dearest = max((self.cost_of(point) or 0.0 for point in self.points), default=0.0) or 1.0
+        return [
+            Dot(
+                point,
+                self.x(place),
+                _y(point.rate.value or 0.0),
+                _y(point.rate.interval.low),
+                _y(point.rate.interval.high),
+                BARS * (point.seconds or 0.0) / slowest,
+                BARS * (self.cost_of(point) or 0.0) / dearest,
+            )
+            for place, point in enumerate(self.points)
+            if point.rate.total
+        ]
+
+    def x(self, place: int) -> float:
+        """Return where a run stands."""
+        return round(100 * (place + 0.5) / max(PLACES, len(self.points)), 2)
+
+    def cost_of(self, point: Point) -> float | None:
+        """Return the cost of a run; None when it is unknown, or in another currency than that of the newest run."""
+        return point.cost if point.currency == self.points[-1].currency else None
+
+    @property
+    def line(self) -> str:
+        """The points of the line through the rates."""
+        return _path((dot.x, dot.y) for dot in self.dots)
+
+    @property
+    def band(self) -> str:
+        """The points of the band of the intervals."""
+        upper = [(dot.x, dot.high) for dot in self.dots]
+        lower = [(dot.x, dot.low) for dot in reversed(self.dots)]
+        return _path([*upper, *lower])
+
+    @property
+    def baseline_y(self) -> float | None:
+        """Where the rate of the baseline stands."""
+        return _y(self.baseline.rate.value or 0.0) if self.baseline else None
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """What changed, a line each."""
+        return [
+            Lane(
+                name,
+                self.bottom + 18 + LANE * number,
+                [
+                    Mark(self.x(place), found)
+                    for place, point in enumerate(self.points)
+                    if (found := point.changed(names))
+                ],
+            )
+            for number, (name, names) in enumerate(LANES)
+        ]
+
+    def bars_y(self, name: str) -> float:
+        """Return where the bars of `seconds` or `cost` begin at the top."""
+        first = self.bottom + 18 + LANE * len(LANES)
+        return first if name == "seconds" else first + BARS + 12
+
+    @property
+    def seconds_y(self) -> float:
+        """Where the bars of time stand."""
+        return self.bars_y("seconds") + BARS
+
+    @property
+    def cost_y(self) -> float:
+        """Where the bars of cost stand."""
+        return self.bars_y("cost") + BARS
+
+    @property
+    def has_cost(self) -> bool:
+        """Tell whether the cost of a run is known."""
+        return any(self.cost_of(point) is not None for point in self.points)
+
+
+def _y(share: float) -> float:
+    return round(TOP + HEIGHT * (1 - share), 2)
+
+
+def _path(places: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x},{y}" for x, y in places)

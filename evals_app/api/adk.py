@@ -1,0 +1,338 @@
+"""ADK's own paths of evals, so that its front end works on evalset files and on our runs.
+
+Paths, bodies and statuses are those of `google/adk/cli/dev_server.py`, which has most of them in two spellings.
+Where its front end asks for what that server does not have, or loses what it does not show, it is answered here.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from ninja import Router
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from evals_app.analysis import adk_results
+from evals_app.cases import file_changes, recording
+from evals_app.files import library
+from evals_app.files.schema import EvalCase
+from evals_app.metrics import config as configs
+from evals_app.metrics.catalog import METRICS, Metric, missing_for
+from evals_app.models import EvalRun, EvalSet
+from evals_app.runs import choices, dispatch, launch
+from sessions_app import redaction, request_bodies, scopes
+from sessions_app.errors import BadInput, SessionMissing
+from sessions_app.http import json_text
+from sessions_app.ids import can_exist
+from sessions_app.models import AgentSession
+from sessions_app.state import history
+from sessions_app.store import retry, units_of_work
+from sessions_app.store.change_listener import listen
+
+DEV = "/dev/apps/{seg:app_name}"
+OLD_SET, NEW_SET = DEV + "/eval_sets/{seg:evalset_id}", DEV + "/eval-sets/{seg:evalset_id}"
+OLD_CASE, NEW_CASE = OLD_SET + "/evals/{seg:case_id}", NEW_SET + "/eval-cases/{seg:case_id}"
+
+Json = dict[str, Any]
+
+router = Router()
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class NewSet(BaseModel):
+    """The evalset of `NewSetBody`: ADK's `EvalSet`, snake case only."""
+
+    eval_set_id: str
+    eval_cases: list[EvalCase] = []
+
+
+class NewSetBody(_Body):
+    """Body of the creation of an evalset."""
+
+    eval_set: NewSet
+
+
+class AddedSession(_Body):
+    """Body of a session that becomes a case."""
+
+    eval_id: str
+    session_id: str
+    user_id: str
+
+
+class AskedMetric(_Body):
+    """A metric of a run."""
+
+    metric_name: str
+    threshold: float | None = None
+    criterion: Json | None = None
+
+
+class AskedRun(_Body):
+    """Body of a run."""
+
+    eval_ids: list[str] = Field(default_factory=list)
+    eval_case_ids: list[str] = Field(default_factory=list)
+    eval_metrics: list[AskedMetric]
+    live_model_config: Json | None = None
+    user_simulator_config: Json | None = None
+
+
+@router.get(DEV + "/eval_sets")
+async def list_evalset_ids(request: HttpRequest, app_name: str) -> list[str]:
+    """List the ids of an app's evalsets."""
+    return await units_of_work.write(_evalset_ids, app_name)
+
+
+@router.get(DEV + "/eval-sets")
+async def list_evalsets(request: HttpRequest, app_name: str) -> dict[str, list[str]]:
+    """List the ids of an app's evalsets."""
+    return {"evalSetIds": await units_of_work.write(_evalset_ids, app_name)}
+
+
+@router.post(DEV + "/eval-sets")
+async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBase:
+    """Make an evalset, as a file beside the agent."""
+    asked = request_bodies.shaped(request_bodies.parse(request), NewSetBody).eval_set
+    cases = [case.model_dump(mode="json", exclude_unset=True) for case in asked.eval_cases]
+    evalset = await units_of_work.write(file_changes.create, app_name, asked.eval_set_id, cases)
+    return _json(await units_of_work.read(_evalset, evalset))
+
+
+@router.post(OLD_SET)
+async def create_evalset_by_id(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
+    """Make an evalset, as a file beside the agent. Deprecated in ADK."""
+    await units_of_work.write(file_changes.create, app_name, evalset_id, [])
+    return _json(None)
+
+
+@router.get(NEW_SET)
+async def get_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
+    """Return an evalset with its cases."""
+    return _json(await units_of_work.write(lambda: _evalset(file_changes.evalset_of(app_name, evalset_id))))
+
+
+@router.delete(NEW_SET)
+async def delete_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
+    """Remove an evalset's file. Runs of it stay."""
+    await units_of_work.write(file_changes.remove, app_name, evalset_id)
+    return _json(None)
+
+
+@router.get(OLD_SET + "/evals")
+async def list_cases(request: HttpRequest, app_name: str, evalset_id: str) -> list[str]:
+    """List the ids of an evalset's cases."""
+    return await units_of_work.write(_case_ids, app_name, evalset_id)
+
+
+async def get_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
+    """Return a case."""
+    return _json(await units_of_work.write(_case, app_name, evalset_id, case_id))
+
+
+async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
+    """Change a case. What the body leaves out, such as rubrics, stays as it is."""
+    sent = request_bodies.shaped(request_bodies.parse(request), Json)
+    await units_of_work.write(
+        lambda: file_changes.replace_case(file_changes.evalset_of(app_name, evalset_id), case_id, sent)
+    )
+    return _json(None)
+
+
+async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
+    """Delete a case."""
+    await units_of_work.write(
+        lambda: file_changes.remove_case(file_changes.evalset_of(app_name, evalset_id), case_id)
+    )
+    return _json(None)
+
+
+async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
+    """Make a session's conversation a case, which starts with the state that the session started with."""
+    asked = request_bodies.shaped(request_bodies.parse(request), AddedSession)
+    session, start = await units_of_work.read(_session_and_start, app_name, asked)
+    case = {
+        "eval_id": asked.eval_id,
+        "conversation": await recording.conversation_of(session),
+        "session_input": {"app_name": app_name, "user_id": asked.user_id, "state": start},
+        "creation_timestamp": time.time(),
+    }
+    await units_of_work.write(
+        lambda: file_changes.add_case(file_changes.evalset_of(app_name, evalset_id), case)
+    )
+    return _json(None)
+
+
+@router.post(NEW_SET + "/run")
+async def run(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
+    """Run an evalset and answer when it has ended. The run is one like any other, and found on its page."""
+    return _json({"runEvalResults": await _run(request, app_name, evalset_id)})
+
+
+@router.post(OLD_SET + "/run_eval")
+async def run_by_old_name(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
+    """Run an evalset and answer when it has ended. Deprecated in ADK."""
+    return _json(await _run(request, app_name, evalset_id))
+
+
+@router.get(DEV + "/eval_results")
+async def list_result_ids(request: HttpRequest, app_name: str) -> list[str]:
+    """List the ids of an app's results."""
+    return await units_of_work.read(_result_ids, app_name)
+
+
+@router.get(DEV + "/eval-results")
+async def list_results(request: HttpRequest, app_name: str) -> dict[str, list[str]]:
+    """List the ids of an app's results."""
+    return {"evalResultIds": await units_of_work.read(_result_ids, app_name)}
+
+
+async def get_result(request: HttpRequest, app_name: str, result_id: str) -> HttpResponseBase:
+    """Return a result: every case with its scores, and expected beside actual turns."""
+    return _json(await units_of_work.read(_result, app_name, result_id))
+
+
+@router.get(DEV + "/metrics-info")
+async def metrics_info(request: HttpRequest, app_name: str) -> HttpResponseBase:
+    """Describe the metrics that can run with what is installed."""
+    runnable = [metric for metric in METRICS.values() if not missing_for(metric.name)]
+    return _json({"metricsInfo": [_metric_info(metric) for metric in runnable]})
+
+
+for path in (OLD_CASE, NEW_CASE):
+    router.get(path)(get_case)
+    router.put(path)(update_case)
+    router.delete(path)(delete_case)
+for path in (OLD_SET + "/add_session", NEW_SET + "/add-session"):
+    router.post(path)(add_session)
+for path in (DEV + "/eval_results/{seg:result_id}", DEV + "/eval-results/{seg:result_id}"):
+    router.get(path)(get_result)
+
+
+async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
+    asked = request_bodies.shaped(request_bodies.parse(request), AskedRun)
+    ordered = await dispatch.order(partial(_order, app_name, evalset_id, asked))
+    async with listen() as ring:
+        while (found := await retry.read(_ended, ordered.pk)) is None:
+            await ring.wait()
+    if found.status == EvalRun.Status.FAILED:
+        raise BadInput(f"{found.error_type}: {found.error}", hint=found.hint or "The run's page says where.")
+    return await retry.read(lambda: list(adk_results.case_results(found)))
+
+
+def _order(app_name: str, evalset_id: str, asked: AskedRun, run_id: str) -> EvalRun:
+    if not asked.eval_metrics:
+        raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
+    evalset = _listed(app_name, evalset_id)
+    beside = configs.beside(library.path_of(file_changes.agents_folder(), evalset), evalset.path)
+    more = {
+        name: value
+        for name, value in (
+            ("live_model_config", asked.live_model_config),
+            ("user_simulator_config", asked.user_simulator_config),
+        )
+        if value is not None
+    }
+    config = configs.Config({**beside.data, **more}, beside.source, beside.warnings)
+    wanted = {
+        "cases": asked.eval_case_ids or asked.eval_ids,
+        "metrics": [metric.metric_name for metric in asked.eval_metrics],
+        "criteria": {
+            metric.metric_name: metric.threshold
+            for metric in asked.eval_metrics
+            if metric.threshold is not None and metric.criterion is None
+        },
+    }
+    criteria = {one.metric_name: one.criterion for one in asked.eval_metrics if one.criterion is not None}
+    config = configs.Config(
+        {**config.data, "criteria": {**config.criteria, **criteria}}, config.source, config.warnings
+    )
+    return launch.order_run(evalset, choices.order_from(config, wanted), run_id)
+
+
+def _ended(run_id: str) -> EvalRun | None:
+    found = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
+    if found is None:
+        raise BadInput("The run was deleted before it had ended.", hint="Start another one.")
+    return None if found.active else found
+
+
+def _evalset_ids(app_name: str) -> list[str]:
+    agents = file_changes.agents_folder()
+    return sorted(library.files_beside(agents.folder_of(app_name)))
+
+
+def _listed(app_name: str, evalset_id: str) -> EvalSet:
+    """Return an evalset; that it is missing is a bad request to what lists and runs its cases, as in ADK.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if evalset_id not in _evalset_ids(app_name):
+        raise BadInput(f"Eval set `{evalset_id}` not found.", hint="GET …/eval_sets lists them.")
+    return file_changes.evalset_of(app_name, evalset_id)
+
+
+def _case_ids(app_name: str, evalset_id: str) -> list[str]:
+    return sorted(case.eval_id for case in file_changes.cases(_listed(app_name, evalset_id)))
+
+
+def _case(app_name: str, evalset_id: str, case_id: str) -> Json:
+    return _public(file_changes.case(file_changes.evalset_of(app_name, evalset_id), case_id))
+
+
+def _evalset(evalset: EvalSet) -> Json:
+    """Return an evalset as ADK's server does: its own fields in snake case, those of its cases in camel case."""
+    told = {
+        "eval_set_id": evalset.evalset_id,
+        "name": evalset.name or evalset.evalset_id,
+        "description": evalset.description or None,
+        "eval_cases": [_public(case) for case in file_changes.cases(evalset)],
+        "creation_timestamp": 0.0,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _public(case: EvalCase) -> Json:
+    return case.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _session_and_start(app_name: str, asked: AddedSession) -> tuple[AgentSession, Json]:
+    found = None
+    if can_exist(asked.user_id, asked.session_id):
+        named = {"app_name": app_name, "user_id": asked.user_id, "session_id": asked.session_id}
+        found = AgentSession.objects.filter(realm="", **named).first()
+    if found is None:
+        raise SessionMissing(
+            "Session not found", hint=f"User {asked.user_id!r} has no session {asked.session_id!r}."
+        )
+    return found, history.state_at_start(found).merged()
+
+
+def _result_ids(app_name: str) -> list[str]:
+    return adk_results.ids(app_name, file_changes.agents_folder().folder_of(app_name))
+
+
+def _result(app_name: str, result_id: str) -> Json:
+    return adk_results.result(app_name, file_changes.agents_folder().folder_of(app_name), result_id)
+
+
+def _metric_info(metric: Metric) -> Json:
+    bounds = {"minValue": metric.low, "openAtMin": False, "maxValue": metric.high, "openAtMax": False}
+    return {
+        "metricName": metric.name,
+        "description": metric.says,
+        "metricValueInfo": {} if metric.low is None else {"interval": bounds},
+        "requiresThreshold": metric.low is not None,
+    }
+
+
+def _json(value: Any) -> HttpResponseBase:
+    return json_text(scopes.dumps(redaction.redact(value)))

@@ -1,0 +1,173 @@
+"""Cases as ADK's front end changes them: each at once, in whatever form their file has. The rows follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from evals_app.files.changes import cases, change
+from evals_app.files.changing import Sheet
+from evals_app.files.schema import EvalCase
+from evals_app.models import EvalSet
+from sessions_app.errors import BadInput, InvalidBody, NotFound
+
+Json = dict[str, Any]
+
+OF_THE_EDITOR = ("invocationIndex", "toolUseIndex", "finalResponsePartIndex")
+"""Fields that ADK's front end adds to what it edits and that no file holds."""
+
+OF_THE_AGENT = ("args", "response", "state", "finalSessionState", "final_session_state")
+"""Fields whose values may have any names."""
+
+
+def case(evalset: EvalSet, case_id: str) -> EvalCase:
+    """Return one case.
+
+    Raises:
+        NotFound: the evalset has no such case.
+        BadFile: the file cannot be used.
+    """
+    found = next((one for one in cases(evalset) if one.eval_id == case_id), None)
+    if found is None:
+        raise _no_case(evalset, case_id)
+    return found
+
+
+def add_case(evalset: EvalSet, added: Json, origin: str = "api") -> None:
+    """Add a case to an evalset's file.
+
+    Raises:
+        BadInput: its id is taken, or the file cannot be changed.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        if any(known["eval_id"] == added["eval_id"] for known in sheet.cases):
+            raise BadInput(
+                f"Eval id `{added['eval_id']}` already exists in `{evalset.evalset_id}` eval set.",
+                hint="Choose another id, or delete that case first.",
+            )
+        sheet.cases.append(added)
+
+    change(evalset, edit, origin)
+
+
+def replace_case(evalset: EvalSet, case_id: str, sent: Json) -> None:
+    """Change a case as an editor sent it. What it did not send, such as rubrics, stays as it is.
+
+    Raises:
+        NotFound: the evalset has no such case.
+        InvalidBody: what was sent makes no case.
+        BadInput: its id is another one, or the file cannot be changed.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        place = place_of(sheet, evalset, case_id)
+        kept = sheet.cases[place]
+        changed = _valid(_merged(kept, _in_snake(kept, _without_marks(sent))))
+        if changed["eval_id"] != case_id:
+            raise BadInput(
+                "Eval id in EvalCase should match the eval id in the API route.",
+                hint="Delete the case and add it under its new id.",
+            )
+        sheet.cases[place] = _without_defaults(kept, changed)
+
+    change(evalset, edit, "api")
+
+
+def remove_case(evalset: EvalSet, case_id: str) -> None:
+    """Remove a case from an evalset's file.
+
+    Raises:
+        NotFound: the evalset has no such case.
+        BadInput: the file cannot be changed.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        del sheet.cases[place_of(sheet, evalset, case_id)]
+
+    change(evalset, edit, "api")
+
+
+def place_of(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
+    """Return where a case stands in its file.
+
+    Raises:
+        NotFound: the evalset has no such case.
+    """
+    found = next((at for at, one in enumerate(sheet.cases) if one["eval_id"] == case_id), None)
+    if found is None:
+        raise _no_case(evalset, case_id)
+    return found
+
+
+def _valid(document: Mapping[str, Any]) -> Json:
+    try:
+        found = EvalCase.model_validate(document)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False)
+        raise InvalidBody([{**fault, "loc": ["body", *fault["loc"]]} for fault in faults]) from error
+    return found.model_dump(mode="json", exclude_unset=True)
+
+
+def _in_snake(kept: Json, sent: Json) -> Json:
+    """Return what was sent in the file's spelling; a kind of conversation that was not sent is the one kept."""
+    whole = {name: value for name, value in sent.items() if value is not None}
+    if "conversation_scenario" in kept and not whole.get("conversation"):
+        whole.pop("conversation", None)
+    if not {"conversation", "conversationScenario", "conversation_scenario"} & whole.keys():
+        whole |= {name: kept[name] for name in ("conversation", "conversation_scenario") if name in kept}
+    if not {"evalId", "eval_id"} & whole.keys():
+        whole["eval_id"] = kept["eval_id"]
+    return _valid(whole)
+
+
+def _merged(kept: Json, sent: Json) -> Json:
+    """Return what was sent, with the fields it leaves out of what it changes: of the case and of its turns."""
+    merged = {**kept, **sent}
+    if "session_input" in kept and "session_input" in sent:
+        merged["session_input"] = {**kept["session_input"], **sent["session_input"]}
+    turns = kept.get("conversation") or []
+    if "conversation" in sent:
+        merged["conversation"] = [
+            {**(turns[place] if place < len(turns) else {}), **turn}
+            for place, turn in enumerate(sent["conversation"])
+        ]
+    return merged
+
+
+def _without_defaults(kept: Any, changed: Any) -> Any:
+    """Return a case without what the editor was told for want of a value and the file never said."""
+    if isinstance(kept, dict) and isinstance(changed, dict):
+        return {
+            name: value
+            if name in OF_THE_AGENT or (name in kept and not isinstance(value, dict | list))
+            else _without_defaults(kept.get(name), value)
+            for name, value in changed.items()
+            if name in kept or value not in ("", 0.0, {}, [], None)
+        }
+    if isinstance(kept, list) and isinstance(changed, list):
+        return [
+            _without_defaults(kept[place] if place < len(kept) else None, item)
+            for place, item in enumerate(changed)
+        ]
+    return changed
+
+
+def _without_marks(value: Any) -> Any:
+    """Return what an editor sent without the fields of its own; values that are the agent's stay as they are."""
+    if isinstance(value, dict):
+        return {
+            name: one if name in OF_THE_AGENT else _without_marks(one)
+            for name, one in value.items()
+            if name not in OF_THE_EDITOR
+        }
+    return [_without_marks(one) for one in value] if isinstance(value, list) else value
+
+
+def _no_case(evalset: EvalSet, case_id: str) -> NotFound:
+    return NotFound(
+        f"Eval case `{case_id}` not found in eval set `{evalset.evalset_id}`.",
+        hint=f"{evalset.path} says which cases there are.",
+    )

@@ -1,0 +1,1 @@
+"""Runs on a terminal and the gate for CI."""

@@ -1,0 +1,77 @@
+"""Whether runs pass a gate that knows their baseline: what a build is to fail on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from evals_app.analysis import baselines
+from evals_app.analysis.comparison import Comparison
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.runs.attempt_status import WITHOUT_OUTCOME
+from sessions_app.errors import NotFound
+
+MARKED = "baseline"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A run held to another one. `fails` says why the gate is shut, a sentence each."""
+
+    run: EvalRun
+    then: EvalRun | None = None
+    comparison: Comparison | None = None
+    fails: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What shuts: `regression`, `any` (also what did not pass and what is not clear), or "" (what did not pass).
+
+    `name` is the run to compare with, as `baselines.find_baseline` takes it; "": the marked one.
+    """
+
+    name: str = ""
+    fail_on: str = ""
+
+    def check(self, evalset: EvalSet) -> None:
+        """Refuse an evalset without the run that it is to be compared with, before anything runs.
+
+        Raises:
+            NotFound: there is none.
+            BadInput: the name is that of several runs.
+        """
+        if self.name or self.fail_on == "regression":
+            wanted = EvalRun(evalset=evalset, created_at=time.time())
+            baselines.find_baseline(wanted, self.name or MARKED)
+
+    def hold(self, run: EvalRun) -> Held:
+        """Compare a run that has ended and tell what it fails on."""
+        then = self._baseline_of(run)
+        comparison = baselines.compare_runs(then, run) if then else None
+        return Held(run, then, comparison, self._fails(run, comparison))
+
+    def _baseline_of(self, run: EvalRun) -> EvalRun | None:
+        try:
+            return baselines.find_baseline(run, self.name or MARKED)
+        except NotFound:
+            if self.name or self.fail_on == "regression":
+                raise
+            return None
+
+    def _fails(self, run: EvalRun, comparison: Comparison | None) -> list[str]:
+        fails = []
+        if run.status != EvalRun.Status.DONE:
+            fails.append(f"The run is {run.get_status_display()}. {run.stopped_because or run.error}".strip())
+        unavailable = run.attempts.filter(
+            status=EvalAttempt.Status.ERROR, error_type__in=WITHOUT_OUTCOME
+        ).count()
+        if self.fail_on == "regression" and unavailable:
+            fails.append(f"{unavailable} of {run.total} attempts have no outcome: what they ran on failed.")
+        if self.fail_on != "regression" and run.passed < run.total:
+            fails.append(f"{run.total - run.passed} of {run.total} attempts did not pass.")
+        if self.fail_on and comparison:
+            fails += comparison.regressions
+        if self.fail_on == "any" and comparison:
+            fails += comparison.doubts
+        return fails

@@ -1,0 +1,209 @@
+"""How a run shows itself on a terminal, and in the plain lines of a CI log."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from evals_app.analysis import report
+from evals_app.analysis.exports import number
+from evals_app.cli.ci_gate import Held
+from evals_app.cli.terminal_text import Out, Screen, harmless, padded, shortened
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.runs.progress import roughly, seconds_of, time_left
+from evals_app.runs.writes import Outcome, Score
+from sessions_app.store.stopwatch import Stopwatch
+
+Status = EvalAttempt.Status
+
+NAME_WIDTH = 40
+LONGEST_NAME = 120
+LONGEST_SAID = 600
+"""Characters of a name, and of what is said of an attempt; the results have the whole."""
+
+COLOURS = {Status.PASSED: "32", Status.FAILED: "31", Status.ERROR: "31", Status.INCOMPLETE: "33"}
+
+
+class Console:
+    """Writes a line for every attempt that has ended; on a terminal a last line says what is going on."""
+
+    def __init__(self, out: Out) -> None:
+        self._screen = Screen(out)
+        self._running: dict[int, tuple[EvalAttempt, Stopwatch]] = {}
+        self._times: list[float] = []
+        self._waiting: set[int] = set()
+        self._before = 0
+        self._has_died = False
+        self._run: EvalRun | None = None
+
+    def begin(self, run: EvalRun, alone: int) -> None:
+        """Say what is about to run."""
+        self._run, self._before = run, run.finished
+        self._times.clear()
+        self._running.clear()
+        self._waiting.clear()
+        if not (self._has_died and run.resumed):
+            self._head(run)
+        if run.resumed:
+            left = run.total - run.finished
+            said = f"  run {run.id} goes on: {left} of {run.total} attempts are left, the others stay"
+            self._line(f"{said}{_in_flight(alone) if alone else ''}")
+
+    def _head(self, run: EvalRun) -> None:
+        """Say what a run is about and how it is judged."""
+        cases = run.total // run.num_runs
+        times = f" × {run.num_runs}" if run.num_runs > 1 else ""
+        metrics = ", ".join(f"{one.name} ≥ {number(one.threshold)}" for one in report.columns_of(run))
+        self._line(f"{run.evalset.path}: {cases} case{'s' * (cases != 1)}{times}")
+        self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
+        for warning in json.loads(run.warnings):
+            self._line(warning, "warning", "33")
+
+    def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
+        """Say that an attempt has started, waits for a model or goes on (no outcome yet), or how it has ended."""
+        if outcome is None:
+            self._running.setdefault(attempt.pk, (attempt, Stopwatch()))
+            self._note_wait(attempt)
+            return self._status()
+        self._waiting.discard(attempt.pk)
+        _, watch = self._running.pop(attempt.pk, (attempt, None))
+        took = watch.seconds if watch else _lasted(attempt)
+        self._times.append(took)
+        again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
+        waited = f"  (waited {attempt.waited_seconds:.1f} s for models)" if attempt.waited_seconds else ""
+        said = f"{self._name(attempt)} {took:6.2f} s  {_said(outcome)}{again}{waited}".rstrip()
+        self._line(said, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
+        return self._status()
+
+    def _note_wait(self, attempt: EvalAttempt) -> None:
+        """Say what the first attempt waits for; while one waits, the others are on the last line of a terminal."""
+        if attempt.waits_for and not self._waiting:
+            self._line(
+                f"{_shown(attempt)}: {shortened(' '.join(attempt.waits_for.split()), LONGEST_SAID)}",
+                "waits",
+                "33",
+            )
+        (self._waiting.add if attempt.waits_for else self._waiting.discard)(attempt.pk)
+
+    def end(self, run: EvalRun) -> None:
+        """Say what came of it."""
+        self._run = None
+        if run.status in {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}:
+            self._line(f"{run.error_type}: {run.error}", "could not run", "31")
+            if run.hint:
+                self._line(f"  {run.hint}")
+            return
+        counts = (
+            ("failed", run.failed),
+            ("error", run.errors),
+            ("incomplete", run.incomplete),
+            ("cancelled", run.cancelled),
+        )
+        rest = "".join(f", {count} {name}" for name, count in counts if count)
+        took = seconds_of(run, time.time()) or 0.0
+        self._line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
+        if run.status == EvalRun.Status.STOPPED:
+            self._line(f"{run.stopped_because} --resume {run.id} goes on.", "stopped", "33")
+
+    def held(self, held: Held) -> None:
+        """Say what comparing a run with another one came to, and what the build fails on."""
+        if held.then is None or held.comparison is None:
+            self._line(f"{held.run.evalset.path}: no run to compare with")
+        else:
+            counts = ", ".join(f"{count} {verdict}" for verdict, count in held.comparison.counts.items())
+            self._line(f"{held.run.evalset.path} against run {held.then.id}: {counts}")
+        for why in held.fails:
+            self._line(why, "fails", "31")
+
+    def died(self, how: str) -> None:
+        """Say that the process of the agent ended on the way; what follows is said as it comes."""
+        self._has_died = True
+        self._line(f"The process of the agent ended ({how}).", "died", "31")
+
+    def interrupted(self, agent_dir: Path, runs: Sequence[EvalRun]) -> None:
+        """Say what came of runs that were interrupted, and how to go on with them."""
+        for run in runs:
+            if run.status == EvalRun.Status.CANCELLED:
+                self.end(run)
+                self._line(f"Interrupted. run_evals {_argument(agent_dir)} --resume {run.id} goes on.")
+
+    def wrote(self, kind: str, path: Path) -> None:
+        """Say where results were written."""
+        self._line(f"{kind}: {path}")
+
+    def _name(self, attempt: EvalAttempt) -> str:
+        run = self._run or attempt.run
+        name = _shown(attempt)
+        return padded(f"{name} #{attempt.repetition}" if run.num_runs > 1 else name, NAME_WIDTH)
+
+    def _line(self, text: str, mark: str = "", colour: str = "") -> None:
+        self._screen.line(text, mark, colour)
+
+    def _status(self) -> None:
+        if self._run is None:
+            return
+        ended = self._before + len(self._times)
+        names = ", ".join(_going(attempt) for attempt, _ in self._running.values())
+        going_on = f" · {names}" if names else ""
+        self._screen.status(f"  {ended} of {self._run.total}{self._left(self._run.total - ended)}{going_on}")
+
+    def _left(self, open_attempts: int) -> str:
+        """Return how long it will still take, in words, once that can be told."""
+        if not self._times or self._run is None:
+            return ""
+        ages = [watch.seconds for _, watch in self._running.values()]
+        mean = sum(self._times) / len(self._times)
+        seconds = time_left(mean, open_attempts - len(ages), ages, self._run.parallelism)
+        return "" if seconds is None else f" · about {roughly(seconds)} left"
+
+
+def _lasted(attempt: EvalAttempt) -> float:
+    """Return how long an attempt took that another process carried out."""
+    return attempt.finished_at - attempt.started_at if attempt.finished_at and attempt.started_at else 0.0
+
+
+def _shown(attempt: EvalAttempt) -> str:
+    """Return a case's name as it is seen, of a length that a line can have."""
+    return shortened(harmless(attempt.case_id), LONGEST_NAME)
+
+
+def _argument(folder: Path) -> str:
+    """Return a folder as a shell takes it: quoted, and never read as an option."""
+    return shlex.quote(f"./{folder}" if str(folder).startswith("-") else str(folder))
+
+
+def _going(attempt: EvalAttempt) -> str:
+    """Return the name of a case that runs, and what it waits for."""
+    waits = (
+        f" (waits: {shortened(' '.join(attempt.waits_for.split()), LONGEST_NAME)})"
+        if attempt.waits_for
+        else ""
+    )
+    return f"{_shown(attempt)}{waits}"
+
+
+def _in_flight(alone: int) -> str:
+    """Say how many attempts of a run that goes on were in flight when a process died."""
+    return f"; {alone} {'was' if alone == 1 else 'were'} in flight and {'runs' if alone == 1 else 'run'} again, alone"
+
+
+def _said(outcome: Outcome) -> str:
+    """Return what came of an attempt, in one line."""
+    return shortened(_whole(outcome), LONGEST_SAID)
+
+
+def _whole(outcome: Outcome) -> str:
+    if outcome.failure is not None:
+        return f"{outcome.failure.type}: {' '.join(outcome.failure.message.split())}"
+    overall = [score for score in outcome.scores if score.invocation is None]
+    return "  ".join(_score(score) for score in overall if score.status != MetricResult.Status.INFORMATIONAL)
+
+
+def _score(score: Score) -> str:
+    if score.status == MetricResult.Status.NOT_EVALUATED:
+        return f"{score.metric}: {' '.join(score.reason.split())}"
+    sign = "<" if score.status == MetricResult.Status.FAILED else "≥"
+    return f"{score.metric} {number(score.score)} {sign} {number(score.threshold)}"

@@ -1,0 +1,237 @@
+"""Runs that this process carries out by itself, without a server: for the command line and for test suites."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import uuid
+import warnings
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from django.db.models import Q
+
+from evals_app.engine.execute import ENDED, execute_run
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs import attempt_status, writes
+from evals_app.runs.attempt_status import BLOCKED_IT, ENDED_IT, JUDGE_ENDED_IT
+from evals_app.runs.writes import Death, Failure, Outcome
+from sessions_app.agents.folder import AgentsFolder
+from sessions_app.errors import StoreFault
+from sessions_app.runs import processes
+from sessions_app.store import retry, units_of_work
+
+COLLECTED_AFTER = (50_000, 20, 50)
+"""When the garbage collector looks at new objects, and at older ones (`gc.set_threshold`)."""
+
+LET_GO_S = 1.0
+"""Seconds that what agents left behind has to end, after those that their attempt had."""
+
+Result = TypeVar("Result")
+
+
+class Listener(Protocol):
+    """Is told how runs go on."""
+
+    def begin(self, run: EvalRun, alone: int) -> None:
+        """A run is about to be carried out; so many of its attempts were in flight when a process died."""
+
+    def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
+        """An attempt has started, waits for a model or goes on (no outcome yet), or ended."""
+
+    def end(self, run: EvalRun) -> None:
+        """A run has ended."""
+
+
+def run_to_end(work: Coroutine[Any, Any, Result], stop: signal.Signals | None = None) -> Result:
+    """Run to the end, as `asyncio.run` does, though an agent calls `sys.exit`, or will not let go.
+
+    asyncio lets the former out of the loop when it comes from a task of the agent; its attempt knows of it, and the
+    loop goes on. It would wait for the latter for ever: a loop with a task that is still there is left as it is.
+
+    Args:
+        stop: a signal that cancels the work, as Ctrl-C does.
+    """
+    runner = asyncio.Runner()
+    main = runner.get_loop().create_task(work)
+    if stop is not None:
+        runner.get_loop().add_signal_handler(stop, main.cancel)
+    try:
+        while True:
+            try:
+                runner.run(_end_of(main))
+                return main.result()
+            except (SystemExit, KeyboardInterrupt):
+                if main.done():
+                    raise
+    finally:
+        if runner.run(_all_let_go()):
+            runner.close()
+
+
+async def _all_let_go() -> bool:
+    """Cancel what is left, and tell whether all of it has ended soon."""
+    if left := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=LET_GO_S)
+    return not left
+
+
+async def _end_of(main: asyncio.Task[Any]) -> None:
+    """Wait for a task; one that is cancelled on the way (by Ctrl-C) cancels the task."""
+    try:
+        await asyncio.wait([main])
+    except asyncio.CancelledError:
+        main.cancel()
+        await asyncio.wait([main])
+        raise
+
+
+async def carry_out(
+    runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: Listener
+) -> list[EvalRun]:
+    """Carry out pending runs of an agent one after the other; return them as they ended."""
+    _load_engine(runs)
+    from evals_app.engine.source import FolderAgent
+
+    source = FolderAgent(agents, app_name)
+    ended = []
+    async with _process(app_name, source.code_version) as runtime_id:
+        await retry.write(writes.assign, [run.pk for run in runs], runtime_id)
+        for run in runs:
+            listener.begin(run, await retry.read(attempt_status.count_alone, run))
+            await execute_run(
+                run.id, source, asyncio.Event(), runtime_id=runtime_id, progress=listener.attempt
+            )
+            ended.append(await retry.read(fresh, run.pk))
+            listener.end(ended[-1])
+    return ended
+
+
+def fresh(run_id: str) -> EvalRun:
+    """Return a run as it is now."""
+    return EvalRun.objects.select_related("evalset", "version").get(pk=run_id)
+
+
+def cancel(runs: Sequence[EvalRun]) -> list[EvalRun]:
+    """Cancel the runs that have not ended, whose process is stopped; return them all as they are then."""
+    for run in map(fresh, [run.pk for run in runs]):
+        if writes.finish_run(run.pk, EvalRun.Status.CANCELLED, because=ENDED) and run.runtime_id:
+            processes.stop(run.runtime_id)
+    return [fresh(run.pk) for run in runs]
+
+
+def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -> list[EvalRun]:
+    """Return the runs that wait for another process after the death of theirs. The others have ended.
+
+    The listener is told of the attempts that ended the process, which could not say so, and of runs that end thereby.
+
+    Args:
+        runs: as they were when the process died, not ended.
+    """
+    own = processes.own_id()
+    if own is not None:
+        retry.in_thread(processes.mark_alive, own)  # it gave no sign of life while the runs were another's
+    for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
+        retry.in_thread(writes.go_on_without, runtime_id, death)
+        retry.in_thread(processes.stop, runtime_id)
+    waiting = []
+    for run in runs:
+        if run.runtime_id in {None, own}:  # it died before it took one
+            retry.in_thread(writes.crash_run, run.pk, str(death))
+        _tell_who_ended_it(run, listener)
+        after = retry.in_thread(fresh, run.pk)
+        if after.active:
+            waiting.append(after)
+        else:
+            listener.end(after)
+    return waiting
+
+
+def _tell_who_ended_it(run: EvalRun, listener: Listener) -> None:
+    its = Q(error_type__in=(ENDED_IT, BLOCKED_IT, JUDGE_ENDED_IT), started_at__gte=run.started_at or 0.0)
+    for attempt in run.attempts.filter(its).order_by("finished_at"):
+        failure = Failure(attempt.error_type, attempt.error, attempt.traceback)
+        listener.attempt(attempt, Outcome(attempt.status, failure=failure))
+
+
+def _load_engine(runs: Sequence[EvalRun]) -> None:
+    """Import ADK with the garbage collector at rest: what is imported stays, so it would look in vain.
+
+    Attempts make many objects that are soon gone; it looks at them less often than Python is used to.
+    """
+    gc.disable()
+    try:
+        from evals_app.engine import rouge
+        from evals_app.engine.attempt import warm_up
+
+        if any("response_match_score" in run.config for run in runs):
+            rouge.import_scorer()
+        warm_up(())
+    finally:
+        gc.freeze()
+        gc.set_threshold(*COLLECTED_AFTER)
+        gc.enable()
+
+
+@contextlib.asynccontextmanager
+async def _process(app_name: str, code_version: str) -> AsyncIterator[str]:
+    """Keep a row of this process while it runs evals: if it dies, others can tell that its runs crashed."""
+    runtime_id = uuid.uuid4().hex
+    await units_of_work.write(processes.register, runtime_id, app_name, os.getpid(), code_version)
+    beating = asyncio.create_task(_beat(runtime_id))
+    try:
+        yield runtime_id
+    finally:
+        beating.cancel()
+        with contextlib.suppress(StoreFault):  # the next program sees that this one has gone
+            await units_of_work.write(processes.stop, runtime_id)
+
+
+async def _beat(runtime_id: str) -> None:
+    while True:
+        await asyncio.sleep(processes.HEARTBEAT_S)
+        with contextlib.suppress(StoreFault):  # the next one may be taken
+            await units_of_work.write(processes.beat, runtime_id)
+
+
+@contextlib.contextmanager
+def owner(app_name: str) -> Iterator[None]:
+    """Let this process own the runs that it orders, until it gives them to the one that carries them out."""
+    runtime_id, before = uuid.uuid4().hex, processes.own_id()
+    processes.register(runtime_id, app_name, os.getpid(), "")
+    processes.set_own_id(runtime_id)
+    try:
+        yield
+    finally:
+        processes.set_own_id(before)
+        processes.stop(runtime_id)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Leave the terminal to the results: what a person must know of the agent's log stands in them.
+
+    ADK's logger has a handler meanwhile: without any Python writes its warnings and tracebacks to the error stream.
+    """
+    silence = logging.NullHandler()
+    adk, root = logging.getLogger("google_adk"), logging.getLogger()
+    before = adk.propagate, [handler.level for handler in root.handlers]
+    adk.propagate = False
+    adk.addHandler(silence)
+    for handler in root.handlers:
+        handler.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=r"\[EXPERIMENTAL\]")
+            yield
+    finally:
+        adk.propagate = before[0]
+        adk.removeHandler(silence)
+        for handler, level in zip(root.handlers, before[1], strict=False):
+            handler.setLevel(level)

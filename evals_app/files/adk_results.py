@@ -1,0 +1,124 @@
+"""Eval results as `adk web` and `adk eval` keep them: `.adk/eval_history/*.evalset_result.json`.
+
+`google/adk/evaluation/{eval_result,_eval_set_results_manager_utils}.py`, read tolerantly: both spellings, the
+older files that hold JSON inside a JSON string, and the overall scores' deprecated name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from evals_app.files.content import Metadata
+from evals_app.files.schema import Invocation
+from sessions_app.errors import BadInput
+
+HISTORY = Path(".adk", "eval_history")
+SUFFIX = ".evalset_result.json"
+
+
+class Status(IntEnum):
+    """ADK's `EvalStatus`, as its files number it."""
+
+    PASSED = 1
+    FAILED = 2
+    NOT_EVALUATED = 3
+    INFORMATIONAL = 4
+
+
+class _Both(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="ignore", defer_build=True
+    )
+
+
+class Details(_Both):
+    """What a metric tells beside its score."""
+
+    rubric_scores: list[dict[str, Any]] | None = None
+    token_usage_details: Metadata | None = None
+    duration_details: Metadata | None = None
+
+
+class Metric(_Both):
+    """What a metric said."""
+
+    metric_name: str
+    threshold: float | None = None
+    criterion: dict[str, Any] | None = None
+    score: float | None = None
+    eval_status: Status
+    details: Details = Field(default_factory=Details)
+
+
+class Turn(_Both):
+    """One turn, with what each metric said of it."""
+
+    actual_invocation: Invocation
+    expected_invocation: Invocation | None = None
+    eval_metric_results: list[Metric] = Field(default_factory=list)
+
+
+class CaseResult(_Both):
+    """One repetition of one case."""
+
+    eval_id: str = ""
+    final_eval_status: Status
+    overall_eval_metric_results: list[Metric] = Field(default_factory=list)
+    eval_metric_result_per_invocation: list[Turn] = Field(default_factory=list)
+    session_id: str = ""
+    session_details: dict[str, Any] | None = None
+    user_id: str | None = None
+
+
+class SetResult(_Both):
+    """One run of an evalset."""
+
+    eval_set_result_id: str
+    eval_set_id: str
+    eval_case_results: list[CaseResult] = Field(default_factory=list)
+    creation_timestamp: float = 0.0
+
+
+def files_of(agent_folder: Path) -> list[Path]:
+    """Return the result files beside an agent, oldest name first. Links are left out."""
+    found = (agent_folder / HISTORY).glob(f"*{SUFFIX}")
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
+
+def read(path: Path) -> SetResult:
+    """Read a result file.
+
+    Raises:
+        BadInput: it cannot be read, or is no result of an evalset.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+        if isinstance(document, str):
+            document = json.loads(document)
+        return SetResult.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        named = f"{path.name}: {where}" if where else path.name
+        raise BadInput(f"{named}: {first['msg']}.", hint="It is no result that ADK wrote.") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput(
+            f"{path.name} cannot be read: {error}.", hint="Restore the file from a copy."
+        ) from error
+
+
+def criteria_of(result: SetResult) -> Mapping[str, Any]:
+    """Return what the metrics were held to: name → criterion, or threshold."""
+    found: dict[str, Any] = {}
+    for case in result.eval_case_results:
+        for metric in case.overall_eval_metric_results:
+            if metric.threshold is not None or metric.criterion:
+                found.setdefault(metric.metric_name, metric.criterion or metric.threshold)
+    return found

@@ -1,0 +1,149 @@
+"""JSON text changed in place: what stays keeps its characters, what is new is written as its neighbours are."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from evals_app.files.nodes import Child, Node, tree
+from evals_app.files.pairing import paired, same
+
+DEFAULT_INDENT = "  "
+
+
+def rewritten(text: str, old: Any, new: Any) -> str:
+    """Return a JSON text of `old` with as few changes as make it one of `new`.
+
+    Raises:
+        ValueError: a new value cannot stand in JSON, or the text is nested too deeply.
+    """
+    root = tree(text, "json")
+    return text[: root.start] + _Writer.of(text, root).value(root, old, new, "") + text[root.end :]
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes values the way a text does.
+
+    Attributes:
+        indent: of one level; "" when the text stands on one line.
+        colon: what stands between a key and its value.
+        ascii_only: characters beyond ASCII are written as escapes.
+        newline: what ends a line.
+    """
+
+    text: str
+    indent: str
+    colon: str
+    ascii_only: bool
+    newline: str
+
+    @classmethod
+    def of(cls, text: str, root: Node) -> _Writer:
+        """Return a writer in the manner of a text."""
+        lead = text[root.start + 1 : root.children[0].start] if root.children else "\n" + DEFAULT_INDENT
+        indent = lead.rpartition("\n")[2] if "\n" in lead else ""
+        key = next((child for child in root.children if isinstance(child.key, str)), None)
+        return cls(
+            text,
+            indent,
+            text[key.key_end : key.node.start] if key else ": ",
+            text.isascii() and "\\u" in text,
+            "\r\n" if "\r\n" in text else "\n",
+        )
+
+    def value(self, node: Node, old: Any, new: Any, pad: str) -> str:
+        """Return the text of a value; `pad` is the white space that its line begins with."""
+        if same(old, new):
+            return self.text[node.start : node.end]
+        if node.kind == "object" and isinstance(old, dict) and isinstance(new, dict) and new:
+            return self._object(node, old, new, pad)
+        if node.kind == "array" and isinstance(old, list) and isinstance(new, list) and new:
+            return self._array(node, old, new, pad)
+        return self.dumped(new, pad if self._is_spread(node) or not node.children else None)
+
+    def _object(self, node: Node, old: dict[str, Any], new: dict[str, Any], pad: str) -> str:
+        shape = self._shape(node, pad)
+        kept = [child for child in node.children if child.key in new]
+        names = {str(child.key) for child in kept}
+        texts = [
+            self.text[child.start : child.node.start] + self._member(node, child, old, new, shape)
+            for child in kept
+        ]
+        texts += [
+            f"{self._string(name)}{self.colon}{self.dumped(value, shape.pad)}"
+            for name, value in new.items()
+            if name not in names
+        ]
+        return self._joined(node, [*kept, *[None] * (len(texts) - len(kept))], texts, shape)
+
+    def _member(self, node: Node, child: Child, old: Any, new: Any, shape: _Shape) -> str:
+        if node.child(child.key) is not child:  # an earlier one of the same name, which no reader sees
+            return self.text[child.node.start : child.node.end]
+        return self.value(child.node, old[child.key], new[child.key], shape.pad or "")
+
+    def _array(self, node: Node, old: list[Any], new: list[Any], pad: str) -> str:
+        shape = self._shape(node, pad)
+        places = paired(old, new)
+        kept = [None if place is None else node.children[place] for place in places]
+        texts = [
+            self.dumped(item, shape.pad)
+            if child is None or place is None
+            else self.value(child.node, old[place], item, shape.pad or "")
+            for item, place, child in zip(new, places, kept, strict=True)
+        ]
+        return self._joined(node, kept, texts, shape)
+
+    def _joined(self, node: Node, kept: list[Child | None], texts: list[str], shape: _Shape) -> str:
+        """Return entries in their brackets, each with the space before it that it had, or that is usual there."""
+        leads = {child.start: self._lead(node, at) for at, child in enumerate(node.children) if at}
+        said = shape.first + texts[0]
+        for child, text in zip(kept[1:], texts[1:], strict=True):
+            said += "," + (leads.get(child.start, shape.next) if child else shape.next) + text
+        return f"{self.text[node.start]}{said}{shape.last}{self.text[node.end - 1]}"
+
+    def _lead(self, node: Node, at: int) -> str:
+        """Return the space between the comma (or the bracket) and an entry."""
+        before = node.children[at - 1].node.end if at else node.start
+        return self.text[before : node.children[at].start].partition("," if at else self.text[node.start])[2]
+
+    def _is_spread(self, node: Node) -> bool:
+        """Tell whether a collection has a line for each entry."""
+        return bool(node.children) and "\n" in self._lead(node, 0)
+
+    def _shape(self, node: Node, pad: str) -> _Shape:
+        if not node.children:
+            if not self.indent:
+                return _Shape("", "", self._gap(), None)
+            inner = f"{self.newline}{pad}{self.indent}"
+            return _Shape(inner, f"{self.newline}{pad}", inner, pad + self.indent)
+        first = self._lead(node, 0)
+        last = self.text[node.children[-1].node.end : node.end - 1]
+        usual = self._lead(node, 1) if len(node.children) > 1 else first if "\n" in first else self._gap()
+        return _Shape(first, last, usual, first.rpartition("\n")[2] if "\n" in first else None)
+
+    def _gap(self) -> str:
+        return " " if self.colon.endswith(" ") else ""
+
+    def _string(self, value: str) -> str:
+        return json.dumps(value, ensure_ascii=self.ascii_only)
+
+    def dumped(self, value: Any, pad: str | None) -> str:
+        """Return a new value; on lines of its own behind `pad`, or (None) all on one line."""
+        options: dict[str, Any] = {"ensure_ascii": self.ascii_only, "allow_nan": False}
+        if pad is None or not self.indent:
+            return json.dumps(value, separators=("," + self._gap(), self.colon), **options)
+        text = json.dumps(value, indent=self.indent, **options)
+        return re.sub("\n", self.newline + pad, text)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The white space of a collection: before its first entry, before its end, before the others; its lines' pad."""
+
+    first: str
+    last: str
+    next: str
+    pad: str | None

@@ -1,0 +1,163 @@
+"""The older forms of evalset files, turned into the present one.
+
+`convert_eval_set_to_pydantic_schema` in `google/adk/evaluation/local_eval_sets_manager.py`, and for the flat
+list of `*.test.json` `AgentEvaluator._get_eval_set_from_old_format`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from evals_app.files import schema
+from evals_app.files.content import Content, FunctionCall, Part
+from evals_app.files.pairing import paired
+
+
+class _Old(BaseModel):
+    """ADK picks the fields it wants and ignores the rest."""
+
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+
+
+_nothing_is_a_list = BeforeValidator(lambda value: [] if value in ("", {}) else value)
+"""ADK walks these lists without looking at them: an empty text or object passes for an empty list."""
+
+
+class OldToolUse(_Old):
+    """An expected tool call."""
+
+    tool_name: str | None
+    tool_input: dict[str, Any] | None
+
+
+class OldResponse(_Old):
+    """What an agent is expected to say on the way."""
+
+    author: str
+    text: str | None
+
+
+class OldTurn(_Old):
+    """One turn of the old form."""
+
+    query: str | None
+    reference: str | None = ""
+    expected_tool_use: Annotated[list[OldToolUse], _nothing_is_a_list] = []
+    expected_intermediate_agent_responses: Annotated[list[OldResponse], _nothing_is_a_list] = []
+
+    def modern(self) -> schema.Invocation:
+        """Return the turn in the present form."""
+        uses = [FunctionCall(name=use.tool_name, args=use.tool_input) for use in self.expected_tool_use]
+        said = [(one.author, [Part(text=one.text)]) for one in self.expected_intermediate_agent_responses]
+        return schema.Invocation(
+            user_content=Content(role="user", parts=[Part(text=self.query)]),
+            final_response=Content(role="model", parts=[Part(text=self.reference)]),
+            intermediate_data=schema.IntermediateData(tool_uses=uses, intermediate_responses=said),
+        )
+
+
+class OldSession(_Old):
+    """What the session of an old case starts with."""
+
+    app_name: str = ""
+    user_id: str = ""
+    state: dict[str, Any] = Field(default_factory=dict)
+
+
+def _none_if_empty(value: Any) -> Any:
+    if value is None:
+        raise ValueError("must be an object; leave it out when there is nothing to start with")
+    return value or None
+
+
+class OldCase(_Old):
+    """One case of the old form."""
+
+    name: schema.Kept
+    data: Annotated[list[OldTurn], _nothing_is_a_list]
+    initial_session: Annotated[OldSession | None, BeforeValidator(_none_if_empty)] = None
+
+    def modern(self) -> schema.EvalCase:
+        """Return the case in the present form."""
+        start = self.initial_session
+        return schema.EvalCase(
+            eval_id=self.name,
+            conversation=[turn.modern() for turn in self.data],
+            session_input=schema.SessionInput(**start.model_dump()) if start else None,
+        )
+
+
+def is_flat(document: list[Any]) -> bool:
+    """Tell whether the list holds turns (one case in all) and not cases."""
+    return bool(document) and all(isinstance(item, dict) and "query" in item for item in document)
+
+
+def older_case(case: schema.EvalCase) -> dict[str, Any]:
+    """Return a case in the old form. What that cannot hold is left out: compare what it says with the case."""
+    old: dict[str, Any] = {"name": case.eval_id, "data": older_turns(case)}
+    if case.session_input is not None:
+        start = case.session_input
+        old["initial_session"] = {"app_name": start.app_name, "user_id": start.user_id, "state": start.state}
+    return old
+
+
+def older_turns(case: schema.EvalCase) -> list[dict[str, Any]]:
+    """Return a case's turns in the old form."""
+    return [_older_turn(turn) for turn in case.conversation or []]
+
+
+def _older_turn(turn: schema.Invocation) -> dict[str, Any]:
+    steps = turn.intermediate_data
+    uses = steps.tool_uses if isinstance(steps, schema.IntermediateData) else []
+    said = steps.intermediate_responses if isinstance(steps, schema.IntermediateData) else []
+    return {
+        "query": _first_text(turn.user_content),
+        "expected_tool_use": [{"tool_name": use.name, "tool_input": use.args} for use in uses],
+        "expected_intermediate_agent_responses": [
+            {"author": author, "text": parts[0].text if parts else None} for author, parts in said
+        ],
+        "reference": _first_text(turn.final_response) if turn.final_response else "",
+    }
+
+
+def _first_text(content: Content) -> str | None:
+    return content.parts[0].text if content.parts else None
+
+
+KEPT_EMPTY = ("name", "data", "query", "tool_name", "tool_input", "author", "text")
+"""Fields without which ADK cannot read the old form."""
+
+
+def _lean(value: Any) -> Any:
+    return (
+        [laid_over({}, item) if isinstance(item, dict) else item for item in value]
+        if isinstance(value, list)
+        else value
+    )
+
+
+def laid_over(raw: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return what a file says with new values: fields the reading ignores stay, empty ones are not added."""
+    found = {name: new.get(name, value) for name, value in raw.items()}
+    for name, value in new.items():
+        if name not in raw:
+            if value not in ("", [], {}, None) or name in KEPT_EMPTY:
+                found[name] = _lean(value)
+        elif isinstance(value, list) and isinstance(raw[name], list):
+            known = raw[name]
+            places = paired(known, value)
+            found[name] = [
+                laid_over(known[place], item)
+                if place is not None and isinstance(item, dict) and isinstance(known[place], dict)
+                else laid_over({}, item)
+                if isinstance(item, dict)
+                else item
+                for place, item in zip(places, value, strict=True)
+            ]
+        elif name == "initial_session" and isinstance(raw[name], dict):
+            found[name] = laid_over(raw[name], value)
+        elif not value and not raw[name]:
+            found[name] = raw[name]  # null, "", [] and {} all stand for nothing
+    return found

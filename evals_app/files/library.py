@@ -1,0 +1,250 @@
+"""Evalset files found beside agents and mirrored into rows. A file whose size and time are known is not read again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from evals_app.files import BadFile, EvalSetContent, Problem, parse, read_text
+from evals_app.files.reading import YAML_SUFFIXES, Whole
+from evals_app.files.schema import EvalCase
+from evals_app.files.stored_evalsets import mark_gone, mirror
+from evals_app.files.writing import digest_of
+from evals_app.models import EvalSet, EvalSetVersion
+from sessions_app import scopes
+from sessions_app.agents.folder import AgentsFolder, configured_folder
+from sessions_app.errors import NotFound
+
+EVALSET_SUFFIXES = (".evalset.json", ".evalset.yaml", ".evalset.yml")
+TEST_MARK = ".test"
+TEST_SUFFIX = f"{TEST_MARK}.json"
+SAYS_LENGTH = 200
+
+DISK = "disk"
+"""Origin of a version that was found in its file."""
+
+
+def files_beside(folder: Path) -> dict[str, Path]:
+    """Return the evalset files of an agent's folder by id.
+
+    The id is the file's name without its ending, as in ADK; `*.test.json` keeps `.test`. Of several files that
+    come to one id, ADK's own form has it; the others keep their ending. In an id stands U+FFFD for what is no text.
+    """
+    found: dict[str, Path] = {}
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_file()) if folder.is_dir() else []
+    for suffix in EVALSET_SUFFIXES:
+        for name in names:
+            if name.endswith(suffix):
+                stem = scopes.clean_text(name.removesuffix(suffix))
+                found[stem if stem not in found else stem + suffix.removeprefix(".evalset")] = folder / name
+    for name in names:
+        if name.endswith(TEST_SUFFIX):
+            found[scopes.clean_text(name.removesuffix(".json"))] = folder / name
+    return dict(sorted(found.items()))
+
+
+def id_of_file(name: str) -> str:
+    """Return the id of an evalset by its file's name, when no other file has it; "" of a name that is none's."""
+    suffix = next((end for end in EVALSET_SUFFIXES if name.endswith(end)), "")
+    if suffix:
+        return name.removesuffix(suffix)
+    return name.removesuffix(".json") if name.endswith(TEST_SUFFIX) else ""
+
+
+def refresh(agents: AgentsFolder, app_name: str, origin: str = DISK, *, written: Whole | None = None) -> None:
+    """Bring the rows of an app's evalsets up to its files; `origin` says who made what is new in them.
+
+    `written` is what was just written to one of them, so that it need not be read once more.
+    """
+    known = {row.evalset_id: row for row in EvalSet.objects.filter(app_name=app_name)}
+    files = files_beside(agents.folder_of(app_name))
+    for evalset_id, path in files.items():
+        with contextlib.suppress(FileNotFoundError, NotFound):  # removed meanwhile
+            _mirror(agents, app_name, evalset_id, path, known.get(evalset_id), origin, written)
+    left = [row for name, row in known.items() if name not in files and not row.gone]
+    if gone := [row.pk for row in left if not _exists(agents, row)]:
+        mark_gone(gone)
+
+
+def refresh_known(app_name: str = "") -> None:
+    """Bring the rows of this server's evalsets up to their files; of one app, or of all (empty)."""
+    agents = configured_folder()
+    if agents is None:
+        return
+    names = agents.names()
+    for name in names if not app_name else {app_name} & set(names):
+        refresh(agents, name)
+
+
+def adopt(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
+    """Return the row of an evalset file that may lie anywhere, read now.
+
+    Raises:
+        NotFound: there is no such file.
+        BadFile: the file cannot be used.
+    """
+    if not path.is_file():
+        raise NotFound(f"{path}: there is no such file.", hint="Name an evalset file, or the id of one.")
+    path = path.resolve()
+    beside = {file.resolve(): name for name, file in files_beside(agents.folder_of(app_name)).items()}
+    evalset_id = beside.get(path) or _own_id(agents, app_name, path)
+    known = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
+    evalset = _mirror(agents, app_name, evalset_id, path, known)
+    check_usable(evalset)
+    return evalset
+
+
+def look_again(
+    agents: AgentsFolder, evalset: EvalSet, origin: str = DISK, written: Whole | None = None
+) -> EvalSet:
+    """Return an evalset's row as its file is now; a file that is gone is marked so.
+
+    `written` is what was just written, so that it need not be read once more.
+    """
+    path = path_of(agents, evalset)
+    with contextlib.suppress(FileNotFoundError, NotFound):
+        return _mirror(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin, written)
+    mark_gone([evalset.pk])
+    evalset.gone = True
+    return evalset
+
+
+def find(app_name: str, evalset_id: str) -> EvalSet:
+    """Return the row of an evalset.
+
+    Raises:
+        NotFound: no evalset has this app and id.
+    """
+    found = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
+    if found is None:
+        raise NotFound(
+            f"Agent {app_name!r} has no evalset {evalset_id!r}.",
+            hint=f"Evalsets are files such as {evalset_id}.evalset.json beside the agent.",
+        )
+    return found
+
+
+def cases_of(evalset: EvalSet) -> list[dict[str, Any]]:
+    """Return the cases as lists show them: [{id, turns, scenario, says}]."""
+    found: list[dict[str, Any]] = json.loads(evalset.cases)
+    return found
+
+
+def warnings_of(evalset: EvalSet) -> list[str]:
+    """Return what can hardly be meant."""
+    found: list[str] = json.loads(evalset.warnings)
+    return found
+
+
+def path_of(agents: AgentsFolder, evalset: EvalSet) -> Path:
+    """Return where an evalset's file is."""
+    return agents.root / evalset.path
+
+
+def check_usable(evalset: EvalSet) -> None:
+    """Refuse an evalset whose file cannot be used as it is.
+
+    Raises:
+        BadFile: naming what to mend.
+        NotFound: the file is not there any more.
+    """
+    if evalset.gone:
+        raise NotFound(
+            f"{evalset.path}: the file is not there any more.", hint="Put it back to run it again."
+        )
+    if problems := problems_of(evalset):
+        raise BadFile(problems)
+
+
+def current_version(evalset: EvalSet) -> EvalSetVersion:
+    """Return what a usable evalset says now."""
+    return evalset.versions.get(digest=evalset.digest)
+
+
+def _mirror(
+    agents: AgentsFolder,
+    app_name: str,
+    evalset_id: str,
+    path: Path,
+    known: EvalSet | None,
+    origin: str = DISK,
+    written: Whole | None = None,
+) -> EvalSet:
+    stamp = _stamp(path)
+    if known is not None and known.stamp == stamp and not known.gone:
+        return known
+    named = _shown(agents, path)
+    shown = scopes.clean_text(named)
+    seen: dict[str, Any] = {"path": shown, "stamp": stamp}
+    try:
+        if shown != named:
+            raise BadFile([Problem(shown, "has a name that is not UTF-8: rename the file")])
+        text = read_text(path, shown)
+        seen["digest"] = digest_of(text)
+        is_known = written is not None and (written.file_name, written.text) == (path.name, text)
+        content = written.content if written and is_known else parse(text, path.name, shown)
+    except BadFile as error:
+        return mirror(app_name, evalset_id, {**seen, "problems": scopes.dumps(error.as_json())}, None)
+    return mirror(app_name, evalset_id, {**seen, **_summary(content)}, content.as_adk(), origin)
+
+
+def _summary(content: EvalSetContent) -> Mapping[str, Any]:
+    return {
+        "format": content.format,
+        "form": content.form,
+        "name": content.name,
+        "description": content.description,
+        "cases": scopes.dumps([_case_summary(case) for case in content.cases]),
+        "case_count": len(content.cases),
+        "problems": "[]",
+        "warnings": scopes.dumps(content.warnings),
+    }
+
+
+def problems_of(evalset: EvalSet) -> list[Problem]:
+    """Return why an evalset's file cannot be used; empty when it can."""
+    return [Problem(**problem) for problem in json.loads(evalset.problems)]
+
+
+def _case_summary(case: EvalCase) -> Mapping[str, Any]:
+    scenario = case.conversation_scenario
+    if scenario is not None:
+        return {
+            "id": case.eval_id,
+            "turns": 0,
+            "scenario": True,
+            "says": scenario.starting_prompt[:SAYS_LENGTH],
+        }
+    turns = case.conversation or []
+    parts = (turns[0].user_content.parts or []) if turns else []
+    says = " ".join(part.text for part in parts if part.text)
+    return {"id": case.eval_id, "turns": len(turns), "scenario": False, "says": says[:SAYS_LENGTH]}
+
+
+def _own_id(agents: AgentsFolder, app_name: str, path: Path) -> str:
+    """Return an id for a file that lies elsewhere: its name, marked when another file has that id."""
+    suffix = next(
+        (end for end in (*EVALSET_SUFFIXES, ".json", *YAML_SUFFIXES) if path.name.endswith(end)), ""
+    )
+    name = path.name.removesuffix(suffix) or path.name
+    taken = EvalSet.objects.filter(app_name=app_name, evalset_id=name).exclude(path=_shown(agents, path))
+    return f"{name}~{sha256(str(path).encode()).hexdigest()[:6]}" if taken.exists() else name
+
+
+def _stamp(path: Path) -> str:
+    stat = path.stat()
+    return f"{stat.st_size}-{stat.st_mtime_ns}"
+
+
+def _shown(agents: AgentsFolder, path: Path) -> str:
+    """Return how pages name a file: from the agents folder on, or whole when it lies elsewhere."""
+    path = path.resolve()
+    return str(path.relative_to(agents.root)) if path.is_relative_to(agents.root) else str(path)
+
+
+def _exists(agents: AgentsFolder, evalset: EvalSet) -> bool:
+    return path_of(agents, evalset).is_file()

@@ -1,0 +1,169 @@
+"""Where the values of a file stand in its text: a tree over JSON or YAML that knows every beginning and end."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import yaml
+
+from evals_app.files.plain_yaml import PlainLoader
+from sessions_app.store.gc_tuning import collector_paused
+
+Key = str | int
+Kind = Literal["object", "array", "scalar"]
+
+ALIAS = "alias"
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_SCALAR = re.compile(r'"(?:[^"\\]+|\\.)*"|[^\s,\]}]+', re.DOTALL)
+
+
+@dataclass(slots=True)
+class Node:
+    """A value in a text.
+
+    Attributes:
+        start, end: offsets of its first character and of the one after its last.
+        style: of a YAML value: "" plain, `'` or `"` quoted, `|` or `>` block text; collections: "block" or "flow";
+            "alias" of what is written elsewhere, whose children stand there.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    style: str = ""
+    children: list[Child] = field(default_factory=list)
+
+    def child(self, key: Key) -> Child | None:
+        """Return the child that a key names: of several of one name the last, as parsers have it."""
+        if self.kind == "array":
+            return self.children[key] if isinstance(key, int) and key < len(self.children) else None
+        return next((child for child in reversed(self.children) if child.key == str(key)), None)
+
+
+@dataclass(slots=True)
+class Child:
+    """An entry of an object, or an item of an array; `start` is its key's offset, or the item's own."""
+
+    start: int
+    key: Key
+    key_end: int
+    node: Node
+
+
+def tree(text: str, kind: str) -> Node:
+    """Return the tree of a text that can be read as `kind` (json or yaml).
+
+    Raises:
+        ValueError: it cannot be read after all, or it is nested too deeply.
+    """
+    try:
+        with collector_paused():
+            return _json_value(text, _space(text, 0)) if kind == "json" else _yaml_tree(text)
+    except (yaml.YAMLError, RecursionError, LookupError, AttributeError) as error:
+        raise ValueError(f"no tree of this text: {error}") from error
+
+
+def _space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _json_value(text: str, at: int) -> Node:
+    if text[at] not in "{[":
+        found = _SCALAR.match(text, at)
+        if found is None:
+            raise ValueError(f"no value at {at}")
+        return Node("scalar", at, found.end())
+    node = Node("object" if text[at] == "{" else "array", at, at, "flow")
+    at = _space(text, at + 1)
+    while text[at] not in "}]":
+        child = _json_child(text, at, len(node.children) if node.kind == "array" else None)
+        node.children.append(child)
+        at = _space(text, child.node.end)
+        if text[at] == ",":
+            at = _space(text, at + 1)
+    node.end = at + 1
+    return node
+
+
+def _json_child(text: str, at: int, index: int | None) -> Child:
+    if index is not None:
+        return Child(at, index, at, _json_value(text, at))
+    key = _json_value(text, at)
+    colon = _space(text, key.end)
+    value = _json_value(text, _space(text, colon + 1))
+    return Child(at, str(json.loads(text[at : key.end], strict=False)), key.end, value)
+
+
+def _yaml_tree(text: str) -> Node:
+    events: Iterator[Any] = yaml.parse(text, Loader=PlainLoader)
+    first = next((event for event in events if isinstance(event, yaml.NodeEvent)), None)
+    if first is None:
+        raise ValueError("an empty text")
+    return _Yaml(text, events).node(first)
+
+
+class _Yaml:
+    """Makes nodes of a text's events. An alias stands where it is written, not where its anchor does."""
+
+    def __init__(self, text: str, events: Iterator[Any]) -> None:
+        self.text = text
+        self.events = events
+        self.anchors: dict[str | None, tuple[Node, str]] = {}
+
+    def node(self, event: Any) -> Node:
+        """Return the node that an event begins."""
+        return self._named(event)[0]
+
+    def _named(self, event: Any) -> tuple[Node, str]:
+        """Return the node that an event begins, and its text when it is the key of an entry."""
+        start, end = event.start_mark.index, event.end_mark.index
+        if isinstance(event, yaml.AliasEvent):
+            node, said = self.anchors[event.anchor]
+            return Node(node.kind, start, end, ALIAS, node.children), said
+        said = ""
+        if isinstance(event, yaml.ScalarEvent):
+            said = str(event.value)
+            node = Node("scalar", start, _scalar_end(self.text, start, end, event.style), event.style or "")
+        elif isinstance(event, yaml.MappingStartEvent):
+            node = self._filled("object", event, yaml.MappingEndEvent)
+        else:
+            node = self._filled("array", event, yaml.SequenceEndEvent)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = node, said
+        return node, said
+
+    def _filled(self, kind: Kind, begins: Any, ends: Any) -> Node:
+        """Return a collection with what stands in it."""
+        node = Node(kind, begins.start_mark.index, begins.end_mark.index)
+        event: Any = next(self.events)
+        while not isinstance(event, ends):
+            node.children.append(self._child(kind, event, len(node.children)))
+            event = next(self.events)
+        node.end = event.end_mark.index
+        node.style = "flow" if begins.flow_style else "block"
+        if node.style == "block" and node.children:
+            node.end = node.children[-1].node.end
+        return node
+
+    def _child(self, kind: Kind, event: Any, index: int) -> Child:
+        start = event.start_mark.index
+        if kind == "array":
+            return Child(start, index, start, self.node(event))
+        _, name = self._named(event)
+        return Child(start, name, event.end_mark.index, self.node(next(self.events)))
+
+
+def _scalar_end(text: str, start: int, end: int, style: str | None) -> int:
+    """Return where a scalar ends: block text without the blank lines behind it, unless it keeps them."""
+    if style not in ("|", ">"):
+        return end
+    whole = text[start:end]
+    if "+" in whole.split("\n", 1)[0].split("#", 1)[0]:
+        return start + max(whole.rfind("\n"), 0)
+    return start + len(whole.rstrip())

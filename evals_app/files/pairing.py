@@ -1,0 +1,58 @@
+"""Which item of a changed list was which before, and JSON values compared by their type. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sessions_app import scopes
+
+ID_FIELDS = ("eval_id", "evalId", "rubric_id", "rubricId", "invocation_id", "invocationId", "name")
+
+
+def same(old: Any, new: Any) -> bool:
+    """Tell whether two JSON values are the same: 1, 1.0 and true are three, and the order of keys says nothing."""
+    if old is new:
+        return True
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and all(same(value, new[key]) for key, value in old.items())
+    if isinstance(old, list):
+        return len(old) == len(new) and all(map(same, old, new))
+    return bool(old == new or (old != old and new != new))  # NaN is NaN here: nobody has changed it
+
+
+def paired(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:
+    """Return for each new item the place of the old one that it was; None: it is new.
+
+    Equal items go together first, those at one place before others, then those of one id, then those at one place.
+    """
+    found: list[int | None] = [
+        at if at < len(old) and same(old[at], one) else None for at, one in enumerate(new)
+    ]
+    free = dict.fromkeys(at for at in range(len(old)) if at >= len(new) or found[at] is None)
+    for keys in (_whole, _id):
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for place in reversed(free):
+            places[keys(old[place])].append(place)
+        for at, item in enumerate(new):
+            if found[at] is None and (name := keys(item)) and places[name]:
+                found[at] = place = places[name].pop()
+                del free[place]
+    for at, place in enumerate(found):
+        if place is None and at in free:
+            found[at] = at
+            del free[at]
+    return found
+
+
+def _whole(item: Any) -> str:
+    return scopes.dumps(item)
+
+
+def _id(item: Any) -> str:
+    if not isinstance(item, dict):
+        return ""
+    return next((f"{name.replace('_', '').lower()}:{item[name]}" for name in ID_FIELDS if item.get(name)), "")

@@ -1,0 +1,174 @@
+"""What is wrong with a file, said so that it can be mended: file, line, case, field, rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from pydantic_core import ErrorDetails
+
+from evals_app.files.nodes import Key
+from evals_app.files.positions import Places
+from evals_app.files.schema import UNION_TAGS
+from evals_app.files.spelling import snake
+from sessions_app.errors import BadInput
+
+SHOWN = 5
+"""How many problems a message names; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing to mend. Line and column count from 1; 0 means unknown."""
+
+    file: str
+    what: str
+    case: str = ""
+    field: str = ""
+    line: int = 0
+    column: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the problem as JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        case = f"case {self.case!r}" if self.case else ""
+        subject = ", ".join(part for part in (case, self.field) if part)
+        return f"{place}: {subject}: {self.what}" if subject else f"{place}: {self.what}"
+
+
+class BadFile(BadInput):
+    """A file cannot be used as it is; `problems` says what to mend."""
+
+    code: ClassVar[str] = "bad_file"
+
+    def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
+        shown = [str(problem) for problem in problems[:SHOWN]]
+        if len(problems) > SHOWN:
+            shown.append(f"… and {len(problems) - SHOWN} more")
+        super().__init__("\n".join(shown), hint=hint)
+        self.problems = list(problems)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the problems as JSON values, to be stored beside the file's row."""
+        return [problem.as_json() for problem in self.problems]
+
+
+def from_pydantic(
+    file: str, text: str, document: Any, errors: Iterable[ErrorDetails], kind: str = "json"
+) -> list[Problem]:
+    """Turn pydantic's errors into problems that point into the file's text, which is JSON or YAML by `kind`."""
+    found = list(errors)
+    if found and found[0]["type"] == "json_invalid":
+        return [_unreadable(file, kind, str(found[0]["msg"]))]
+    places = Places(text, kind)
+    return [_problem(file, places, document, error) for error in found]
+
+
+_JSON_FAULT = re.compile(
+    r"Invalid JSON: (?P<what>.*) at line (?P<line>\d+) column (?P<column>\d+)", re.DOTALL
+)
+
+
+def _unreadable(file: str, kind: str, said: str) -> Problem:
+    """Return what a stricter reader says of a document that Python's reads. Of YAML it does not know the place."""
+    fault = _JSON_FAULT.fullmatch(said)
+    what = fault["what"] if fault else said
+    if "hex escape" in what or "surrogate" in what:
+        what = "an escape stands for half of a character, which is no text: write the whole character"
+    elif "recursion" in what:
+        what = "its values are nested too deeply"
+    line, column = (int(fault["line"]), int(fault["column"])) if fault and kind == "json" else (0, 0)
+    return Problem(file, f"cannot be read: {what}", line=line, column=column)
+
+
+def _problem(file: str, places: Places, document: Any, error: ErrorDetails) -> Problem:
+    path, missing = _path_in(document, error["loc"])
+    position = places.of(path)
+    case, within = _case_of(document, path)
+    return Problem(
+        file=file,
+        what=_said(error) if error["type"] != "missing" or missing else _other_spelling(error["loc"]),
+        case=case,
+        field=_spelled([*within, missing] if missing else within),
+        line=position.line if position else 0,
+        column=position.column if position else 0,
+    )
+
+
+def _other_spelling(loc: Sequence[Key]) -> str:
+    return f"must be spelled {snake(str(loc[-1]))}: ADK reads this name in no other spelling"
+
+
+def _path_in(document: Any, loc: Sequence[Key]) -> tuple[list[Key], str]:
+    """Return the path as the document spells it, and the last name of it when the document lacks that."""
+    path: list[Key] = []
+    missing = ""
+    for key in loc:
+        if key in UNION_TAGS:
+            continue
+        if isinstance(document, dict):
+            found = next((name for name in document if _same_field(str(name), str(key))), None)
+            if found is None:
+                missing = snake(str(key))
+                break
+            document, key = document[found], found
+        elif isinstance(document, list | tuple) and isinstance(key, int) and key < len(document):
+            document = document[key]
+        else:
+            break
+        path.append(key)
+    return path, missing
+
+
+def _same_field(left: str, right: str) -> bool:
+    return left == right or snake(left) == snake(right)
+
+
+def _spelled(path: Iterable[Key]) -> str:
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
+
+
+def _case_of(document: Any, path: list[Key]) -> tuple[str, list[Key]]:
+    """Return the id of the case that the path leads into and the path within it; outside, "" and the path."""
+    inside = path
+    if isinstance(document, dict) and path[:1] == ["eval_cases"]:
+        document, inside = document["eval_cases"], path[1:]
+    if not (isinstance(document, list) and inside and isinstance(inside[0], int)):
+        return "", path
+    case = document[inside[0]]
+    names = ("eval_id", "evalId", "name")
+    name = next((case[name] for name in names if isinstance(case, dict) and case.get(name)), "")
+    return (str(name), inside[1:]) if name else ("", path)
+
+
+_SAID = {
+    "missing": "is required",
+    "extra_forbidden": "is no field that ADK knows here: mend the name or leave it out",
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list of two: the author and the parts",
+    "too_long": "has too many items",
+    "bytes_invalid_encoding": "must be base64",
+}
+
+
+def _said(error: ErrorDetails) -> str:
+    said = _SAID.get(error["type"])
+    if said is None:
+        said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    given = error.get("input")
+    if error["type"] in {"missing", "extra_forbidden", "value_error"} or isinstance(given, dict | list):
+        return said
+    return f"{said}, not {str(given)[:60]!r}" if isinstance(given, str) else f"{said}, not {given}"

@@ -1,0 +1,287 @@
+"""Evalset files read: JSON or YAML, the present form or the older ones."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from evals_app.files import legacy, plain_yaml, repeats, schema
+from evals_app.files.content import TURN_STATES
+from evals_app.files.problems import BadFile, Problem, from_pydantic
+from sessions_app.errors import NotFound
+from sessions_app.store.gc_tuning import collector_paused
+
+YAML_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class EvalSetContent:
+    """What an evalset file says.
+
+    Attributes:
+        eval_set_id: the id inside the file; "" in the older forms, which have none.
+        cases: in the present form, whatever form the file has.
+        format: json or yaml.
+        form: evalset, legacy (a list of cases) or flat (a list of turns, one case in all).
+        warnings: what ADK accepts and nobody can have meant.
+    """
+
+    eval_set_id: str
+    name: str
+    description: str
+    cases: list[schema.EvalCase]
+    format: str
+    form: str
+    warnings: list[str] = field(default_factory=list)
+
+    def as_adk(self) -> dict[str, Any]:
+        """Return the evalset as JSON values in ADK's present form, snake case, only what was given."""
+        return {
+            "eval_set_id": self.eval_set_id,
+            "name": self.name or None,
+            "description": self.description or None,
+            "eval_cases": [case.model_dump(mode="json", exclude_unset=True) for case in self.cases],
+        }
+
+
+def read_file(path: Path, shown_as: str = "") -> EvalSetContent:
+    """Read an evalset file; `shown_as` is how errors name it.
+
+    Raises:
+        NotFound: there is no such file.
+        BadFile: it cannot be read, is no JSON or YAML, or no evalset.
+    """
+    return parse(read_text(path, shown_as), path.name, shown_as or str(path))
+
+
+def read_text(path: Path, shown_as: str = "") -> str:
+    """Return a file's text.
+
+    Raises:
+        NotFound: there is no such file.
+        BadFile: it cannot be read or is not UTF-8.
+    """
+    name = shown_as or str(path)
+    try:
+        return path.read_bytes().decode()  # ends of lines as they are: the file is written back
+    except FileNotFoundError:
+        raise NotFound(f"{name}: there is no such file.", hint="Check the path.") from None
+    except UnicodeDecodeError as error:
+        raise BadFile([Problem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]) from error
+    except OSError as error:
+        raise BadFile([Problem(name, f"cannot be read: {error.strerror}")]) from error
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A file's text and what it says. `file_name` tells JSON from YAML, `shown_as` is how errors name the file.
+
+    Attributes:
+        document: the JSON values as they are written.
+    """
+
+    text: str
+    file_name: str
+    shown_as: str
+    document: Any
+    content: EvalSetContent
+
+
+def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
+    """Read an evalset from its text; the file's name tells JSON from YAML.
+
+    Raises:
+        BadFile: naming file, line, case and field of everything that is wrong.
+    """
+    return parse_whole(text, file_name, shown_as).content
+
+
+@collector_paused()
+def parse_whole(text: str, file_name: str, shown_as: str) -> Whole:
+    """Return a text with its document and the evalset that it makes.
+
+    Raises:
+        BadFile: naming file, line, case and field of everything that is wrong.
+    """
+    return read_whole(load_document(text, file_name, shown_as), file_name)
+
+
+@collector_paused()
+def read_whole(loaded: Loaded, file_name: str) -> Whole:
+    """Return a document with the evalset that it makes; `file_name` is the name that it has beside its agent.
+
+    Raises:
+        BadFile: naming file, line, case and field of everything that is wrong.
+    """
+    try:
+        content = _read(loaded, Path(file_name).name.split(".")[0])
+    except ValidationError as error:
+        raise BadFile(loaded.problems(error)) from error
+    if content is None:
+        what = (
+            f"must be an evalset (an object with eval_set_id and eval_cases), not {_kind_of(loaded.document)}"
+        )
+        raise BadFile([Problem(loaded.shown_as, what, line=1, column=1)])
+    content.warnings.extend(_warnings(content))
+    content.warnings.extend(loaded.warnings)
+    return Whole(loaded.text, file_name, loaded.shown_as, loaded.document, content)
+
+
+def only_case(text: str, *, strict: bool = False) -> schema.EvalCase:
+    """Read a single case from its JSON.
+
+    Args:
+        strict: refuse NaN and infinities, which Python writes and JSON has not.
+
+    Raises:
+        BadFile: with line, column and field of everything that is wrong; its file is called `case`.
+    """
+    loaded = load_document(text, "case.json", "case")
+    if strict and (found := list(no_numbers(loaded.document))):
+        raise BadFile(from_pydantic("case", text, loaded.document, found))
+    try:
+        return schema.EvalCase.model_validate_json(loaded.as_json)
+    except ValidationError as error:
+        raise BadFile(loaded.problems(error)) from error
+
+
+def no_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
+    """Yield a fault for every number of a document that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield ErrorDetails(type="finite", loc=path, msg="must be a number that JSON has", input=value)
+    for key, one in _entries(value):
+        yield from no_numbers(one, *path, key)
+
+
+def _entries(value: Any) -> Iterable[tuple[str | int, Any]]:
+    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+
+
+_NO_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b|\.(?i:nan|inf)\b")
+"""What a text has in which a number may stand that JSON does not have."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A text that is JSON or YAML.
+
+    Attributes:
+        as_json: the document as JSON text.
+        kind: json or yaml.
+        repeats: an object names a key again.
+    """
+
+    text: str
+    shown_as: str
+    document: Any
+    as_json: str
+    kind: str
+    repeats: bool
+
+    def problems(self, error: ValidationError) -> list[Problem]:
+        """Return what keeps the document from being what it is to be."""
+        return from_pydantic(self.shown_as, self.text, self.document, error.errors(), self.kind)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return what no reader of such a text refuses and nobody can have meant."""
+        said = repeats.told(self.text, self.kind) if self.repeats else []
+        if _NO_NUMBER.search(self.text):
+            said += self._no_numbers()
+        return said
+
+    def _no_numbers(self) -> list[str]:
+        """Return where numbers stand that JSON does not have: Python reads them, other programs refuse the file."""
+        found = from_pydantic(self.shown_as, self.text, self.document, no_numbers(self.document), self.kind)
+        said = [
+            f"Line {one.line}, column {one.column}: {_subject(one)} {one.what}."
+            for one in found[: repeats.TOLD]
+        ]
+        left = len(found) - repeats.TOLD
+        return [*said, f"{left} more numbers are not valid JSON."] if left > 0 else said
+
+
+def _subject(problem: Problem) -> str:
+    """Return the case and the field that a problem is about."""
+    case = f"case {problem.case!r}" if problem.case else ""
+    return ", ".join(filter(None, (case, problem.field)))
+
+
+@collector_paused()
+def load_document(text: str, file_name: str, shown_as: str) -> Loaded:
+    """Return what a text says; the file's name tells JSON from YAML.
+
+    Raises:
+        BadFile: with the line and column of what is no JSON or YAML.
+    """
+    is_yaml = file_name.lower().endswith(YAML_SUFFIXES)
+    try:
+        if is_yaml:
+            document, has_repeats = plain_yaml.load(text)
+            return Loaded(text, shown_as, document, json.dumps(document), "yaml", has_repeats)
+        document, has_repeats = repeats.load_json(text)
+        return Loaded(text, shown_as, document, text, "json", has_repeats)
+    except json.JSONDecodeError as error:
+        problem = Problem(shown_as, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        problem = Problem(shown_as, f"is no YAML: {error.problem or error.context}", line=line, column=column)
+    except RecursionError:
+        problem = Problem(shown_as, "cannot be read: its values are nested too deeply")
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        problem = Problem(shown_as, f"cannot be read: {str(error).splitlines()[0]}")
+    raise BadFile([problem])
+
+
+_old_cases = TypeAdapter(list[legacy.OldCase])
+_old_turns = TypeAdapter(list[legacy.OldTurn])
+
+
+def _read(loaded: Loaded, stem: str) -> EvalSetContent | None:
+    document, as_json, kind = loaded.document, loaded.as_json, loaded.kind
+    if isinstance(document, dict):
+        found = schema.EvalSet.model_validate_json(as_json)
+        return EvalSetContent(
+            found.eval_set_id, found.name or "", found.description or "", found.eval_cases, kind, "evalset"
+        )
+    if not isinstance(document, list):
+        return None
+    if legacy.is_flat(document):
+        case = legacy.OldCase(name=stem, data=_old_turns.validate_json(as_json))
+        return EvalSetContent("", stem, "", [case.modern()], kind, "flat")
+    cases = [case.modern() for case in _old_cases.validate_json(as_json)]
+    return EvalSetContent("", stem, "", cases, kind, "legacy")
+
+
+def _kind_of(document: Any) -> str:
+    return "an empty file" if document is None else f"a single {type(document).__name__}"
+
+
+def _warnings(content: EvalSetContent) -> Iterator[str]:
+    if not content.cases:
+        yield "The evalset has no cases."
+    blank = [place for place, case in enumerate(content.cases, 1) if not case.eval_id.strip()]
+    yield from (f"Case {place} has an empty id: nobody can choose it by its name." for place in blank)
+    times = Counter(case.eval_id for case in content.cases)
+    yield from (f"The case id {name!r} is given {count} times." for name, count in times.items() if count > 1)
+    for case in content.cases:
+        if case.conversation is not None and not case.conversation:
+            yield f"Case {case.eval_id!r} has no turns: no metric can judge it."
+        if case.session_input is not None and not case.session_input.app_name:
+            yield (
+                f"Case {case.eval_id!r}: session_input.app_name is empty. ADK refuses to run it, unless the agent is an"
+                " App."
+            )
+        for name in set(case.model_extra or {}) - {TURN_STATES}:
+            yield f"Case {case.eval_id!r}: ADK does not use the field {name!r}."

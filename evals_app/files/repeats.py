@@ -1,0 +1,54 @@
+"""Keys that an object of a file names again: parsers take the last one, and nobody can have meant the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from evals_app.files.nodes import Child, Node, tree
+from evals_app.files.positions import position
+
+TOLD = 20
+"""Repeated keys that are told one by one; the rest is counted."""
+
+
+def load_json(text: str) -> tuple[Any, bool]:
+    """Return what JSON text says, and whether an object of it names a key again.
+
+    Raises:
+        json.JSONDecodeError: it is no JSON.
+    """
+    repeated = False
+
+    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        found = dict(pairs)
+        repeated = repeated or len(found) < len(pairs)
+        return found
+
+    return json.loads(text, object_pairs_hook=made), repeated
+
+
+def told(text: str, kind: str) -> list[str]:
+    """Return which keys of a text (json or yaml) are named again, each with the line and column where it is."""
+    found = list(_repeated(tree(text, kind)))
+    said = [_said(text, first, again) for first, again in found[:TOLD]]
+    return [*said, f"{len(found) - TOLD} more keys are named again."] if len(found) > TOLD else said
+
+
+def _said(text: str, first: Child, again: Child) -> str:
+    place, before = position(text, again.start), position(text, first.start)
+    return (
+        f"Line {place.line}, column {place.column}: the key {str(again.key)!r} stands on line {before.line} "
+        "already. The last one counts."
+    )
+
+
+def _repeated(node: Node) -> Iterator[tuple[Child, Child]]:
+    """Yield (first, again) of the entries that repeat a key, in their order; not of what is written elsewhere."""
+    firsts: dict[Any, Child] = {}
+    for child in node.children if node.style != "alias" else ():
+        if node.kind == "object" and firsts.setdefault(child.key, child) is not child:
+            yield firsts[child.key], child
+        yield from _repeated(child.node)

@@ -1,0 +1,57 @@
+"""Evalset files and ADK's metrics, mirrored as they were last seen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db import transaction
+
+from evals_app.models import EvalSet, EvalSetVersion, KnownMetric
+from sessions_app import scopes
+from sessions_app.store import change_notification
+
+
+def mirror(
+    app_name: str,
+    evalset_id: str,
+    seen: Mapping[str, Any],
+    content: Mapping[str, Any] | None,
+    origin: str = "disk",
+) -> EvalSet:
+    """Keep what an evalset file says now; `content` None: it cannot be read, the last good version stays.
+
+    `origin` is kept of what was never said before: disk, page, api or session.
+    """
+    with transaction.atomic():
+        evalset, _ = EvalSet.objects.update_or_create(
+            app_name=app_name, evalset_id=evalset_id, defaults={**seen, "gone": False, "seen_at": time.time()}
+        )
+        if content is not None:
+            EvalSetVersion.objects.get_or_create(
+                evalset=evalset,
+                digest=seen["digest"],
+                defaults={"content": scopes.dumps(content), "created_at": time.time(), "origin": origin},
+            )
+        change_notification.ring_after_commit()
+    return evalset
+
+
+def mark_gone(pks: Iterable[int]) -> None:
+    """Mark evalsets whose file is not there any more; their runs stay."""
+    with transaction.atomic():
+        EvalSet.objects.filter(pk__in=list(pks), gone=False).update(gone=True)
+        change_notification.ring_after_commit()
+
+
+def remember_metrics(metrics: Iterable[Mapping[str, Any]], adk_version: str) -> None:
+    """Keep the metrics that a runtime described, where that is news."""
+    known = dict(KnownMetric.objects.values_list("name", "data"))
+    news = {metric["name"]: scopes.dumps(metric) for metric in metrics}
+    with transaction.atomic():
+        for name, data in news.items():
+            if known.get(name) != data:
+                KnownMetric.objects.update_or_create(
+                    name=name, defaults={"data": data, "adk_version": adk_version, "seen_at": time.time()}
+                )

@@ -1,0 +1,298 @@
+"""YAML text changed in place: comments, order, quotes and blank lines stay, what is new is written in block style.
+
+Only the lines of what changed are touched. A value that stands elsewhere (an alias) is not followed; whoever calls
+compares what the new text says with what it should say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from evals_app.files import json_edit
+from evals_app.files.nodes import ALIAS, Child, Node, tree
+from evals_app.files.pairing import paired, same
+from evals_app.files.plain_yaml import dump
+
+
+class Unwritable(ValueError):
+    """The text says something in a way that cannot be changed in place."""
+
+
+class _Splice(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+def rewritten(text: str, old: Any, new: Any) -> str:
+    """Return a YAML text of `old` with as few changed lines as make it one of `new`.
+
+    Raises:
+        Unwritable: it uses what cannot be changed in place, such as an anchor on what changes.
+        ValueError: a new value cannot stand in YAML.
+    """
+    root = tree(text, "yaml")
+    if root.style == "flow":
+        return json_edit.rewritten(text, json.loads(text), new)  # YAML that is JSON; other text raises
+    crlf = "\r\n" in text
+    plain = text.replace("\r\n", "\n") if crlf else text
+    writer = _Writer(plain, tree(plain, "yaml") if crlf else root)
+    changed = _applied(plain, 0, len(plain), list(writer.changes(old, new)))
+    return changed.replace("\n", "\r\n") if crlf else changed
+
+
+def _applied(text: str, start: int, end: int, splices: list[_Splice]) -> str:
+    """Return a stretch of a text with splices done that lie in it."""
+    said, at = [], start
+    for splice in sorted(splices):
+        if splice.start < at:
+            raise Unwritable("two changes meet in one place")
+        said += [text[at : splice.start], splice.text]
+        at = splice.end
+    return "".join([*said, text[at:end]])
+
+
+class _Writer:
+    """Finds the splices that make a text say something else."""
+
+    def __init__(self, text: str, root: Node) -> None:
+        self.text = text
+        self.root = root
+        self.indented = any(_indents(node, text) for node in _walk(root))
+
+    def changes(self, old: Any, new: Any) -> Iterator[_Splice]:
+        """Yield the splices of the whole text."""
+        if not self._is_entered(self.root, old, new):
+            raise Unwritable("the file as a whole would be another kind of value")
+        yield from self._inside(self.root, old, new)
+
+    def _is_entered(self, node: Node, old: Any, new: Any) -> bool:
+        """Tell whether a value stays a block collection, so that only what is in it changes."""
+        if node.style != "block" or not new or type(old) is not type(new):
+            return False
+        if isinstance(new, dict):
+            return any(child.key in new for child in node.children)
+        return isinstance(new, list)
+
+    def _inside(self, node: Node, old: Any, new: Any) -> Iterator[_Splice]:
+        if isinstance(new, dict):
+            yield from self._mapping(node, old, new)
+        else:
+            yield from self._sequence(node, old, new)
+
+    def _in_place(self, value: Node, old: Any, new: Any) -> Iterable[_Splice] | None:
+        """Return what changes inside a value, or in its place on the line; None: its lines are to be written anew."""
+        self._check_own(value)
+        if self._is_entered(value, old, new):
+            return self._inside(value, old, new)
+        short = self._short(value, new)
+        if short is None:
+            return None
+        return [_Splice(value.start, value.end, short if value.start < value.end else f" {short}")]
+
+    # --- objects ---
+
+    def _mapping(self, node: Node, old: dict[str, Any], new: dict[str, Any]) -> Iterator[_Splice]:
+        for at, child in enumerate(node.children):
+            name = str(child.key)
+            if name not in new:
+                yield self._without(node, at)
+            elif not same(old[name], new[name]):
+                yield from self._member(child, old[name], new[name])
+        added = {name: value for name, value in new.items() if name not in old}
+        if added:
+            yield self._lines_after(
+                node.end, self._column(node.children[0].start), dump_text(added, self.indented)
+            )
+
+    def _member(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
+        value = child.node
+        in_place = self._in_place(value, old, new)
+        if in_place is not None:
+            yield from in_place
+            return
+        text = dump_text({str(child.key): new}, self.indented)
+        pad = self._column(child.start)
+        yield _Splice(child.start, self._line_end(value.end), self._long(text, pad, value.end).lstrip(" "))
+
+    def _without(self, node: Node, at: int) -> _Splice:
+        """Return the splice that takes an entry out, with its lines."""
+        child = node.children[at]
+        begins = self._line_start(child.start)
+        if not self.text[begins : child.start].strip(" "):
+            return _Splice(begins, self._next_line(child.node.end), "")
+        # It shares its line with a list's dash, which the next entry takes over.
+        if at + 1 == len(node.children):
+            raise Unwritable("an entry that stands on the line of another cannot be left out")
+        return _Splice(child.start, node.children[at + 1].start, "")
+
+    # --- lists ---
+
+    def _sequence(self, node: Node, old: list[Any], new: list[Any]) -> Iterator[_Splice]:
+        places = paired(old, new)
+        within = [
+            list(self._item(node.children[place], old[place], item)) if place is not None else []
+            for place, item in zip(places, new, strict=True)
+        ]
+        if places == list(range(len(old))):
+            yield from (splice for splices in within for splice in splices)
+            return
+        pieces = self._pieces(node)
+        column = self._column(node.start)
+        sections = self._sections(pieces, set(places))
+        said: list[str] = []
+        for place, item, splices in zip(places, new, within, strict=True):
+            if place is None:
+                said.append(self._set_in(self._new_item(node, item), column) + "\n")
+            else:
+                start, _, end = pieces[place]
+                piece = sections[place] + _applied(self.text, start, end, splices)
+                said.append(piece if piece.endswith("\n") else piece + "\n")
+        whole = "".join(said) + sections[len(pieces)]
+        end = pieces[-1][2]
+        ends_line = self.text[:end].endswith("\n")
+        yield _Splice(pieces[0][0], end, whole if ends_line else whole.removesuffix("\n"))
+
+    def _item(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
+        if same(old, new):
+            return
+        value = child.node
+        in_place = self._in_place(value, old, new)
+        if in_place is not None:
+            yield from in_place
+            return
+        pad = self._column(value.start) - 2
+        text = self._long(dump_text([new], self.indented), pad, value.end).lstrip(" ").removeprefix("- ")
+        yield _Splice(value.start, self._line_end(value.end), text)
+
+    def _new_item(self, node: Node, item: Any) -> str:
+        """Return the lines of a new item; in brackets when all others are."""
+        if isinstance(item, dict | list) and all(child.node.style == "flow" for child in node.children):
+            return f"- {dump(item, flow=True).strip()}"
+        return dump_text([item], self.indented)
+
+    def _pieces(self, node: Node) -> list[tuple[int, int, int]]:
+        """Return (start, dash, end) of each item: its lines, with the comments and blank lines above them."""
+        found: list[tuple[int, int, int]] = []
+        at = self._line_start(node.start)
+        if self.text[at : node.start].strip(" "):
+            raise Unwritable("a list that begins on the line of another cannot be reordered")
+        at = self._comments_above(at)
+        for child in node.children:
+            dash = self._dash(found[-1][2] if found else node.start)
+            end = self._next_line(max(child.node.end, dash + 1))
+            found.append((at, dash, end))
+            at = end
+        return found
+
+    def _dash(self, at: int) -> int:
+        while at < len(self.text):
+            if self.text[at] == "-":
+                return at
+            at = self._next_line(at) if self.text[at] == "#" else at + 1
+        raise Unwritable("an item without a dash")
+
+    def _comments_above(self, at: int) -> int:
+        """Return where the comment lines begin that stand right above a line; a comment that opens the file stays."""
+        column = len(self.text[at:]) - len(self.text[at:].lstrip(" "))
+        above = at
+        while above:
+            start = self._line_start(above - 1)
+            line = self.text[start:above]
+            if not line.lstrip(" ").startswith("#") or len(line) - len(line.lstrip(" ")) != column:
+                return above
+            above = start
+        return at
+
+    def _sections(self, pieces: list[tuple[int, int, int]], kept: set[int | None]) -> list[str]:
+        """Return what is set before each piece, and after the last: comments of sections whose first item goes."""
+        found, carried = [], ""
+        for at, (start, dash, _) in enumerate(pieces):
+            found.append(carried if at in kept else "")
+            carried = "" if at in kept else carried + self._section(start, dash)
+        return [*found, carried]
+
+    def _section(self, start: int, dash: int) -> str:
+        """Return what stays of the comments above an item that goes: those that a blank line sets apart."""
+        above = self.text[start : self._line_start(dash)]
+        kept, apart, _ = above.rpartition("\n\n")
+        return f"{kept}{apart}" if kept.strip() else ""
+
+    # --- texts ---
+
+    def _check_own(self, value: Node) -> None:
+        """Refuse to change a value that stands elsewhere, or that others refer to.
+
+        Raises:
+            Unwritable: it is an alias, or has an anchor or a tag.
+        """
+        if value.style == ALIAS:
+            raise Unwritable("a value that is an alias of another cannot be changed in place")
+        if value.start < value.end and self.text[value.start] in "&!":
+            raise Unwritable("a value with an anchor or a tag cannot be changed in place")
+
+    def _short(self, node: Node, new: Any) -> str | None:
+        """Return a value for the line where the old one stands; None when it needs lines of its own."""
+        if node.style in ("|", ">", "block") or (isinstance(new, str) and "\n" in new):
+            return None
+        if isinstance(new, dict | list):
+            stays_short = node.style == "flow" and node.children
+            return dump(new, flow=True).strip() if stays_short or not new else None
+        quotes = node.style if node.style in ("'", '"') and isinstance(new, str) else None
+        return dump(new, quotes=quotes).removesuffix("...\n").strip()
+
+    def _long(self, text: str, column: int, ends: int) -> str:
+        """Return lines in place of a value, with the comment that stands behind it."""
+        first, _, rest = text.partition("\n")
+        behind = self.text[ends : self._line_end(ends)].strip()
+        if behind.startswith("#"):
+            first += f"  {behind}"
+        return self._set_in(f"{first}\n{rest}" if rest else first, column)
+
+    def _lines_after(self, ends: int, column: int, text: str) -> _Splice:
+        at = self._next_line(ends)
+        lines = self._set_in(text, column) + "\n"
+        if not self.text[:at].endswith("\n"):
+            lines = "\n" + lines.removesuffix("\n")
+        return _Splice(at, at, lines)
+
+    def _set_in(self, text: str, column: int) -> str:
+        return "\n".join(" " * column + line if line else line for line in text.split("\n"))
+
+    def _column(self, at: int) -> int:
+        return at - self._line_start(at)
+
+    def _line_start(self, at: int) -> int:
+        return self.text.rfind("\n", 0, at) + 1
+
+    def _line_end(self, at: int) -> int:
+        found = self.text.find("\n", at)
+        return len(self.text) if found < 0 else found
+
+    def _next_line(self, at: int) -> int:
+        return min(self._line_end(at) + 1, len(self.text))
+
+
+def dump_text(value: Any, indented: bool) -> str:
+    """Return a collection in block style, without the end of its last line."""
+    return dump(value, indented=indented).removesuffix("\n")
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.children:
+        yield from _walk(child.node)
+
+
+def _indents(node: Node, text: str) -> bool:
+    """Tell whether an entry of this object is a list whose items are set in."""
+    return node.kind == "object" and any(
+        child.node.kind == "array"
+        and child.node.style == "block"
+        and text[child.node.start] == "-"  # an anchor stands behind the key
+        and child.node.start - text.rfind("\n", 0, child.node.start)
+        > child.start - text.rfind("\n", 0, child.start)
+        for child in node.children
+    )

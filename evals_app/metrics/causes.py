@@ -1,0 +1,123 @@
+"""Why an attempt did not pass, in a few words that are the same for all attempts with the same reason. Pure.
+
+What people look for first stands first: an error; the first tool call that is not the expected one; the first state key
+that differs; else the first metric that failed, or could not run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+from evals_app.metrics import expected_state, invocations
+from evals_app.metrics.alignment import Fit, Pair, Rules, align
+from evals_app.metrics.catalog import label_of
+from evals_app.models import EvalAttempt, MetricResult
+
+TRAJECTORY = "tool_trajectory_avg_score"
+LONGEST = 160
+NAMES_SHOWN = 3
+_CHANGING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*\b|\d{4,}")
+"""Addresses, ids and long numbers: they differ from attempt to attempt of one cause."""
+
+Json = Mapping[str, Any]
+Status = EvalAttempt.Status
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a metric said of a whole attempt."""
+
+    metric: str
+    status: str
+    reason: str = ""
+    details: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an attempt is held to: its turns, and the criterion of each metric."""
+
+    turns: Sequence[Json] = ()
+    criteria: Json = field(default_factory=dict)
+
+
+def cause_of(
+    status: str,
+    expected: Expected,
+    actual: Sequence[Json],
+    said: Iterable[Said],
+    error: tuple[str, str] = ("", ""),
+) -> str:
+    """Return the cause; "" for an attempt that passed, was cancelled or has not ended.
+
+    Args:
+        actual: the turns as they happened.
+        said: what each metric said of the whole, in the run's order.
+        error: type and message of what the agent raised.
+    """
+    if status == Status.ERROR:
+        return _cut(_CHANGING.sub("…", f"{error[0]}: {_first_line(error[1])}".strip(": ")))
+    overall = list(said)
+    if status == Status.FAILED:
+        failed = [one for one in overall if one.status == MetricResult.Status.FAILED]
+        return _cut(_why_failed(failed, expected, actual))
+    if status == Status.INCOMPLETE:
+        return _cut(_why_incomplete(overall))
+    return ""
+
+
+def _why_failed(failed: Sequence[Said], expected: Expected, actual: Sequence[Json]) -> str:
+    names = {one.metric: one for one in failed}
+    if TRAJECTORY in names and (pair := divergence(expected, actual)):
+        return says(pair)
+    if expected_state.STATE_MATCH in names and (key := _first_key(names[expected_state.STATE_MATCH].details)):
+        return f"state {key}: not as expected"
+    return f"{label_of(failed[0].metric)}: below its threshold" if failed else "no metric passed"
+
+
+def _why_incomplete(overall: Sequence[Said]) -> str:
+    unrun = [one for one in overall if one.status == MetricResult.Status.NOT_EVALUATED]
+    if not unrun:
+        return "nothing judged it"
+    reason = _CHANGING.sub("…", _first_line(unrun[0].reason))
+    return f"{label_of(unrun[0].metric)} did not run: {reason}".rstrip(": ")
+
+
+def divergence(expected: Expected, actual: Sequence[Json]) -> Pair | None:
+    """Return the first tool call of an attempt that the metric's rules do not allow."""
+    rules = Rules.of(expected.criteria.get(TRAJECTORY))
+    for wanted, got in zip_longest(expected.turns, actual):
+        calls = align(invocations.tool_calls(wanted or {}), invocations.tool_calls(got or {}), rules)
+        if found := next((pair for pair in calls if pair.wrong), None):
+            return found
+    return None
+
+
+def says(pair: Pair) -> str:
+    """Return in words how a tool call diverges, without the values: `get_weather: other city`."""
+    if pair.fit == Fit.MISSING:
+        return f"{pair.name}: not called"
+    if pair.fit == Fit.EXTRA:
+        return f"{pair.name}: not expected"
+    if pair.expected and pair.actual and pair.expected.get("name") != pair.actual.get("name"):
+        return f"{pair.name}: {pair.actual.get('name')} instead"
+    differing = [one.name for one in pair.arguments if not one.same]
+    more = " …" if len(differing) > NAMES_SHOWN else ""
+    return f"{pair.name}: other {', '.join(differing[:NAMES_SHOWN])}{more}"
+
+
+def _first_key(details: Json) -> str:
+    checks = [one for one in details.get("state") or [] if isinstance(one, Mapping)]
+    return next((str(one.get("path", "")) for one in checks if not one.get("matches")), "")
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "").strip()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,0 +1,296 @@
+"""How a run is judged: ADK's `EvalConfig` (`test_config.json`), read, chosen from and checked before a run.
+
+`google/adk/evaluation/eval_config.py`; a test holds the model here to ADK's. A configuration is kept as the
+JSON object that ADK itself reads, so a run can be repeated with `adk eval` too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
+from pydantic.alias_generators import to_camel
+
+from evals_app.files.content import expected_states
+from evals_app.files.problems import BadFile
+from evals_app.files.reading import load_document, read_text
+from evals_app.files.schema import Strict
+from evals_app.metrics.catalog import INFORMATIONAL, KNOWN, METRICS, STATE, Kind, Metric, right_name
+from evals_app.metrics.options import check as check_criterion
+from sessions_app.errors import BadInput
+
+Json = dict[str, Any]
+
+CONFIG_NAME = "test_config.json"
+DEFAULT_CRITERIA = {name: metric.default for name, metric in METRICS.items() if metric.default is not None}
+LOW_HALLUCINATIONS = 0.5
+
+
+class _Camel(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, defer_build=True)
+
+
+class Criterion(_Camel):
+    """What a metric is held to. Each metric reads fields of its own beside these."""
+
+    model_config = ConfigDict(extra="allow")
+
+    threshold: float
+    include_intermediate_responses_in_final: bool = False
+
+
+class CodeConfig(BaseModel):
+    """A Python function, by its dotted name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+
+
+class Interval(Strict):
+    """The range of a metric's scores."""
+
+    min_value: float
+    open_at_min: bool = False
+    max_value: float
+    open_at_max: bool = False
+
+
+class MetricValueInfo(Strict):
+    """What the scores of a metric are like."""
+
+    interval: Interval | None = None
+
+
+class MetricInfo(Strict):
+    """What a custom metric says of itself."""
+
+    metric_name: str
+    description: str | None = None
+    metric_value_info: MetricValueInfo
+    requires_threshold: bool = True
+
+
+class CustomMetric(_Camel):
+    """A metric of the user's own."""
+
+    code_config: CodeConfig
+    metric_info: MetricInfo | None = None
+    description: str = ""
+
+
+class UserSimulator(_Camel):
+    """Who plays the user in scenarios. Fields of the audio kind are ADK's to check."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["llm_backed", "llm_audio"] | None = None
+    model: str = "gemini-2.5-flash"
+    model_configuration: Json = Field(default_factory=dict)
+    max_allowed_invocations: int = 20
+    custom_instructions: str | None = None
+    include_function_calls: bool = False
+
+
+class LiveModel(_Camel):
+    """Bidirectional streaming."""
+
+    timeout_seconds: int = 300
+
+
+class EvalConfig(_Camel):
+    """A configuration file."""
+
+    model_config = ConfigDict(extra="allow")
+
+    criteria: dict[str, float | SerializeAsAny[Criterion]] = Field(default_factory=dict)
+    custom_metrics: dict[str, CustomMetric] | None = None
+    user_simulator_config: UserSimulator | None = None
+    live_model_config: LiveModel | None = None
+
+
+@dataclass(frozen=True)
+class Config:
+    """A configuration and where it comes from (a path as shown, or words)."""
+
+    data: Json
+    source: str
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def criteria(self) -> dict[str, float | Json]:
+        """Metric → threshold, or criterion with its `threshold`."""
+        return dict(self.data.get("criteria") or {})
+
+
+def default() -> Config:
+    """Return ADK's default: tool trajectory 1.0, response match 0.8."""
+    return Config({"criteria": dict(DEFAULT_CRITERIA)}, "ADK's defaults")
+
+
+def beside(evalset_file: Path, shown_as: str = "") -> Config:
+    """Return the `test_config.json` beside an evalset file, else the default.
+
+    Raises:
+        BadFile: the file is there and broken.
+    """
+    path = evalset_file.parent / CONFIG_NAME
+    if not path.is_file():
+        return default()
+    return read_file(path, str(Path(shown_as).parent / CONFIG_NAME) if shown_as else str(path))
+
+
+def read_file(path: Path, shown_as: str = "") -> Config:
+    """Read a configuration file.
+
+    Raises:
+        NotFound: there is no such file.
+        BadFile: naming file, line and field of everything that is wrong.
+    """
+    name = shown_as or str(path)
+    return parse(read_text(path, name), path.name, name)
+
+
+def parse(text: str, file_name: str, shown_as: str) -> Config:
+    """Read a configuration from its text.
+
+    Raises:
+        BadFile: naming file, line and field of everything that is wrong.
+    """
+    loaded = load_document(text, file_name, shown_as)
+    try:
+        found = EvalConfig.model_validate_json(loaded.as_json)
+    except ValidationError as error:
+        raise BadFile(loaded.problems(error)) from error
+    warnings = [
+        *(f"{shown_as}: ADK does not use the field {extra!r}." for extra in found.model_extra or {}),
+        *(f"{shown_as}: {told}" for told in loaded.warnings),
+    ]
+    return Config(found.model_dump(mode="json", exclude_unset=True, by_alias=False), shown_as, warnings)
+
+
+def choose(
+    config: Config, metrics: Sequence[str] | None = None, thresholds: Mapping[str, float] | None = None
+) -> Config:
+    """Return the configuration with only these metrics (None: as it is) and with these thresholds.
+
+    A metric keeps what the configuration says of it; one it does not name has its default threshold.
+
+    Raises:
+        BadInput: a metric is unknown, or has neither a threshold nor a default.
+    """
+    thresholds = dict(thresholds or {})
+    old = config.criteria
+    names = list(metrics) if metrics is not None else list(dict.fromkeys([*old, *thresholds]))
+    known = {*KNOWN, *(config.data.get("custom_metrics") or {})}
+    for name in [*names, *thresholds]:
+        check_name(name, known)
+    unused = [name for name in thresholds if name not in names]
+    if unused:
+        raise BadInput(
+            f"A threshold is given for {unused[0]}, which is not among the metrics.",
+            hint="Add it to the metrics, or leave the threshold out.",
+        )
+    gating = [name for name in names if name not in INFORMATIONAL]
+    criteria = {name: _criterion(name, old.get(name), thresholds.get(name)) for name in gating}
+    is_same = criteria == {name: criterion for name, criterion in old.items() if name not in INFORMATIONAL}
+    source = config.source if is_same else f"{config.source}, changed"
+    return Config({**config.data, "criteria": criteria}, source, config.warnings)
+
+
+def with_states(config: Config, cases: Iterable[Mapping[str, Any]]) -> Config:
+    """Return the configuration with the metric of expected states, when one of the cases (JSON) expects any."""
+    if STATE.name in config.criteria or not any(expected_states(case) for case in cases):
+        return config
+    criteria = {**config.criteria, STATE.name: STATE.default}
+    return Config({**config.data, "criteria": criteria}, config.source, config.warnings)
+
+
+def check_name(name: str, known: set[str]) -> None:
+    """Refuse a metric that does not exist, naming the one that is meant.
+
+    Raises:
+        BadInput: with the right name where one is near.
+    """
+    if name in known:
+        return
+    meant = right_name(name, known)
+    hint = f"Did you mean {meant}?" if meant else f"Metrics: {', '.join(sorted(known))}."
+    raise BadInput(f"There is no metric {name!r}.", hint=hint)
+
+
+def check(config: Config) -> list[str]:
+    """Return what can hardly be meant, in words, beside the configuration's own warnings.
+
+    Raises:
+        BadInput: a metric is unknown, its threshold is outside its range or given where it takes none, or its
+            criterion says what it cannot.
+    """
+    custom = config.data.get("custom_metrics") or {}
+    known = {*KNOWN, *custom}
+    warnings = list(config.warnings)
+    for name, criterion in config.criteria.items():
+        check_name(name, known)
+        if name not in custom:
+            check_criterion(name, criterion, config.source)
+        metric = KNOWN.get(name) if name not in custom else custom_metric(name, custom[name])
+        if metric is not None:
+            warnings.extend(_check_threshold(metric, threshold_of(criterion), config.source))
+    if not config.criteria:
+        warnings.append(f"{config.source}: no metric with a verdict is chosen, so no case can pass.")
+    return warnings
+
+
+def threshold_of(criterion: float | Mapping[str, Any]) -> float:
+    """Return the threshold of a criterion in either form."""
+    return float(criterion["threshold"] if isinstance(criterion, Mapping) else criterion)
+
+
+def custom_metric(name: str, declared: Mapping[str, Any]) -> Metric:
+    """Return what a configuration says of its own metric (range 0–1 unless it says otherwise, as in ADK)."""
+    info = declared.get("metric_info") or {}
+    says = info.get("description") or declared.get("description") or declared["code_config"]["name"]
+    if not info:
+        return Metric(name, Kind.CUSTOM, says)
+    interval = (info.get("metric_value_info") or {}).get("interval") or {}
+    return Metric(name, Kind.CUSTOM, says, low=interval.get("min_value"), high=interval.get("max_value"))
+
+
+def _check_threshold(metric: Metric, threshold: float, source: str) -> Iterator[str]:
+    if metric.kind is Kind.INFORMATIONAL:
+        raise BadInput(
+            f"{source}: {metric.name} takes no threshold: it is reported with every run and never judged.",
+            hint="Leave it out of the criteria.",
+        )
+    if math.isnan(threshold):
+        raise BadInput(f"{source}: the threshold of {metric.name} is no number.", hint="Give a number.")
+    if metric.low is None or metric.high is None:
+        return
+    if not metric.low <= threshold <= metric.high:
+        raise BadInput(
+            f"{source}: the threshold {threshold:g} of {metric.name} is outside its range"
+            f" {metric.low:g} to {metric.high:g}.",
+            hint="Higher is better in every metric: the threshold is the lowest score that passes.",
+        )
+    if metric.name == "hallucinations_v1" and threshold < LOW_HALLUCINATIONS:
+        yield (
+            f"{source}: hallucinations_v1 passes at {threshold:g} or above, because its score is the share of"
+            " supported sentences; a low threshold lets nearly everything pass."
+        )
+
+
+def _criterion(name: str, old: float | Json | None, threshold: float | None) -> float | Json:
+    if threshold is not None:
+        return {**old, "threshold": threshold} if isinstance(old, dict) else threshold
+    if old is not None:
+        return old
+    default_threshold = KNOWN[name].default if name in KNOWN else None
+    if default_threshold is None:
+        raise BadInput(
+            f"{name} has no default threshold.", hint=f"Give one, for example --criteria {name}=0.5."
+        )
+    return default_threshold

@@ -1,0 +1,269 @@
+"""What each metric can be told beside its threshold, by the names of ADK's criteria. Pure.
+
+`google/adk/evaluation/eval_metrics.py` has the classes; a test holds this table to them. A criterion is kept as its
+file wrote it: only what is changed is written, in snake case.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from evals_app.metrics.alignment import Rules
+from sessions_app.errors import BadInput
+
+Json = dict[str, Any]
+Criterion = float | Mapping[str, Any]
+
+MOST_SAMPLES = 50
+
+
+class Widget(StrEnum):
+    """How an option is asked for."""
+
+    CHOICE = "choice"
+    FLAG = "flag"
+    NUMBER = "number"
+    TEXT = "text"
+    RUBRICS = "rubrics"
+    LINES = "lines"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A field of a criterion; a dot in its name goes into the object before it."""
+
+    name: str
+    label: str
+    widget: Widget
+    default: Any = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    placeholder: str = ""
+    least: int = 1
+    most: int = MOST_SAMPLES
+
+
+MATCH_TYPE = Option(
+    "match_type",
+    "How tool calls must match",
+    Widget.CHOICE,
+    "EXACT",
+    (
+        ("EXACT", "exactly these, in order"),
+        ("IN_ORDER", "these in order, others between"),
+        ("ANY_ORDER", "these in any order"),
+    ),
+)
+IGNORE_ARGS = Option("ignore_args", "ignore arguments", Widget.FLAG, False)
+JUDGE = (
+    Option("judge_model_options.judge_model", "Judge model", Widget.TEXT, placeholder="of the run"),
+    Option(
+        "judge_model_options.num_samples", "Samples a verdict", Widget.NUMBER, None, placeholder="of the run"
+    ),
+    Option("judge_model_options.parallelism_limit", "Asked at once", Widget.NUMBER, None, placeholder="1"),
+)
+RUBRICS = Option("rubrics", "Rubrics, one a line", Widget.RUBRICS, (), placeholder="id: what must be true")
+WITH_STEPS = Option(
+    "include_intermediate_responses_in_final", "what is said on the way counts, too", Widget.FLAG, False
+)
+STEPS = Option("evaluate_intermediate_nl_responses", "judge what is said on the way, too", Widget.FLAG, False)
+STOP = Option("stop_signal", "What ends the conversation", Widget.TEXT, "</finished>")
+
+OPTIONS: dict[str, tuple[Option, ...]] = {
+    "tool_trajectory_avg_score": (MATCH_TYPE, IGNORE_ARGS),
+    "final_response_match_v2": (*JUDGE, WITH_STEPS),
+    "hallucinations_v1": (*JUDGE, STEPS),
+    "rubric_based_final_response_quality_v1": (RUBRICS, *JUDGE, WITH_STEPS),
+    "rubric_based_tool_use_quality_v1": (RUBRICS, *JUDGE),
+    "rubric_based_multi_turn_trajectory_quality_v1": (RUBRICS, *JUDGE),
+    "per_turn_user_simulator_quality_v1": (*JUDGE, STOP),
+}
+"""Metric → its options. Metrics that are not here have a threshold alone."""
+
+
+LAX: dict[Widget, TypeAdapter[Any]] = {
+    Widget.FLAG: TypeAdapter(bool),
+    Widget.NUMBER: TypeAdapter(int),
+    Widget.TEXT: TypeAdapter(str),
+}
+"""How ADK reads what a file says of an option: it takes "true" and 1 for true."""
+
+MEANT = {
+    Widget.FLAG: "true or false",
+    Widget.NUMBER: "a whole number of at least {least}",
+    Widget.TEXT: "text",
+}
+
+
+def check(name: str, criterion: Criterion, source: str) -> None:
+    """Refuse what a criterion says of an option that ADK would refuse when the run has begun.
+
+    Args:
+        name: the metric.
+        source: where the criterion is from, for people.
+
+    Raises:
+        BadInput: naming the field and what it may be.
+    """
+    for option in OPTIONS.get(name, ()):
+        value = _said(criterion, option)
+        if value is None or _is_meant(option, value):
+            continue
+        if option.widget is Widget.CHOICE:
+            allowed = [choice for choice, _ in option.choices]
+            near = difflib.get_close_matches(_spelled(value), allowed, n=1, cutoff=0.4)
+            raise BadInput(
+                f"{source}: {option.name} of {name} is {value!r}, which is none of {', '.join(allowed)}.",
+                hint=f"Did you mean {near[0]}?" if near else "Write one of them.",
+            )
+        meant = MEANT[option.widget].format(least=option.least)
+        raise BadInput(
+            f"{source}: {option.name} of {name} is {value!r}, which is not {meant}.",
+            hint="Mend it, or leave it out.",
+        )
+
+
+def _is_meant(option: Option, value: Any) -> bool:
+    if option.widget is Widget.CHOICE:
+        places = range(len(option.choices))
+        return value in places if isinstance(value, int) else _spelled(value) in dict(option.choices)
+    try:
+        read = LAX[option.widget].validate_python(value) if option.widget in LAX else value
+    except ValidationError:
+        return False
+    return option.widget is not Widget.NUMBER or bool(read >= option.least)
+
+
+def _spelled(value: Any) -> str:
+    """Return a choice as ADK spells it."""
+    return str(value).strip().upper().replace("-", "_").replace(" ", "_")
+
+
+def value_of(criterion: Criterion | None, option: Option) -> Any:
+    """Return what a criterion says of an option, in either spelling, or its default."""
+    if option is MATCH_TYPE:
+        return Rules.of(criterion).match_type
+    found = _said(criterion, option)
+    return option.default if found is None else found
+
+
+def _said(criterion: Criterion | None, option: Option) -> Any:
+    """Return what a criterion says of an option as it stands there, in either spelling; None: nothing."""
+    found: Any = criterion
+    for name in option.name.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(name, found.get(to_camel(name)))
+    return found
+
+
+def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
+    """Return the criterion with an option set; as it was when it says so already."""
+    if value == value_of(criterion, option):
+        return criterion
+    kept: Json = dict(criterion) if isinstance(criterion, Mapping) else {"threshold": criterion}
+    *path, last = option.name.split(".")
+    place: Json = kept
+    for name in path:
+        inner = place.pop(name, None)
+        inner = place.pop(to_camel(name), None) if inner is None else inner
+        place[name] = dict(inner) if isinstance(inner, Mapping) else {}
+        place = place[name]
+    place.pop(to_camel(last), None)
+    place[last] = value
+    return kept
+
+
+def rest_of(name: str, criterion: Criterion | None) -> list[str]:
+    """Return the fields of a criterion that have no option here, in words: they stay as the file has them."""
+    if not isinstance(criterion, Mapping):
+        return []
+    options = OPTIONS.get(name, ())
+    shown = {part for option in options for part in (option.name.split(".")[0],)}
+    spelled = {*shown, *(to_camel(part) for part in shown), "threshold"}
+    rest = [field for field in criterion if field not in spelled]
+    judge = criterion.get("judge_model_options", criterion.get("judgeModelOptions"))
+    if isinstance(judge, Mapping) and {"judge_model_config", "judgeModelConfig"} & judge.keys():
+        rest.append("judge_model_config")
+    return [field.replace("_", " ") for field in rest]
+
+
+def read(option: Option, sent: Sequence[str], old: Any) -> Any:
+    """Return the value that a form sent for an option; `old` is what the criterion says now.
+
+    Raises:
+        BadInput: it cannot be meant.
+    """
+    if option.widget is Widget.FLAG:
+        return bool(sent)
+    text = sent[-1].strip() if sent else ""
+    if option.widget is Widget.RUBRICS:
+        return rubrics_of(text, old)
+    if option.widget is Widget.NUMBER:
+        return _number(option, text)
+    if option.widget is Widget.CHOICE and text not in dict(option.choices):
+        raise BadInput(
+            f"{option.label}: {text!r} is none of the choices.",
+            hint=f"Choices: {', '.join(value for value, _ in option.choices)}.",
+        )
+    return text or option.default
+
+
+def rubrics_as_text(rubrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return rubrics as lines of `id: text`."""
+    return "\n".join(
+        f"{_of(rubric, 'rubric_id')}: {_of(_of(rubric, 'rubric_content'), 'text_property')}"
+        for rubric in rubrics
+        if isinstance(rubric, Mapping)
+    )
+
+
+def rubrics_of(text: str, old: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the rubrics that lines of `id: text` name; the rest of one that was there stays. As they were: `old`.
+
+    Raises:
+        BadInput: a line lacks its text, or two have one id.
+    """
+    if text.replace("\r\n", "\n") == rubrics_as_text(old):
+        return old
+    known = {_of(rubric, "rubric_id"): rubric for rubric in old if isinstance(rubric, Mapping)}
+    found: dict[str, Mapping[str, Any]] = {}
+    for number, line in enumerate(filter(None, map(str.strip, text.splitlines())), start=1):
+        name, colon, says = line.partition(":")
+        name, says = (name.strip(), says.strip()) if colon else (f"rubric_{number}", line)
+        if not name or not says:
+            raise BadInput(f"The rubric {line!r} has no text.", hint="Write: id: what must be true.")
+        if name in found:
+            raise BadInput(f"Two rubrics have the id {name!r}.", hint="Give each an id of its own.")
+        before = {
+            key: value
+            for key, value in known.get(name, {}).items()
+            if key not in ("rubricId", "rubricContent")
+        }
+        found[name] = {**before, "rubric_id": name, "rubric_content": {"text_property": says}}
+    return list(found.values())
+
+
+def _of(value: Any, name: str) -> Any:
+    return value.get(name, value.get(to_camel(name), "")) if isinstance(value, Mapping) else ""
+
+
+def _number(option: Option, text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        raise BadInput(f"{option.label} is no whole number: {text!r}.", hint="Give one.") from None
+    if not option.least <= number <= option.most:
+        raise BadInput(
+            f"{option.label} must be {option.least} to {option.most}, not {number}.",
+            hint="Give another number.",
+        )
+    return number

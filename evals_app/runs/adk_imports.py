@@ -1,0 +1,174 @@
+"""Results that `adk web` left beside an agent become runs, each attempt with its session in a realm of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+
+from evals_app.files import adk_results
+from evals_app.files.adk_results import CaseResult, Metric, SetResult, Status
+from evals_app.files.schema import DEFAULT_USER
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
+from evals_app.runs import writes
+from evals_app.runs.writes import Outcome, Recorded, Score
+from sessions_app import events as wire
+from sessions_app.errors import BadInput
+from sessions_app.ids import SessionKey
+from sessions_app.models import Cause
+from sessions_app.sessions.writes import append_event, create_session
+from sessions_app.transfer.readers import Unread, session_events
+from sessions_app.transfer.writers import Report
+
+STATUS = {
+    Status.PASSED: MetricResult.Status.PASSED,
+    Status.FAILED: MetricResult.Status.FAILED,
+    Status.NOT_EVALUATED: MetricResult.Status.NOT_EVALUATED,
+    Status.INFORMATIONAL: MetricResult.Status.INFORMATIONAL,
+}
+NOT_KEPT = "ADK keeps no reason why a metric was not evaluated."
+
+
+def fingerprints(agent_folder: Path) -> dict[str, str]:
+    """Return the result files beside an agent: location → a text that changes when the file does."""
+    files = ((path, path.stat()) for path in adk_results.files_of(agent_folder))
+    return {str(path.resolve()): f"{stat.st_size}-{stat.st_mtime_ns}" for path, stat in files}
+
+
+def import_results(app_name: str, agent_folder: Path, report: Report) -> None:
+    """Import the results that are not here yet: neither imported before, nor exported from a run that is here."""
+    for path in adk_results.files_of(agent_folder):
+        try:
+            result = adk_results.read(path)
+        except BadInput as error:
+            report.unread.add(error.message)
+            continue
+        if _is_here(app_name, result):
+            continue
+        if report.dry_run or _bring(app_name, result, report):
+            report.eval_runs += 1
+
+
+def _is_here(app_name: str, result: SetResult) -> bool:
+    """Tell whether a result is of a run that is here: by its id from ADK, or by its evalset and time."""
+    own = Q(app_name=app_name, evalset__evalset_id=result.eval_set_id, created_at=result.creation_timestamp)
+    return EvalRun.objects.filter(Q(pk=_run_id(app_name, result)) | own).exists()
+
+
+def _run_id(app_name: str, result: SetResult) -> str:
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"adk-eval/{app_name}/{result.eval_set_result_id}").hex
+
+
+def _bring(app_name: str, result: SetResult, report: Report) -> bool:
+    with transaction.atomic():
+        return _record(app_name, result, report)
+
+
+def _record(app_name: str, result: SetResult, report: Report) -> bool:
+    run_id = _run_id(app_name, result)
+    cases = list(dict.fromkeys(case.eval_id for case in result.eval_case_results))
+    repetitions: Counter[str] = Counter()
+    attempts = []
+    for case in result.eval_case_results:
+        repetitions[case.eval_id] += 1
+        place, repetition = cases.index(case.eval_id), repetitions[case.eval_id]
+        realm = writes.realm_of(run_id, place, case.eval_id, repetition)
+        outcome = _outcome(app_name, case, realm, report)
+        attempts.append(Recorded(place, case.eval_id, repetition, realm, outcome))
+    return writes.record_run(
+        run_id,
+        app_name,
+        result.eval_set_id,
+        content=_evalset(result, cases),
+        config={"criteria": dict(adk_results.criteria_of(result))},
+        attempts=attempts,
+        ended_at=result.creation_timestamp,
+    )
+
+
+def _evalset(result: SetResult, cases: Sequence[str]) -> Mapping[str, Any]:
+    """Return what the evalset must have said, as far as the results tell."""
+    expected: dict[str, list[Any]] = {}
+    for case in result.eval_case_results:
+        turns = [turn.expected_invocation for turn in case.eval_metric_result_per_invocation]
+        told = [turn.model_dump(mode="json", exclude_none=True) for turn in turns if turn is not None]
+        expected.setdefault(case.eval_id, told)
+    return {
+        "eval_set_id": result.eval_set_id,
+        "eval_cases": [{"eval_id": name, "conversation": expected[name]} for name in cases],
+    }
+
+
+def _outcome(app_name: str, case: CaseResult, realm: str, report: Report) -> Outcome:
+    status = _verdict(case)
+    if case.final_eval_status == Status.PASSED and status != EvalAttempt.Status.PASSED:
+        report.changed.add(f"case {case.eval_id}: ADK says passed, but no metric did: incomplete")
+    session_pk, tokens = _session(app_name, case, realm, report)
+    actual = [
+        turn.actual_invocation.model_dump(mode="json", exclude_none=True, exclude={"app_details"})
+        for turn in case.eval_metric_result_per_invocation
+    ]
+    return Outcome(status, session_pk, tokens, actual, list(_scores(case)))
+
+
+def _verdict(case: CaseResult) -> EvalAttempt.Status:
+    """Return what the scores amount to by our own rule: what could not be judged has not passed."""
+    statuses = {metric.eval_status for metric in case.overall_eval_metric_results}
+    if Status.FAILED in statuses or case.final_eval_status == Status.FAILED:
+        return EvalAttempt.Status.FAILED
+    if Status.NOT_EVALUATED in statuses or Status.PASSED not in statuses:
+        return EvalAttempt.Status.INCOMPLETE
+    return EvalAttempt.Status.PASSED
+
+
+def _scores(case: CaseResult) -> Iterator[Score]:
+    places = {metric.metric_name: place for place, metric in enumerate(case.overall_eval_metric_results)}
+    for place, metric in enumerate(case.overall_eval_metric_results):
+        yield _score(place, metric, None)
+    for number, turn in enumerate(case.eval_metric_result_per_invocation):
+        for metric in turn.eval_metric_results:
+            yield _score(places.get(metric.metric_name, len(places)), metric, number)
+
+
+def _score(position: int, metric: Metric, invocation: int | None) -> Score:
+    told = metric.details
+    details: dict[str, Any] = {**(told.token_usage_details or {}), **(told.duration_details or {})}
+    if told.rubric_scores:
+        details["rubrics"] = told.rubric_scores
+    status = STATUS[metric.eval_status]
+    unjudged = invocation is None and status == MetricResult.Status.NOT_EVALUATED
+    return Score(
+        position,
+        metric.metric_name,
+        invocation,
+        metric.score,
+        metric.threshold,
+        status,
+        NOT_KEPT if unjudged else "",
+        details,
+    )
+
+
+def _session(app_name: str, case: CaseResult, realm: str, report: Report) -> tuple[int | None, int]:
+    """Store the session a case ran in; return its key and tokens."""
+    details = case.session_details
+    if not details:
+        return None, 0
+    key = SessionKey(realm, app_name, case.user_id or DEFAULT_USER, case.session_id or case.eval_id)
+    try:
+        events = [event for event in session_events(details) if not isinstance(event, Unread)]
+        written = {name for event in events for name in event.wire["actions"]["stateDelta"]}
+        seeds = {name: value for name, value in (details.get("state") or {}).items() if name not in written}
+        session = create_session(key, seeds, origin="import", cause=Cause.IMPORT)
+        for event in events:
+            append_event(key, wire.record(dict(event.wire)), cause=Cause.IMPORT)
+    except BadInput as error:
+        report.unread.add(f"the session of case {case.eval_id}: {error.message}")
+        return None, 0
+    session.refresh_from_db(fields=["total_tokens"])
+    return session.pk, session.total_tokens

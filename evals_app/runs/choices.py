@@ -1,0 +1,343 @@
+"""The run form: what it offers for an evalset, and what was chosen. Also the shape the API takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import QueryDict
+
+from evals_app.files.content import expected_states
+from evals_app.metrics import config as configs
+from evals_app.metrics import options as criteria
+from evals_app.metrics import simulators
+from evals_app.metrics.catalog import METRICS, STATE, Kind, Metric, missing_for
+from evals_app.metrics.config import Config
+from evals_app.metrics.options import Criterion, Option, Widget
+from evals_app.models import EvalRun, KnownMetric
+from evals_app.runs.launch import DEFAULT_PARALLELISM, Order
+from evals_app.runs.limits import Limits
+from evals_app.runs.replay.policy import LIVE, MODELS, TOOLS, Policy
+from sessions_app.errors import BadInput
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ShownOption:
+    """An option of a metric's criterion as the form shows it."""
+
+    option: Option
+    field: str
+    value: Any
+
+    @property
+    def widget(self) -> str:
+        """How it is asked for."""
+        return str(self.option.widget)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One metric of the form. `missing` says why it cannot run; `rest` what of its criterion the file alone says."""
+
+    metric: Metric
+    chosen: bool
+    threshold: float | None
+    missing: str = ""
+    rest: str = ""
+    options: tuple[ShownOption, ...] = ()
+    always: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Tell whether the options are worth a look: something in them was chosen."""
+        return any(asked.value not in (asked.option.default, "", None) for asked in self.options)
+
+    @property
+    def is_small(self) -> bool:
+        """Tell whether the options need no fold."""
+        return len(self.options) <= 2
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the form shows. `runs` are those whose recordings can be given again."""
+
+    offers: list[Offer]
+    simulator: list[ShownOption] = field(default_factory=list)
+    policy: Policy = Policy()  # noqa: RUF009 - it is frozen
+    runs: Sequence[EvalRun] = ()
+    num_runs: int = 1
+    parallelism: int = DEFAULT_PARALLELISM
+    judge_model: str = ""
+    judge_samples: str = ""
+    cases: frozenset[str] = field(default_factory=frozenset)
+    limits: Mapping[str, Any] = field(default_factory=lambda: Limits().as_json())
+
+    @property
+    def chosen(self) -> list[Offer]:
+        """Metrics that are chosen as the form opens, and those computed without asking anybody."""
+        cheap = (Kind.EXACT, Kind.CUSTOM, Kind.STATE)
+        return [offer for offer in self.offers if offer.chosen or offer.metric.kind in cheap]
+
+    @property
+    def others(self) -> list[Offer]:
+        """The other metrics that can run."""
+        return [offer for offer in self.offers if offer not in self.chosen and not offer.missing]
+
+    @property
+    def missing(self) -> list[Offer]:
+        """The metrics that cannot run."""
+        return [offer for offer in self.offers if offer not in self.chosen and offer.missing]
+
+    @property
+    def judges(self) -> bool:
+        """Tell whether a model is asked to judge."""
+        return any(offer.chosen and offer.metric.judged for offer in self.offers)
+
+    @property
+    def models(self) -> tuple[tuple[str, str], ...]:
+        """How models may answer."""
+        return MODELS
+
+    @property
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """How tools may answer."""
+        return TOOLS
+
+
+def offered(
+    config: Config,
+    posted: QueryDict | None = None,
+    *,
+    cases: Sequence[Json] = (),
+    runs: Sequence[EvalRun] = (),
+) -> Choices:
+    """Return the form for a configuration; after a refusal, with what was sent.
+
+    Args:
+        cases: what the evalset's cases say, as JSON.
+        runs: earlier runs of the evalset, the newest first.
+    """
+    custom = config.data.get("custom_metrics") or {}
+    own = [configs.custom_metric(name, declared) for name, declared in custom.items()]
+    metrics = [*own, *(metric for metric in METRICS.values() if metric.kind is not Kind.INFORMATIONAL)]
+    missing = _missing()
+    offers = [_offer(metric, config, posted, missing.get(metric.name, "")) for metric in metrics]
+    offers.sort(key=lambda offer: not offer.chosen)
+    if STATE.name in config.criteria or any(expected_states(case) for case in cases):
+        offers.append(_offer(STATE, config, posted, "", always=True))
+    scenarios = any(case.get("conversation_scenario") for case in cases)
+    simulator = _simulator(config, posted) if scenarios or config.data.get("user_simulator_config") else []
+    if posted is None:
+        return Choices(offers, simulator, runs=runs)
+    return Choices(
+        offers,
+        simulator,
+        policy=Policy(
+            posted.get("replay_models", LIVE),
+            posted.get("replay_tools", LIVE),
+            run=posted.get("replay_run", ""),
+        ),
+        runs=runs,
+        num_runs=_int(posted.get("num_runs", "")) or 1,
+        parallelism=_int(posted.get("parallelism", "")) or DEFAULT_PARALLELISM,
+        judge_model=posted.get("judge_model", ""),
+        judge_samples=posted.get("judge_samples", ""),
+        cases=frozenset(posted.getlist("case")),
+        limits=_limits(posted),
+    )
+
+
+def order_of(posted: QueryDict, config: Config) -> Order:
+    """Return what the form asks for.
+
+    Raises:
+        BadInput: a field cannot be meant.
+    """
+    names = posted.getlist("metric")
+    if not names:
+        raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
+    thresholds = {name: _threshold(posted, name) for name in names}
+    chosen = configs.choose(config, names, thresholds)
+    data = _with_options(chosen.data, posted)
+    data = _with_judge(data, posted.get("judge_model", "").strip(), posted.get("judge_samples", ""))
+    data = _with_simulator(data, posted)
+    source = config.source if data == config.data else f"{config.source}, changed in the form"
+    return Order(
+        Config(data, source, config.warnings),
+        case_ids=posted.getlist("case"),
+        num_runs=_number(posted, "num_runs", 1),
+        parallelism=_number(posted, "parallelism", DEFAULT_PARALLELISM),
+        limits=Limits.of(_limits(posted)),
+        policy=Policy.chosen(
+            posted.get("replay_models", ""), posted.get("replay_tools", ""), run=posted.get("replay_run", "")
+        ).as_json(),
+    )
+
+
+def _limits(posted: QueryDict) -> dict[str, str]:
+    """Return the limits that the form sent, as they were typed."""
+    sent = ((name.partition(":"), posted.get(name, "")) for name in posted if name.startswith("limit:"))
+    return {name: value for (_, _, name), value in sent}
+
+
+def order_from(config: Config, wanted: Mapping[str, Any]) -> Order:
+    """Return what the API asks for: cases, metrics, criteria, config, num_runs, parallelism, limits, replay.
+
+    Raises:
+        BadInput: a field cannot be meant.
+        BadFile: the configuration sent is none.
+    """
+    if wanted.get("config") is not None:
+        config = configs.parse(json.dumps(wanted["config"]), "config.json", "config")
+    config = configs.choose(config, wanted.get("metrics"), wanted.get("criteria") or {})
+    replay = wanted.get("replay") or {}
+    return Order(
+        config,
+        case_ids=wanted.get("cases") or (),
+        num_runs=wanted.get("num_runs", 1),
+        parallelism=wanted.get("parallelism", DEFAULT_PARALLELISM),
+        limits=Limits.of(wanted.get("limits") or {}),
+        policy=Policy.chosen(
+            replay.get("models", ""), replay.get("tools", ""), run=replay.get("run", "")
+        ).as_json(),
+        source="api",
+    )
+
+
+def _offer(
+    metric: Metric, config: Config, posted: QueryDict | None, missing: str, always: bool = False
+) -> Offer:
+    criterion = config.criteria.get(metric.name)
+    threshold = configs.threshold_of(criterion) if criterion is not None else metric.default
+    chosen = metric.name in config.criteria
+    if posted is not None:
+        chosen = metric.name in posted.getlist("metric")
+        threshold = _float(posted.get(f"threshold:{metric.name}", ""), threshold)
+    if threshold is None:
+        threshold = _middle(metric)
+    return Offer(
+        metric,
+        chosen or always,
+        threshold if math.isfinite(threshold) else None,
+        missing,
+        ", ".join(criteria.rest_of(metric.name, criterion)),
+        tuple(
+            _shown(metric.name, option, criterion, posted) for option in criteria.OPTIONS.get(metric.name, ())
+        ),
+        always,
+    )
+
+
+def _shown(name: str, option: Option, criterion: Criterion | None, posted: QueryDict | None) -> ShownOption:
+    field_name = _field(name, option)
+    if posted is not None and name in posted.getlist("options"):
+        sent = posted.getlist(field_name)
+        value: Any = bool(sent) if option.widget is Widget.FLAG else (sent[-1] if sent else "")
+        return ShownOption(option, field_name, value)
+    value = criteria.value_of(criterion, option)
+    return ShownOption(
+        option, field_name, criteria.rubrics_as_text(value) if option.widget is Widget.RUBRICS else value
+    )
+
+
+def _simulator(config: Config, posted: QueryDict | None) -> list[ShownOption]:
+    settings = config.data.get("user_simulator_config")
+    return [_shown(simulators.NAME, option, settings, posted) for option in simulators.OPTIONS]
+
+
+def _field(name: str, option: Option) -> str:
+    return f"option:{name}:{option.name}"
+
+
+def _middle(metric: Metric) -> float:
+    """Return the threshold that the form suggests for a metric that has no default."""
+    return ((metric.low or 0.0) + (1.0 if metric.high is None else metric.high)) / 2
+
+
+def _missing() -> dict[str, str]:
+    """Return why metrics cannot run, as a runtime said last; before any has, as it looks from here."""
+    described = [json.loads(data) for data in KnownMetric.objects.values_list("data", flat=True)]
+    return {
+        **{name: missing_for(name) for name in METRICS},
+        **{metric["name"]: metric["reason"] for metric in described},
+    }
+
+
+def _threshold(posted: QueryDict, name: str) -> float:
+    sent = posted.get(f"threshold:{name}", "").strip()
+    threshold = _float(sent, None)
+    if threshold is None:
+        raise BadInput(f"The threshold of {name} is no number: {sent!r}.", hint="Give one, such as 0.8.")
+    return threshold
+
+
+def _with_options(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
+    """Put the options that the form showed into their criteria; what was not changed stays as the file has it."""
+    chosen = dict(data["criteria"])
+    for name in posted.getlist("options"):
+        if name in chosen:
+            chosen[name] = _changed(chosen[name], name, criteria.OPTIONS.get(name, ()), posted)
+    return {**data, "criteria": chosen}
+
+
+def _changed(criterion: Criterion, name: str, options: Sequence[Option], posted: QueryDict) -> Criterion:
+    for option in options:
+        sent = posted.getlist(_field(name, option))
+        value = criteria.read(option, sent, criteria.value_of(criterion, option))
+        if value is not None:
+            criterion = criteria.with_value(criterion, option, value)
+    return criterion
+
+
+def _with_judge(data: Mapping[str, Any], model: str, samples: str) -> dict[str, Any]:
+    """Ask this model, so many times, in every judged metric that says nothing of its own."""
+    judge, count, _ = criteria.JUDGE
+    number = criteria.read(count, [samples], None)
+    chosen = dict(data["criteria"])
+    for name, criterion in chosen.items():
+        if name not in METRICS or not METRICS[name].judged:
+            continue
+        for option, value in ((judge, model), (count, number)):
+            if value and not criteria.value_of(criterion, option):
+                chosen[name] = criterion = criteria.with_value(criterion, option, value)
+    return {**data, "criteria": chosen}
+
+
+def _with_simulator(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
+    if simulators.NAME not in posted.getlist("options"):
+        return dict(data)
+    before = dict(data.get(simulators.NAME) or {})
+    settings = _changed(before, simulators.NAME, simulators.OPTIONS, posted)
+    return {**data, simulators.NAME: settings} if settings != before else dict(data)
+
+
+def _number(posted: QueryDict, name: str, default: int) -> int:
+    sent = posted.get(name, "").strip()
+    if not sent:
+        return default
+    number = _int(sent)
+    if number is None:
+        raise BadInput(
+            f"{name.replace('_', ' ').capitalize()} is no whole number: {sent!r}.", hint="Give one."
+        )
+    return number
+
+
+def _int(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _float(text: str, default: float | None) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return default

@@ -1,0 +1,128 @@
+"""Runs handed over to the process that runs the agent. The run's row says what to do and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from evals_app.models import EvalRun
+from evals_app.runs import writes
+from evals_app.runs.writes import Failure
+from sessions_app.errors import DevUIError, RuntimeUnavailable, StoreFault
+from sessions_app.runs import processes, unattended
+from sessions_app.runs.client import provider
+from sessions_app.store import retry, units_of_work
+from sessions_app.store.change_listener import listen
+
+PATIENCE = 2.0
+"""Seconds a page waits for a run to be taken; the process may have to start first, and goes on by itself."""
+
+MOST_PROCESSES = 3
+"""How many processes may end before they take a run; it may be another run's agent that ends them."""
+
+REACTS = 8.0
+"""Seconds that a process has to stop a run (`engine` gives agents 5 of them to let go); then it is ended."""
+
+log = logging.getLogger(__name__)
+
+
+async def order(create: Callable[[str], EvalRun]) -> EvalRun:
+    """Create a run and give it to its agent's process. A cancelled caller undoes neither.
+
+    When the store fails the run is cancelled: it may have been stored all the same, and who ordered it orders again.
+
+    Args:
+        create: creates the run under the id that it is given.
+
+    Raises:
+        StoreFault: see `faults`; also what `create` raises.
+    """
+    run_id = uuid.uuid4().hex
+    cancel_it = partial(retry.write, writes.request_cancel, run_id)
+    return await unattended.to_its_end(_write(partial(create, run_id), cancel_it))
+
+
+async def go_on(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
+    """Let a run that has ended go on, and give it to its agent's process. A cancelled caller undoes neither.
+
+    When the store fails and the run waits all the same, it goes on: asking again is refused while it is active.
+
+    Raises:
+        StoreFault: see `faults`; also what `take_up` raises.
+    """
+    return await unattended.to_its_end(_write(take_up, partial(_deliver_own, run_id)))
+
+
+async def _write(
+    change: Callable[[], EvalRun], in_doubt: Callable[[], Coroutine[Any, Any, object]]
+) -> EvalRun:
+    """Write a pending run and hand it over. When nobody knows whether it was written, `in_doubt` deals with it."""
+    try:
+        run = await units_of_work.write(change)
+    except StoreFault:
+        unattended.in_background(in_doubt())
+        raise
+    await hand_over(run)
+    return run
+
+
+async def _deliver_own(run_id: str) -> None:
+    """Deliver a run that waits to be given out by this process, if it does."""
+    own = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING, runtime_id=processes.own_id())
+    if run := await retry.read(own.first):
+        await deliver(run.id, run.app_name)
+
+
+async def hand_over(run: EvalRun) -> None:
+    """Give a pending run to its agent's process. When no process takes it, the run says why."""
+    await asyncio.wait([unattended.in_background(deliver(run.id, run.app_name))], timeout=PATIENCE)
+
+
+async def cancel(run_id: str) -> None:
+    """Ask a run to stop: its process looks at the row. A process that does not react is ended meanwhile."""
+    if await units_of_work.write(writes.request_cancel, run_id):
+        unattended.in_background(_see_it_end(run_id))
+
+
+async def deliver(run_id: str, app_name: str) -> None:
+    """Give a pending run to its agent's process, or to the next one when that ends. The run says when none takes it."""
+    for number in range(1, MOST_PROCESSES + 1):
+        try:
+            await retry.until_taken(partial(_give, run_id, app_name))
+            return
+        except DevUIError as error:
+            if isinstance(error, RuntimeUnavailable) and number < MOST_PROCESSES:
+                continue
+            failure = Failure(type(error).__name__, error.message, hint=error.hint)
+            await retry.write(writes.finish_run, run_id, EvalRun.Status.FAILED, failure)
+            return
+
+
+async def _give(run_id: str, app_name: str) -> None:
+    runtime = await provider().client(app_name)
+    await runtime.call("POST", "/devui/evals", {"eval_run_id": run_id})
+
+
+async def _see_it_end(run_id: str) -> None:
+    async with listen() as ring:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(REACTS):
+                while await retry.read(_is_active, run_id):
+                    await ring.wait()
+                return
+    runtime_id = await retry.read(EvalRun.objects.values_list("runtime_id", flat=True).get, pk=run_id)
+    if not await retry.write(writes.finish_run, run_id, EvalRun.Status.CANCELLED) or not runtime_id:
+        return
+    why = f"Its process was ended to cancel eval run {run_id}, whose agent did not react."
+    with contextlib.suppress(RuntimeUnavailable):
+        if await provider().end_process(runtime_id, why):
+            log.warning(why)
+
+
+def _is_active(run_id: str) -> bool:
+    return EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE).exists()

@@ -1,0 +1,133 @@
+"""A run ordered: what was asked for is checked as a whole, then its rows are made. Every door starts runs here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from evals_app.files import library
+from evals_app.metrics import config as configs
+from evals_app.models import EvalRun, EvalSet, EvalSetVersion
+from evals_app.runs import prices, writes
+from evals_app.runs.limits import MAX_PARALLELISM, Limits
+from evals_app.runs.prices import Prices
+from evals_app.runs.replay import recordings
+from sessions_app.agents.folder import configured_folder
+from sessions_app.errors import BadInput, NotFound
+
+MAX_ATTEMPTS = 20_000
+DEFAULT_PARALLELISM = 4
+"""As in ADK (`base_eval_service.py`)."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to run: the cases (empty: all), how they are judged, how often and how many at once.
+
+    `policy` is what is replayed; its run may be named by the beginning of its id, or as "last". `prices` None: the
+    table that is found for this server's agents.
+    """
+
+    config: configs.Config
+    case_ids: Sequence[str] = ()
+    num_runs: int = 1
+    parallelism: int = DEFAULT_PARALLELISM
+    limits: Limits = Limits()  # noqa: RUF009 - it is frozen
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    prices: Prices | None = None
+    source: str = "page"
+
+
+def order_run(evalset: EvalSet, order: Order, run_id: str = "") -> EvalRun:
+    """Create a pending run of an evalset.
+
+    Args:
+        run_id: the id that the run gets; empty: one is made.
+
+    Raises:
+        BadFile: the evalset's file cannot be used.
+        NotFound: the file is gone, or a case is not in it.
+        BadInput: the configuration or a number cannot be meant.
+    """
+    library.check_usable(evalset)
+    _check_number("Repetitions", order.num_runs, MAX_ATTEMPTS)
+    check_parallelism(order.parallelism)
+    cases = choose_cases(evalset, order.case_ids)
+    if len(cases) * order.num_runs > MAX_ATTEMPTS:
+        raise BadInput(
+            f"{len(cases)} cases × {order.num_runs} repetitions are more than {MAX_ATTEMPTS:,} attempts.",
+            hint="Choose fewer cases or repetitions.",
+        )
+    costs = price_table() if order.prices is None else order.prices
+    version = library.current_version(evalset)
+    config = configs.with_states(order.config, _contents(version, cases))
+    warnings = [*json.loads(evalset.warnings), *configs.check(config), *map(str, costs.problems)]
+    return writes.create_run(
+        version,
+        cases,
+        config=config.data,
+        config_source=config.source,
+        case_ids=order.case_ids,
+        num_runs=order.num_runs,
+        parallelism=order.parallelism,
+        limits=order.limits.as_json(),
+        policy=recordings.settled(evalset, order.policy),
+        prices=costs.as_json(),
+        warnings=warnings,
+        source=order.source,
+        run_id=run_id,
+    )
+
+
+def _contents(version: EvalSetVersion, cases: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
+    """Return what the chosen cases say, as JSON."""
+    said = json.loads(version.content)["eval_cases"]
+    return [said[index] for index, _ in cases]
+
+
+def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, str]]:
+    """Return (place, id) of the cases asked for, in the order of the file; all when none is named.
+
+    Raises:
+        NotFound: a case is not in the evalset.
+        BadInput: the evalset has no cases.
+    """
+    cases = [(index, case["id"]) for index, case in enumerate(json.loads(evalset.cases))]
+    if not cases:
+        raise BadInput(f"{evalset.path} has no cases.", hint="Add one to run it.")
+    known = {case_id for _, case_id in cases}
+    for case_id in case_ids:
+        if case_id not in known:
+            listed = ", ".join(sorted(known)[:10])
+            raise NotFound(f"{evalset.path} has no case {case_id!r}.", hint=f"Its cases: {listed}.")
+    return [case for case in cases if not case_ids or case[1] in set(case_ids)]
+
+
+def price_table(*folders: Path) -> Prices:
+    """Return the prices in a file of these folders, of this server's agents or of DevUI's own data folder."""
+    return prices.find([*folders, *price_folders()])
+
+
+def price_folders() -> list[Path]:
+    """Return where a file of prices is looked for, in this order: the agents folder, DevUI's own data folder."""
+    agents = configured_folder()
+    return [*([agents.root] if agents else []), Path(getattr(settings, "DATA_DIR", ".devui"))]
+
+
+def check_parallelism(number: int) -> None:
+    """Refuse a number of attempts at once that cannot be meant.
+
+    Raises:
+        BadInput: it is not in the range.
+    """
+    _check_number("Parallelism", number, MAX_PARALLELISM)
+
+
+def _check_number(what: str, number: int, most: int) -> None:
+    if not 1 <= number <= most:
+        raise BadInput(f"{what} must be 1 to {most:,}, not {number}.", hint="Give a number in that range.")

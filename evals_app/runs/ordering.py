@@ -1,0 +1,115 @@
+"""A run ordered for an agent's folder by name: what the command line and test suites share. No server is needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evals_app.files import library
+from evals_app.metrics import config as configs
+from evals_app.models import EvalRun, EvalSet
+from evals_app.runs import launch
+from evals_app.runs.launch import DEFAULT_PARALLELISM, Order
+from evals_app.runs.limits import Limits
+from sessions_app.agents.folder import AgentsFolder, is_agent, open_folder
+from sessions_app.errors import BadInput, NotFound
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody wants to run of an evalset.
+
+    Attributes:
+        evalset: a file, or the id of one beside the agent.
+        cases: ids; empty: all.
+        metrics: names; None: those of the configuration.
+        criteria: metric → threshold.
+        config: a `test_config.json`; None: the one beside the evalset, else ADK's defaults.
+        settings: the configuration itself, in place of a file.
+        policy: what is replayed (`replay.policy.Policy`, JSON); its run may be "last", or the beginning of an id.
+    """
+
+    evalset: str
+    cases: Sequence[str] = ()
+    metrics: Sequence[str] | None = None
+    criteria: Mapping[str, float] = field(default_factory=dict)
+    config: Path | None = None
+    settings: Mapping[str, Any] | None = None
+    num_runs: int = 1
+    parallelism: int = DEFAULT_PARALLELISM
+    limits: Limits = Limits()  # noqa: RUF009 - it is frozen
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    source: str = "command"
+
+
+def agent_at(folder: Path) -> tuple[AgentsFolder, str]:
+    """Return the agent that a folder is: the folder of agents that it is in, and its name.
+
+    Raises:
+        BadInput: the folder is none; agents in it are named.
+    """
+    agents = open_folder(folder)
+    if agents.single is None and is_agent(agents.given, or_package=True):
+        agents = AgentsFolder(agents.given, agents.given.parent, agents.given.name)
+    if agents.single is None:
+        names = ", ".join(agents.names())
+        hint = (
+            f"It holds agents: name one of {names}." if names else "An agent is a folder with agent.py in it."
+        )
+        raise BadInput(f"{folder} is not the folder of an agent.", hint=hint)
+    return agents, agents.single
+
+
+def order(agents: AgentsFolder, app_name: str, wish: Wish) -> EvalRun:
+    """Create the pending run that somebody wants.
+
+    Raises:
+        NotFound: there is no such evalset or case.
+        BadFile: the evalset or the configuration cannot be used.
+        BadInput: a number or a name cannot be meant.
+    """
+    evalset = find(agents, app_name, wish.evalset)
+    config = configs.choose(_config(agents, evalset, wish), wish.metrics, dict(wish.criteria))
+    return launch.order_run(
+        evalset,
+        Order(
+            config,
+            wish.cases,
+            wish.num_runs,
+            wish.parallelism,
+            limits=wish.limits,
+            policy=wish.policy,
+            prices=launch.price_table(agents.root),
+            source=wish.source,
+        ),
+    )
+
+
+def find(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
+    """Return the evalset that is named by a path or by its id.
+
+    Raises:
+        NotFound: there is none; those of the agent are named.
+        BadFile: its file cannot be used.
+    """
+    beside = library.files_beside(agents.folder_of(app_name))
+    path = Path(name)
+    if not path.is_file():
+        if name not in beside:
+            known = (
+                f"Evalsets of {app_name}: {', '.join(beside)}." if beside else f"{app_name} has no evalsets."
+            )
+            raise NotFound(f"There is no evalset {name!r}: neither a file nor an id.", hint=known)
+        path = beside[name]
+    return library.adopt(agents, app_name, path)
+
+
+def _config(agents: AgentsFolder, evalset: EvalSet, wish: Wish) -> configs.Config:
+    if wish.settings is not None:
+        return configs.parse(json.dumps(dict(wish.settings)), "config.json", "the configuration given")
+    if wish.config is not None:
+        return configs.read_file(wish.config)
+    return configs.beside(library.path_of(agents, evalset), evalset.path)

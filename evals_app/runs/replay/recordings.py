@@ -1,0 +1,59 @@
+"""Which recording a policy names: a run of an evalset, and the session that an attempt repeats. Only reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
+from evals_app.runs.replay.policy import Policy
+from sessions_app.errors import NotFound
+from sessions_app.models import AgentSession
+
+LAST = "last"
+"""Names the newest run of an evalset."""
+
+
+def recorded_runs(evalset: EvalSet) -> QuerySet[EvalRun]:
+    """Return the runs whose recordings can be given again, the newest first: those of DevUI that have ended."""
+    ended = evalset.runs.exclude(status__in=EvalRun.ACTIVE).exclude(source="import")
+    return ended.order_by("-created_at")
+
+
+def settled(evalset: EvalSet, policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a policy (JSON) with the run that it names: by its id, the beginning of it, or as the last one.
+
+    Raises:
+        NotFound: there is no such run.
+        BadInput: the policy cannot be meant.
+    """
+    wanted = Policy.of(json.dumps(policy))
+    return Policy.chosen(wanted.models, wanted.tools, run=_named(evalset, wanted.run)).as_json()
+
+
+def _named(evalset: EvalSet, name: str) -> str:
+    if not name:
+        return ""
+    runs = recorded_runs(evalset)
+    found = (runs if name == LAST else runs.filter(pk__startswith=name)).values_list("pk", flat=True).first()
+    if found is None:
+        raise NotFound(
+            f"{evalset.path} has no run {name!r} whose recording could be given again.",
+            hint="Run it once with everything live; its page shows the run's id.",
+        )
+    return str(found)
+
+
+def original_of(policy: Policy, case_id: str, repetition: int) -> AgentSession | None:
+    """Return the session that an attempt repeats: of several repetitions the same one, else the first there is."""
+    if policy.session is not None:
+        return AgentSession.objects.filter(pk=policy.session).first()
+    if not policy.run:
+        return None
+    kept = EvalAttempt.objects.filter(run_id=policy.run, case_id=case_id).exclude(session=None)
+    found = list(kept.select_related("session").defer("actual").order_by("case_index", "repetition"))
+    same = (one.session for one in found if one.repetition == repetition)
+    return next(same, found[0].session if found else None)

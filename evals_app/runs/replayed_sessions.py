@@ -1,0 +1,79 @@
+"""A session replayed: a run of what the user said in it, in a realm of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from evals_app.cases import recording
+from evals_app.cases.recording import Options
+from evals_app.files.stored_evalsets import mark_gone, mirror
+from evals_app.metrics import config as configs
+from evals_app.models import EvalRun, EvalSetVersion
+from evals_app.runs import launch, writes
+from evals_app.runs.replay.policy import Policy
+from sessions_app import scopes
+from sessions_app.errors import BadInput
+from sessions_app.models import AgentSession
+
+REPLAYS = "replays of sessions"
+"""Id of the evalset, of each app, that replayed sessions are runs of. No file is behind it."""
+
+NO_FILE = "session"
+"""Form of an evalset that was never a file: it was made from sessions."""
+
+ABOUT = "Sessions replayed from their pages. No file is behind them: each run keeps the conversation that it repeats."
+
+
+def order_replay(
+    session: AgentSession, conversation: Sequence[dict[str, Any]], models: str, tools: str, run_id: str = ""
+) -> EvalRun:
+    """Create a pending run that says what the user said in a session, from the state that it began with.
+
+    What the agent did then is what is expected: its calls, its answers and the state that it ended with.
+
+    Args:
+        conversation: what `cases.recording.conversation_of` returns for the session.
+        models, tools: how they answer, see `policy.Policy`.
+        run_id: the id that the run gets; empty: one is made.
+
+    Raises:
+        BadInput: the policy cannot be meant, or nothing was said in the session.
+    """
+    policy = Policy.chosen(models, tools, session=session.pk)
+    turns = recording.turns_of(session)
+    if not turns:
+        raise BadInput("Nothing was said in this session yet.", hint="Talk to the agent first.")
+    case = recording.case_of(
+        session, turns, conversation, session.session_id, Options(keys=None), time.time()
+    )
+    config = configs.with_states(configs.default(), [case])
+    return writes.create_run(
+        _version_of(session.app_name, case),
+        [(0, case["eval_id"])],
+        config=config.data,
+        config_source=config.source,
+        parallelism=1,
+        policy=policy.as_json(),
+        prices=launch.price_table().as_json(),
+        source="replay",
+        run_id=run_id,
+    )
+
+
+def _version_of(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
+    """Return what the evalset of replays says, which has no file: this one case."""
+    content = {"eval_set_id": REPLAYS, "eval_cases": [case]}
+    digest = sha256(scopes.dumps(content).encode(errors="replace")).hexdigest()
+    seen = {
+        "path": REPLAYS,
+        "form": NO_FILE,
+        "name": "Replays of sessions",
+        "description": ABOUT,
+        "digest": digest,
+    }
+    evalset = mirror(app_name, REPLAYS, seen, content, origin="session")
+    mark_gone([evalset.pk])  # it is on no list: each replay is found by its session and its run
+    return evalset.versions.get(digest=digest)

@@ -1,0 +1,132 @@
+"""What has ended, once more: a run taken up again, what did not pass tried again, a whole run repeated as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from django.db.models import Q
+
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs import attempt_status, writes
+from evals_app.runs.refusals import EvalRunActive, HasChanged
+from sessions_app.agents.folder import AgentsFolder, configured_folder
+from sessions_app.errors import BadInput, NotFound
+
+IN_FLIGHT = "Its run ended while it was in flight."
+RETRIED = "It was tried again."
+
+
+def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
+    """Let a run that has ended go on with the attempts that came to no end; return it, pending.
+
+    No attempt that came to an end is repeated. Those that were in flight run again, and say so. Those that a person
+    cancelled stay cancelled.
+
+    Args:
+        run: one that has ended.
+        agents: where its agent is; None: among this server's.
+
+    Raises:
+        EvalRunActive: the run has not ended.
+        BadInput: all its attempts came to an end, or another program carried it out.
+        HasChanged: the agent's code is not what it was.
+    """
+    run = _fresh(run)
+    _check(run, agents)
+    return _take_up(run, attempt_status.UNFINISHED, IN_FLIGHT, "Every attempt of the run came to an end.")
+
+
+def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | None = None) -> EvalRun:
+    """Let a run that has ended try again what failed, erred or could not be judged; return it, pending.
+
+    Args:
+        run: one that has ended.
+        attempts: keys of those that are meant, whatever became of them; empty: all that did not pass.
+        agents: where its agent is; None: among this server's.
+
+    Raises:
+        EvalRunActive: the run has not ended.
+        NotFound: an attempt is not the run's.
+        BadInput: no attempt failed or erred, or another program carried the run out.
+        HasChanged: the agent's code is not what it was.
+    """
+    run = _fresh(run)
+    _check(run, agents)
+    found = set(run.attempts.filter(pk__in=attempts).values_list("pk", flat=True))
+    if missing := sorted(set(attempts) - found):
+        raise NotFound(f"Run {run.id} has no attempt {missing[0]}.", hint="Its page lists them.")
+    which = Q(pk__in=attempts) if attempts else attempt_status.NOT_PASSED
+    return _take_up(run, which, RETRIED, "No attempt of the run failed or erred.")
+
+
+def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
+    """Order a run again exactly as it was: evalset version, cases, configuration, numbers, limits, policy, prices.
+
+    The code is what it is now; both runs say which it was.
+
+    Args:
+        run_id: the id that the new run gets; empty: one is made.
+    """
+    cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
+    return writes.create_run(
+        run.version,
+        list(cases),
+        config=json.loads(run.config),
+        config_source=run.config_source,
+        case_ids=json.loads(run.case_ids),
+        num_runs=run.num_runs,
+        parallelism=run.parallelism,
+        limits=json.loads(run.limits),
+        policy=json.loads(run.policy),
+        prices=json.loads(run.prices),
+        warnings=json.loads(run.warnings),
+        source=source,
+        repeats=run,
+        run_id=run_id,
+    )
+
+
+def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
+    """Return an attempt of a run.
+
+    Raises:
+        NotFound: it has none of this key.
+    """
+    found = run.attempts.filter(pk=attempt_pk).first()
+    if found is None:
+        raise NotFound(f"Run {run.id} has no attempt {attempt_pk}.", hint="Its page lists them.")
+    return found
+
+
+def _take_up(run: EvalRun, which: Q, why: str, nothing: str) -> EvalRun:
+    if not writes.take_up(run.id, which, why):
+        raise BadInput(nothing, hint="Run it again to repeat the whole.")
+    return _fresh(run)
+
+
+def _fresh(run: EvalRun) -> EvalRun:
+    return EvalRun.objects.select_related("evalset", "version").get(pk=run.pk)
+
+
+def _check(run: EvalRun, agents: AgentsFolder | None) -> None:
+    """Refuse what cannot go on, before anything is changed.
+
+    Raises:
+        EvalRunActive: the run has not ended.
+        BadInput: another program carried it out.
+        HasChanged: its agent's code is another one; the engine compares ADK and the models, too.
+    """
+    if run.active:
+        raise EvalRunActive(f"Eval run {run.id!r} is {run.status}.", hint="Wait for its end, or cancel it.")
+    if run.source == "import":
+        raise BadInput("The run was carried out by another program.", hint="Run its evalset here.")
+    folder = agents or configured_folder()
+    if folder is None or run.app_name not in folder.names() or not run.code_version:
+        return
+    now = folder.code_version(run.app_name)
+    if now != run.code_version:
+        raise HasChanged(
+            f"The code of {run.app_name!r} changed from {run.code_version} to {now} since the run began.",
+            hint="Run it again from the start: attempts of one run are to be comparable.",
+        )

@@ -1,0 +1,176 @@
+"""One attempt: every try of it starts once and ends once, with its scores."""
+
+from __future__ import annotations
+
+import time
+
+from django.db import transaction
+
+from evals_app.models import EvalAttempt, MetricResult
+from evals_app.runs.writes.causing import cause_of
+from evals_app.runs.writes.counting import count, next_revision_of
+from evals_app.runs.writes.measuring import spent_by
+from evals_app.runs.writes.outcomes import Failure, Outcome, Score
+from sessions_app import scopes
+from sessions_app.store import change_notification
+from sessions_app.traces import rows as traces
+
+OPEN = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
+"""Where attempts stand that have not ended."""
+
+BY_HAND = "It was cancelled by hand."
+
+MEASURED = ("total_tokens", "prompt_tokens", "output_tokens", "cached_tokens", "cost", "model_seconds")
+"""What an outcome measures, by the names that the attempt's columns have too."""
+
+
+def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | None:
+    """Turn a pending attempt into a running one; None when it is not pending (any more).
+
+    `now` is the time by the watch of the run (`sessions_app.store.stopwatch`); None: the clock's, here and below.
+    What is repeated with the same time is the same change: it may have been stored though the answer was lost.
+    """
+    started_at = time.time() if now is None else now
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        if attempt.status == EvalAttempt.Status.RUNNING and attempt.started_at == started_at:
+            return attempt
+        if attempt.status != EvalAttempt.Status.PENDING:
+            return None
+        attempt.status = EvalAttempt.Status.RUNNING
+        attempt.started_at = started_at
+        attempt.tries += 1
+        attempt.save(update_fields=["status", "started_at", "tries", "revision"])
+        change_notification.ring_after_commit()
+    return attempt
+
+
+def note_waiting(attempt_pk: int, waits_for: str, waited: float) -> None:
+    """Keep which model an attempt that runs waits for (none: "") and how long it has waited in all."""
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        if attempt.status == EvalAttempt.Status.RUNNING:
+            attempt.waits_for, attempt.waited_seconds = scopes.clean_text(waits_for), waited
+            attempt.save(update_fields=["waits_for", "waited_seconds", "revision"])
+            change_notification.ring_after_commit()
+
+
+def note_judge(attempt_pk: int, metric: str) -> None:
+    """Keep which metric begins to judge an attempt, by a model or code that may end the process."""
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        if attempt.status == EvalAttempt.Status.RUNNING:
+            attempt.judged_by = metric
+            attempt.save(update_fields=["judged_by", "revision"])
+
+
+def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) -> bool:
+    """Keep how an attempt ended, with its scores; False when it had ended already, with another outcome or time."""
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        finished_at = end_time(attempt, now)
+        if attempt.status not in OPEN:
+            return attempt.status == outcome.status and attempt.finished_at == finished_at
+        failure = outcome.failure or Failure("", "")
+        attempt.status = outcome.status
+        attempt.finished_at = finished_at
+        keep_outcome(attempt, outcome)
+        attempt.error_type = failure.type
+        attempt.error = scopes.clean_error(failure.message)
+        attempt.traceback = scopes.clean_error(failure.traceback)
+        if outcome.failure is not None:
+            close_traces(attempt)
+        attempt.save(force_update=True)
+        count(attempt.run_id, outcome.status)
+        MetricResult.objects.bulk_create(result_row(attempt_pk, score) for score in outcome.scores)
+        change_notification.ring_after_commit()
+    return True
+
+
+def request_cancel_attempt(attempt_pk: int) -> bool:
+    """Note that an attempt shall stop; one that waits ends here. False when it had ended already."""
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        if attempt.status not in OPEN:
+            return False
+        if attempt.status == EvalAttempt.Status.PENDING:
+            _cancel(attempt, BY_HAND)
+        attempt.cancel_requested_at = time.time()
+        attempt.save(update_fields=["cancel_requested_at", "revision"])
+        change_notification.ring_after_commit()
+    return True
+
+
+def cancel_attempt(attempt_pk: int, why: str, now: float | None = None) -> bool:
+    """End an attempt that waits or runs as cancelled, with the session it ran in. False when it had ended already."""
+    with transaction.atomic():
+        attempt = _locked(attempt_pk)
+        if attempt.status not in OPEN:
+            return False
+        _cancel(attempt, why, now)
+        change_notification.ring_after_commit()
+    return True
+
+
+def end_time(attempt: EvalAttempt, now: float | None = None) -> float:
+    """Return when an attempt ends: not before it began, though the clock was set back."""
+    return max(time.time() if now is None else now, attempt.started_at or 0.0)
+
+
+def _cancel(attempt: EvalAttempt, why: str, now: float | None = None) -> None:
+    if attempt.status == EvalAttempt.Status.RUNNING:
+        attempt.finished_at = end_time(attempt, now)
+    attempt.status = EvalAttempt.Status.CANCELLED
+    attempt.stopped_because = why
+    keep_spending(attempt, spent_by(attempt))
+    close_traces(attempt)
+    attempt.save(force_update=True)
+    count(attempt.run_id, attempt.status)
+
+
+def keep_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
+    """Give a row what was measured of its attempt and what the agent did, not yet stored."""
+    keep_spending(attempt, outcome)
+    attempt.actual = scopes.canonical(list(outcome.actual)).public
+    attempt.cause = scopes.clean_text(cause_of(attempt, outcome))
+    attempt.judge = scopes.dumps(dict(outcome.judge))
+    attempt.differences = scopes.canonical(list(outcome.differences)).public
+
+
+def keep_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
+    """Give a row its session and what that took, not yet stored."""
+    attempt.session_id = outcome.session_pk
+    for name in MEASURED:
+        setattr(attempt, name, getattr(outcome, name))
+    attempt.by_model = scopes.dumps(dict(outcome.by_model))
+
+
+def close_traces(attempt: EvalAttempt) -> None:
+    """End what is still open of the traces of an attempt that goes on no more."""
+    traces.close_open(attempt.finished_at or time.time(), session__realm=attempt.realm)
+
+
+def _locked(attempt_pk: int) -> EvalAttempt:
+    """Return an attempt, with its next revision, under the lock of its run.
+
+    The run first, always: so writers never deadlock, and what is read is what the last of them left.
+    """
+    revision = next_revision_of(attempt_pk)
+    attempt = EvalAttempt.objects.get(pk=attempt_pk)
+    attempt.revision = revision
+    return attempt
+
+
+def result_row(attempt_pk: int, score: Score) -> MetricResult:
+    """Return the row of a score, not yet stored."""
+    return MetricResult(
+        attempt_id=attempt_pk,
+        position=score.position,
+        metric=score.metric,
+        invocation=score.invocation,
+        score=score.score,
+        threshold=score.threshold,
+        status=score.status,
+        reason=scopes.clean_error(score.reason),
+        details=scopes.canonical(dict(score.details)).public,
+    )

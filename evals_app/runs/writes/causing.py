@@ -1,0 +1,36 @@
+"""The cause of an attempt that did not pass, found when it ends: pages that group by it read no conversation."""
+
+from __future__ import annotations
+
+import json
+
+from evals_app.cases import content
+from evals_app.metrics import causes
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs.writes.outcomes import Failure, Outcome
+
+Status = EvalAttempt.Status
+
+
+def cause_of(attempt: EvalAttempt, outcome: Outcome) -> str:
+    """Return why an attempt did not pass; "" when it did."""
+    if outcome.status not in {Status.FAILED, Status.ERROR, Status.INCOMPLETE}:
+        return ""
+    failure = outcome.failure or Failure("", "")
+    said = [
+        causes.Said(score.metric, score.status, score.reason, score.details)
+        for score in outcome.scores
+        if score.invocation is None
+    ]
+    error = (failure.type, failure.message)
+    return causes.cause_of(outcome.status, _expected(attempt, outcome.status), outcome.actual, said, error)
+
+
+def _expected(attempt: EvalAttempt, status: str) -> causes.Expected:
+    if status != Status.FAILED:
+        return causes.Expected()
+    facts = EvalRun.objects.values_list("config", "version", "version__digest").get(pk=attempt.run_id)
+    config, version, digest = facts
+    cases = content.read(version, digest)
+    own = cases[attempt.case_index] if attempt.case_index < len(cases) else {}
+    return causes.Expected(own.get("conversation") or [], json.loads(config).get("criteria") or {})

@@ -1,0 +1,85 @@
+"""What an attempt's models took, as the recorder saw it: for those that end, and for those that are ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from evals_app.models import EvalAttempt
+from evals_app.runs import prices
+from evals_app.runs.writes.outcomes import Failure, Outcome
+from sessions_app.models import AgentSession, ModelCall
+
+Tokens = dict[str, int]
+"""Prompt, output (thoughts too), cached, calls."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What an attempt's models took.
+
+    Attributes:
+        tokens: of all calls, as the models counted them.
+        seconds: time with at least one call under way; None: no call was seen.
+    """
+
+    by_model: Mapping[str, Tokens] = field(default_factory=dict)
+    tokens: int = 0
+    seconds: float | None = None
+
+    def total(self, name: str) -> int:
+        """Return the sum over models of prompt, output, cached or calls."""
+        return sum(used[name] for used in self.by_model.values())
+
+
+def usage_of(session_pk: int) -> Usage:
+    """Return what the models of a session took. What a callback answered took nothing."""
+    rows = ModelCall.objects.filter(session=session_pk, by_callback=False).order_by("pk")
+    by_model: dict[str, Tokens] = {}
+    spans = []
+    tokens = 0
+    for call in rows.defer("request", "response"):
+        used = by_model.setdefault(call.model, {"prompt": 0, "output": 0, "cached": 0, "calls": 0})
+        used["prompt"] += call.prompt_tokens
+        used["output"] += call.output_tokens + call.thought_tokens
+        used["cached"] += call.cached_tokens
+        used["calls"] += 1
+        tokens += call.total_tokens
+        if call.finished_at is not None:
+            spans.append((call.started_at, call.finished_at))
+    return Usage(by_model, tokens, _covered(spans) if spans else None)
+
+
+def spent_by(attempt: EvalAttempt, failure: Failure | None = None) -> Outcome:
+    """Return the session and the spending of an attempt that did not come to its end, with no other outcome.
+
+    Its cost is unknown when its process died before it had written down all of its calls: it is never told too low.
+    """
+    session = AgentSession.objects.filter(realm=attempt.realm).order_by("pk").first()
+    if session is None:
+        return Outcome(EvalAttempt.Status.ERROR, failure=failure)
+    used = usage_of(session.pk)
+    costs = prices.of_json(json.loads(attempt.run.prices))
+    is_whole = used.tokens >= session.total_tokens
+    return Outcome(
+        EvalAttempt.Status.ERROR,
+        session.pk,
+        session.total_tokens,
+        failure=failure,
+        prompt_tokens=used.total("prompt"),
+        output_tokens=used.total("output"),
+        cached_tokens=used.total("cached"),
+        by_model=used.by_model,
+        cost=costs.cost(used.by_model, attempt.started_at or 0.0) if is_whole else None,
+        model_seconds=used.seconds,
+    )
+
+
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the seconds that stretches cover; where they overlap, once."""
+    covered, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        covered += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return covered

@@ -1,0 +1,75 @@
+"""What people say of runs and attempts: a note, and which run is the baseline of its evalset."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import F
+
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs.writes.counting import next_revision
+from sessions_app import scopes
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.store import change_notification
+
+LONGEST_NOTE = 10_000
+"""Characters of a note."""
+
+
+def mark_baseline(run_id: str, is_baseline: bool = True) -> None:
+    """Make a run the one that later runs of its evalset are held to, in place of the one before; or take that back.
+
+    Raises:
+        NotFound: no such run.
+        BadInput: it has not ended.
+    """
+    with transaction.atomic():
+        run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
+        if run is None:
+            raise NotFound(f"No eval run {run_id!r}.", hint="The evalset's page lists its runs.")
+        if is_baseline and run.active:
+            raise BadInput("A run that goes on is no baseline yet.", hint="Mark it when it has ended.")
+        held = EvalRun.objects.filter(evalset=run.evalset_id, baseline=True)
+        if not is_baseline:
+            held = held.filter(pk=run_id)
+        held.update(baseline=False, revision=F("revision") + 1)
+        if is_baseline:
+            EvalRun.objects.filter(pk=run_id).update(baseline=True, revision=F("revision") + 1)
+        change_notification.ring_after_commit()
+
+
+def note_run(run_id: str, note: str) -> None:
+    """Keep what a person says of a run; "" removes it.
+
+    Raises:
+        NotFound: no such run.
+        BadInput: the note is too long.
+    """
+    with transaction.atomic():
+        if not EvalRun.objects.filter(pk=run_id).update(note=_note(note), revision=F("revision") + 1):
+            raise NotFound(f"No eval run {run_id!r}.", hint="The evalset's page lists its runs.")
+        change_notification.ring_after_commit()
+
+
+def note_attempt(attempt_pk: int, note: str) -> None:
+    """Keep what a person says of an attempt; "" removes it.
+
+    Raises:
+        NotFound: no such attempt.
+        BadInput: the note is too long.
+    """
+    text = _note(note)
+    with transaction.atomic():
+        run_id = EvalAttempt.objects.values_list("run_id", flat=True).filter(pk=attempt_pk).first()
+        if run_id is None:
+            raise NotFound(f"No attempt {attempt_pk}.", hint="Its run was deleted.")
+        revision = next_revision(run_id)
+        EvalAttempt.objects.filter(pk=attempt_pk).update(note=text, revision=revision)
+        change_notification.ring_after_commit()
+
+
+def _note(text: str) -> str:
+    if len(text) > LONGEST_NOTE:
+        raise BadInput(
+            f"A note holds {LONGEST_NOTE:,} characters; this has {len(text):,}.", hint="Shorten it."
+        )
+    return scopes.clean_text(text.strip())

@@ -1,0 +1,97 @@
+"""Runs that another program carried out, kept beside our own."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from django.db import transaction
+
+from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
+from evals_app.runs.writes.attempts import keep_outcome, result_row
+from evals_app.runs.writes.counting import COUNTED
+from evals_app.runs.writes.outcomes import Recorded
+from sessions_app import scopes
+from sessions_app.store import change_notification
+
+
+def record_run(
+    run_id: str,
+    app_name: str,
+    evalset_id: str,
+    *,
+    content: Mapping[str, Any],
+    config: Mapping[str, Any],
+    attempts: Sequence[Recorded],
+    ended_at: float,
+) -> bool:
+    """Keep a run that another program carried out; False when it is here already.
+
+    Args:
+        content: what the evalset said, as far as it is known: ADK's EvalSet, snake case.
+        ended_at: when its results were written; how long it took is not known.
+    """
+    with transaction.atomic():
+        version = _version_of(app_name, evalset_id, content, ended_at)
+        counts = Counter(COUNTED[EvalAttempt.Status(each.outcome.status)] for each in attempts)
+        run, is_new = EvalRun.objects.get_or_create(
+            pk=run_id,
+            defaults={
+                "evalset": version.evalset,
+                "version": version,
+                "app_name": app_name,
+                "status": EvalRun.Status.DONE,
+                "source": "import",
+                "config": scopes.dumps(config),
+                "config_source": "the results of adk web",
+                "num_runs": max((each.repetition for each in attempts), default=1),
+                "created_at": ended_at,
+                "finished_at": ended_at,
+                "total": len(attempts),
+                **counts,
+            },
+        )
+        if is_new:
+            for each in attempts:
+                _record_attempt(run, each)
+        change_notification.ring_after_commit()
+    return is_new
+
+
+def _version_of(
+    app_name: str, evalset_id: str, content: Mapping[str, Any], ended_at: float
+) -> EvalSetVersion:
+    """Return the version of an evalset that says this; of one that is not known, as of one whose file is gone."""
+    text = scopes.dumps(content)
+    evalset, _ = EvalSet.objects.get_or_create(
+        app_name=app_name,
+        evalset_id=evalset_id,
+        defaults={"path": f"{evalset_id}.evalset.json", "gone": True, "seen_at": time.time()},
+    )
+    version, _ = EvalSetVersion.objects.get_or_create(
+        evalset=evalset,
+        digest=sha256(text.encode()).hexdigest(),
+        defaults={"content": text, "created_at": ended_at},
+    )
+    return version
+
+
+def _record_attempt(run: EvalRun, recorded: Recorded) -> None:
+    outcome = recorded.outcome
+    attempt = EvalAttempt(
+        run=run,
+        case_index=recorded.case_index,
+        case_id=scopes.clean_text(recorded.case_id),
+        repetition=recorded.repetition,
+        status=outcome.status,
+        tries=1,
+        realm=recorded.realm,
+        session_id=outcome.session_pk,
+        finished_at=run.finished_at,
+    )
+    keep_outcome(attempt, outcome)
+    attempt.save(force_insert=True)
+    MetricResult.objects.bulk_create(result_row(attempt.pk, score) for score in outcome.scores)

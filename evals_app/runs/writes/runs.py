@@ -1,0 +1,273 @@
+"""A run from its order to its end. Whoever ends it, ends its attempts."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Max, Value
+from django.db.models.functions import Coalesce
+
+from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
+from evals_app.runs.writes.attempts import close_traces, keep_spending
+from evals_app.runs.writes.counting import COUNTED, next_revision
+from evals_app.runs.writes.measuring import spent_by
+from evals_app.runs.writes.outcomes import Facts, Failure
+from sessions_app import realms, scopes
+from sessions_app.runs import processes
+from sessions_app.store import change_notification
+
+
+def create_run(
+    version: EvalSetVersion,
+    cases: Sequence[tuple[int, str]],
+    *,
+    config: Mapping[str, Any],
+    config_source: str = "",
+    case_ids: Sequence[str] = (),
+    num_runs: int = 1,
+    parallelism: int = 4,
+    limits: Mapping[str, float] = MappingProxyType({}),
+    policy: Mapping[str, Any] = MappingProxyType({}),
+    prices: Mapping[str, Any] = MappingProxyType({}),
+    warnings: Sequence[str] = (),
+    source: str = "page",
+    repeats: EvalRun | None = None,
+    run_id: str = "",
+) -> EvalRun:
+    """Create a pending run with one pending attempt per case and repetition.
+
+    It is this process's to give out, if that has a row of its own (`processes.own_id`).
+
+    Args:
+        version: what the evalset says.
+        cases: (place in the evalset, id) of each case to run.
+        case_ids: the ids that were asked for; empty: all.
+        limits: see `limits.Limits`.
+        policy: what is replayed of models and tools.
+        prices: the price table that costs are reckoned by.
+        repeats: the run that this one does once more.
+        run_id: the id that the run gets; empty: one is made.
+    """
+    run = EvalRun(
+        id=run_id or uuid.uuid4().hex,
+        evalset=version.evalset,
+        version=version,
+        app_name=version.evalset.app_name,
+        config=scopes.dumps(config),
+        config_source=config_source,
+        case_ids=scopes.dumps(list(case_ids)),
+        num_runs=num_runs,
+        parallelism=parallelism,
+        limits=scopes.dumps(dict(limits)),
+        policy=scopes.dumps(dict(policy)),
+        prices=scopes.dumps(dict(prices)),
+        repeats=repeats,
+        warnings=scopes.dumps(list(warnings)),
+        source=source,
+        runtime_id=processes.own_id(),
+        created_at=time.time(),
+        queued_at=time.time(),
+        total=len(cases) * num_runs,
+    )
+    with transaction.atomic():
+        run.save(force_insert=True)
+        EvalAttempt.objects.bulk_create(_attempts_of(run, cases), batch_size=500)
+        change_notification.ring_after_commit()
+    return run
+
+
+def _attempts_of(run: EvalRun, cases: Sequence[tuple[int, str]]) -> list[EvalAttempt]:
+    return [
+        EvalAttempt(
+            run=run,
+            case_index=index,
+            case_id=scopes.clean_text(case_id),
+            repetition=repetition,
+            realm=realm_of(run.id, index, case_id, repetition),
+        )
+        for index, case_id in cases
+        for repetition in range(1, run.num_runs + 1)
+    ]
+
+
+def realm_of(run_id: str, case_index: int, case_id: str, repetition: int, tried: int = 0) -> str:
+    """Return the realm of an attempt that was tried so often before: its private world.
+
+    The place keeps cases of the same id apart.
+    """
+    name = sha256(f"{case_index}\x1f{case_id}".encode(errors="replace")).hexdigest()[:16]
+    return f"{realms.ATTEMPT}{run_id}/{name}/{repetition}{f'.{tried + 1}' if tried else ''}"
+
+
+def assign(run_ids: Iterable[str], runtime_id: str) -> None:
+    """Note which process will carry out pending runs: they crash together."""
+    with transaction.atomic():
+        EvalRun.objects.filter(pk__in=list(run_ids), status=EvalRun.Status.PENDING).update(
+            runtime_id=runtime_id
+        )
+
+
+def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> EvalRun | None:
+    """Turn a pending run into a running one; None when it is not pending (any more).
+
+    Args:
+        at: when it starts; None: now. What is repeated with the same time is the same claim: it may have been stored
+            though the store's answer was lost.
+    """
+    now = time.time() if at is None else at
+    with transaction.atomic():
+        claimed = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING).update(
+            status=EvalRun.Status.RUNNING,
+            runtime_id=runtime_id,
+            started_at=now,
+            limits_from=Coalesce("limits_from", Value(now)),
+            revision=F("revision") + 1,
+        )
+        change_notification.ring_after_commit()
+    run = EvalRun.objects.select_related("version", "evalset").filter(pk=run_id)
+    if not claimed:
+        run = run.filter(status=EvalRun.Status.RUNNING, runtime_id=runtime_id, started_at=now)
+    return run.first()
+
+
+def note_facts(run_id: str, facts: Facts) -> None:
+    """Keep what ran."""
+    with transaction.atomic():
+        EvalRun.objects.filter(pk=run_id).update(
+            code_version=facts.code_version,
+            git_revision=facts.git_revision,
+            adk_version=facts.adk_version,
+            agent_models=scopes.dumps(dict(facts.models)),
+            revision=F("revision") + 1,
+        )
+        change_notification.ring_after_commit()
+
+
+def request_cancel(run_id: str) -> bool:
+    """Note that a run shall stop; a pending one ends here. False when it had ended already."""
+    with transaction.atomic():
+        run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
+        if run is None or not run.active:
+            return False
+        if run.status == EvalRun.Status.PENDING:
+            end_run(run_id, EvalRun.Status.CANCELLED, EvalAttempt.Status.CANCELLED, Failure("", ""))
+        else:
+            EvalRun.objects.filter(pk=run_id).update(
+                cancel_requested_at=time.time(), revision=F("revision") + 1
+            )
+        change_notification.ring_after_commit()
+    return True
+
+
+def set_parallelism(run_id: str, parallelism: int) -> bool:
+    """Change how many attempts of an active run go on at once. False when it has ended."""
+    with transaction.atomic():
+        changed = EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE).update(
+            parallelism=parallelism, revision=F("revision") + 1
+        )
+        change_notification.ring_after_commit()
+    return bool(changed)
+
+
+def finish_run(
+    run_id: str,
+    status: str,
+    failure: Failure | None = None,
+    *,
+    because: str = "",
+    now: float | None = None,
+) -> bool:
+    """End an active run. Attempts that have not ended are cancelled and say why.
+
+    Args:
+        status: how it ended.
+        failure: why it could not run.
+        because: the limit that stopped it.
+        now: the time by the watch of the run; None: by the clock.
+
+    Returns:
+        False when it had ended already.
+    """
+    with transaction.atomic():
+        run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
+        if run is None or not run.active:
+            return False
+        end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""), because, now)
+        change_notification.ring_after_commit()
+    return True
+
+
+WHY = {
+    EvalRun.Status.CANCELLED: "The run was cancelled.",
+    EvalRun.Status.FAILED: "The run could not run.",
+    EvalRun.Status.CRASHED: "The process that ran it ended before this attempt began.",
+}
+"""Why attempts of a run that has ended so did not come to an end."""
+
+
+def end_run(
+    run_id: str,
+    status: str,
+    in_flight: str,
+    failure: Failure,
+    because: str = "",
+    last_seen: float | None = None,
+) -> None:
+    """End a run under its row's lock, with the attempts in flight and those that wait.
+
+    Args:
+        status: how it ended.
+        in_flight: how the attempts end that run: cancelled, or as an error of this failure.
+        failure: why it could not run; of no type: it could.
+        because: the limit that stopped it.
+        last_seen: when it ended at the earliest, by the times that are known of it; None: now.
+    """
+    revision = next_revision(run_id)
+    attempts = EvalAttempt.objects.filter(run_id=run_id)
+    ended_at = max(time.time() if last_seen is None else last_seen, _last_step(run_id))
+    why = because or WHY.get(EvalRun.Status(status), "")
+    running = list(attempts.filter(status=EvalAttempt.Status.RUNNING).select_related("run"))
+    for attempt in running:
+        attempt.finished_at, attempt.revision = ended_at, revision
+        _end_in_flight(attempt, in_flight, failure, why)
+    waiting = attempts.filter(status=EvalAttempt.Status.PENDING).update(
+        status=EvalAttempt.Status.CANCELLED, revision=revision, stopped_because=why
+    )
+    column = COUNTED[EvalAttempt.Status(in_flight)]
+    EvalRun.objects.filter(pk=run_id).update(**{column: F(column) + len(running)})
+    EvalRun.objects.filter(pk=run_id).update(
+        status=status,
+        finished_at=ended_at,
+        cancelled=F("cancelled") + waiting,
+        stopped_because=because,
+        error_type=failure.type,
+        error=scopes.clean_error(failure.message),
+        hint=scopes.clean_text(failure.hint),
+        traceback=scopes.clean_error(failure.traceback),
+    )
+
+
+def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str) -> None:
+    """End an attempt that came to no end of its own, with what it had spent by then."""
+    attempt.status = status
+    if status == EvalAttempt.Status.ERROR:
+        attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
+    else:
+        attempt.stopped_because = why
+    keep_spending(attempt, spent_by(attempt))
+    close_traces(attempt)
+    attempt.save(force_update=True)
+
+
+def _last_step(run_id: str) -> float:
+    """Return when a run, or an attempt of it, began or ended last."""
+    times = EvalRun.objects.filter(pk=run_id).aggregate(
+        run=Max("started_at"), begun=Max("attempts__started_at"), ended=Max("attempts__finished_at")
+    )
+    return max((moment for moment in times.values() if moment), default=0.0)

@@ -1,0 +1,329 @@
+"""An app's agents as a drawing: boxes in columns, from the root on the left, and lines between them. Pure.
+
+A box stands one column behind the last of those that lead to it, and rows are handed out in the order of a walk from
+the root, so that a tree never crosses itself. What leads back, as loops of a workflow do, is drawn around above.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sessions_app.agents.page.tree import START, Node
+
+WIDTH, HEIGHT = 140, 38
+SMALL_HEIGHT = 26
+COLUMN, ROW = WIDTH + 28, HEIGHT + 10
+MARGIN = 10
+LOOP, BACK_X = 34, 40
+"""How far above its boxes a line leads back, and where it comes down on the one it leads to."""
+
+
+SHAPES = {"agent": "Agent", "tool": "Tool", "start": "Start"}
+
+ROUTED_COLUMN = WIDTH + 70
+"""A column before which routes are written on lines."""
+
+MAX_BOXES = 120
+MAX_TOOLS = 6
+"""Tools of one agent that are drawn; the text below the drawing has more of them."""
+
+DRAWN = ("tools", "sub_agents", "nodes")
+"""What stands in a drawing as boxes; where an agent's description leaves some out, the drawing does."""
+
+NAME_CELLS, NOTE_CELLS = 16, 20
+"""Characters that a box has room for; wide ones of East Asia count twice."""
+
+
+@dataclass(slots=True)
+class Box:
+    """An agent, a tool, or where a workflow starts.
+
+    Attributes:
+        anchor: the element of the page that tells it in full; empty: there is none.
+        step: at which place of the shown invocation it was first heard; 0: not.
+        on_path: it was heard, or something below it was.
+        x: its left edge.
+    """
+
+    shape: str
+    name: str
+    note: str = ""
+    anchor: str = ""
+    step: int = 0
+    on_path: bool = False
+    column: int = 0
+    row: float = 0.0
+    x: int = 0
+
+    @property
+    def height(self) -> int:
+        """How high it is drawn."""
+        return HEIGHT if self.shape == "agent" else SMALL_HEIGHT
+
+    @property
+    def middle(self) -> float:
+        """The height at which lines meet it."""
+        return round(MARGIN + self.row * ROW + HEIGHT / 2, 1)
+
+    @property
+    def y(self) -> float:
+        """Its upper edge."""
+        return self.middle - self.height / 2
+
+    @property
+    def width(self) -> int:
+        """How wide it is drawn: all are, so that lines begin in one place."""
+        return WIDTH
+
+    @property
+    def right(self) -> int:
+        """Its right edge."""
+        return self.x + WIDTH
+
+    @property
+    def text_x(self) -> int:
+        """Where its text begins."""
+        return self.x + 10
+
+    @property
+    def name_y(self) -> float:
+        """The line its name stands on."""
+        return self.middle - 3 if self.note else self.middle + 4
+
+    @property
+    def note_y(self) -> float:
+        """The line its note stands on."""
+        return self.middle + 12
+
+    @property
+    def step_y(self) -> float:
+        """The line its step stands on."""
+        return self.y + 3.5
+
+    @property
+    def said(self) -> str:
+        """Its name in full, and what it did, for who cannot see it."""
+        heard = f", heard at place {self.step}" if self.step else ", called" if self.is_called else ""
+        return f"{SHAPES[self.shape]} {self.name}{heard}"
+
+    @property
+    def is_called(self) -> bool:
+        """Tell whether it is a tool that the shown invocation called."""
+        return self.shape == "tool" and self.on_path
+
+    @property
+    def shown_name(self) -> str:
+        """Its name, as much as fits."""
+        return "start" if self.shape == "start" else fitting(self.name, NAME_CELLS)
+
+    @property
+    def shown_note(self) -> str:
+        """What it is, as much as fits."""
+        return fitting(self.note, NOTE_CELLS)
+
+
+@dataclass(slots=True)
+class Line:
+    """A line between two boxes; a workflow's has an arrow, and the route it is taken on."""
+
+    start: Box
+    end: Box
+    is_flow: bool = False
+    route: str = ""
+    leads_back: bool = False
+
+    @property
+    def on_path(self) -> bool:
+        """Tell whether the shown invocation took it."""
+        if self.is_flow and self.start.step and self.end.step:
+            return self.leads_back == (self.start.step >= self.end.step)
+        return self.start.on_path and self.end.on_path and not self.leads_back
+
+    @property
+    def shown_route(self) -> str:
+        """Its route, as much as fits."""
+        return fitting(self.route, NAME_CELLS)
+
+    @property
+    def d(self) -> str:
+        """The path."""
+        a, b = self.start, self.end
+        if self.leads_back:
+            x1, x2, top = a.x + WIDTH / 2, b.x + BACK_X, min(a.y, b.y) - LOOP
+            return f"M{x1} {a.y}C{x1} {top} {x2} {top} {x2} {b.y}"
+        x1, x2 = a.x + WIDTH, b.x
+        bend = min((x2 - x1) / 2, 40)
+        return f"M{x1} {a.middle}C{x1 + bend} {a.middle} {x2 - bend} {b.middle} {x2} {b.middle}"
+
+    @property
+    def arrow(self) -> str:
+        """The corners of its head."""
+        b = self.end
+        if self.leads_back:
+            x, y = b.x + BACK_X, b.y
+            return f"{x},{y} {x - 4},{y - 7} {x + 4},{y - 7}"
+        return f"{b.x},{b.middle} {b.x - 7},{b.middle - 4} {b.x - 7},{b.middle + 4}"
+
+    @property
+    def label_at(self) -> tuple[float, float]:
+        """Where its route is written."""
+        if self.leads_back:
+            return self.start.x + WIDTH / 2 - 8, min(self.start.y, self.end.y) - 4
+        return self.end.x - 9, self.end.middle - 6
+
+
+@dataclass(slots=True)
+class Drawing:
+    """The drawing; `left_out` boxes had no room in it, or in the description of the agents."""
+
+    boxes: list[Box] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    left_out: int = 0
+
+    @property
+    def width(self) -> int:
+        """In pixels."""
+        return max((box.x for box in self.boxes), default=0) + WIDTH + MARGIN
+
+    @property
+    def height(self) -> float:
+        """In pixels."""
+        return max((box.middle for box in self.boxes), default=0.0) + HEIGHT / 2 + MARGIN
+
+
+def draw(tree: Node, heard: Sequence[str] = (), called: Mapping[str, set[str]] | None = None) -> Drawing:
+    """Return the drawing of a tree that was made fit.
+
+    `heard` names the agents that spoke in the shown invocation, in order; `called` the tools each of them called.
+    """
+    pen = _Pen({name: step for step, name in reversed(list(enumerate(heard, start=1)))}, called or {})
+    pen.node(tree)
+    _place(pen.drawing)
+    return pen.drawing
+
+
+class _Pen:
+    def __init__(self, steps: Mapping[str, int], called: Mapping[str, set[str]]) -> None:
+        self.drawing = Drawing()
+        self.steps = steps
+        self.called = called
+
+    def node(self, node: Node, above: Box | None = None) -> Box | None:
+        """Draw an agent and what is below it; None when there is no room left."""
+        is_start = node.get("name") == START
+        box = self._box(
+            Box(
+                "start" if is_start else "agent",
+                node.get("name") or "",
+                "" if is_start else _note(node),
+                node.get("anchor") or "",
+                0 if is_start else self.steps.get(node.get("name") or "", 0),
+            ),
+            above,
+        )
+        if box is None:
+            return None
+        below = [self._tool(tool, box) for tool in (node.get("tools") or [])[:MAX_TOOLS]]
+        below += [self.node(child, box) for child in node.get("sub_agents") or []]
+        self.drawing.left_out += max(0, len(node.get("tools") or []) - MAX_TOOLS)
+        self.drawing.left_out += sum((node.get("left_out") or {}).get(what, 0) for what in DRAWN)
+        below += self._workflow(node, box)
+        box.on_path = bool(box.step) or any(child.on_path for child in below if child)
+        return box
+
+    def _tool(self, tool: Node, above: Box) -> Box | None:
+        name = tool.get("name") or ""
+        is_called = bool(above.step) and name in self.called.get(above.name, ())
+        box = self._box(Box("tool", name, "", tool.get("anchor") or "", on_path=is_called), above)
+        if box is not None and tool.get("agent"):
+            inner = self.node(tool["agent"], box)
+            box.on_path = box.on_path or bool(inner and inner.on_path)
+        return box
+
+    def _workflow(self, node: Node, box: Box) -> list[Box | None]:
+        led_to = {edge.get("to") for edge in node.get("edges") or []}
+        drawn = {}
+        for child in node.get("nodes") or []:
+            is_entry = child.get("name") not in led_to
+            drawn[child.get("name")] = self.node(child, box if is_entry else None)
+        for edge in node.get("edges") or []:
+            start, end = drawn.get(edge.get("from")), drawn.get(edge.get("to"))
+            if start and end:
+                self.drawing.lines.append(Line(start, end, True, _route(edge.get("route"))))
+        starts = [line for line in self.drawing.lines if line.is_flow and line.start.shape == "start"]
+        for line in starts:
+            line.start.on_path = line.start.on_path or line.end.on_path
+        return list(drawn.values())
+
+    def _box(self, box: Box, above: Box | None) -> Box | None:
+        if len(self.drawing.boxes) >= MAX_BOXES:
+            self.drawing.left_out += 1
+            return None
+        self.drawing.boxes.append(box)
+        if above is not None:
+            self.drawing.lines.append(Line(above, box))
+        return box
+
+
+def _note(node: Node) -> str:
+    order = f"{node['order']}." if node.get("order") else ""
+    rounds = f"{node['max_iterations']}×" if node.get("max_iterations") else ""
+    return " ".join(filter(None, (order, rounds, node.get("type") or "")))
+
+
+def _route(route: Any) -> str:
+    if isinstance(route, list):
+        return ", ".join(_route(one) for one in route)
+    return "" if route is None else str(route)
+
+
+def _place(drawing: Drawing) -> None:
+    """Hand out columns and rows."""
+    lines = defaultdict(list)
+    for line in drawing.lines:
+        lines[id(line.start)].append(line)
+    rows = iter(range(len(drawing.boxes)))
+    finished: list[Box] = []
+    state: dict[int, int] = {}
+
+    def walk(box: Box) -> None:
+        state[id(box)] = 1
+        below = []
+        for line in lines[id(box)]:
+            seen = state.get(id(line.end))
+            line.leads_back = seen == 1
+            if seen is None:
+                walk(line.end)
+                below.append(line.end.row)
+        box.row = (below[0] + below[-1]) / 2 if below else next(rows)
+        state[id(box)] = 2
+        finished.append(box)
+
+    for box in drawing.boxes:
+        if id(box) not in state:
+            walk(box)
+    if any(line.leads_back for line in drawing.lines):
+        for box in drawing.boxes:
+            box.row += LOOP / ROW
+    for box in reversed(finished):
+        for line in lines[id(box)]:
+            if not line.leads_back:
+                line.end.column = max(line.end.column, box.column + 1)
+    routed = {line.end.column for line in drawing.lines if line.route and not line.leads_back}
+    for box in drawing.boxes:
+        wide = sum(column <= box.column for column in routed)
+        box.x = MARGIN + wide * ROUTED_COLUMN + (box.column - wide) * COLUMN
+
+
+def fitting(text: str, cells: int) -> str:
+    """Return as much of a text as fits into so many columns of a fixed-width font, on one line."""
+    used = 0
+    for index, character in enumerate(text):
+        used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if used > cells:
+            return text[: max(index - 1, 0)] + "…"
+    return text

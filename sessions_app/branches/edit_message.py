@@ -1,0 +1,97 @@
+"""A message of a session sent again in another form: a new session that begins with what stood before it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sessions_app import events, scopes
+from sessions_app.branches import fork
+from sessions_app.errors import BadInput
+from sessions_app.ids import SessionKey
+from sessions_app.lookup import find_event, find_session
+from sessions_app.models import AgentSession, Event, Kind, Scope
+from sessions_app.sessions import storage_location, writes
+from sessions_app.state import history
+
+FORKED = "fork"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a user said in an event.
+
+    Attributes:
+        others: the parts that are no text: files.
+        delta: the change of state that came with it.
+        left: how many events of the session come after what stands before it.
+    """
+
+    session: AgentSession
+    event: Event
+    text: str
+    others: list[dict[str, Any]]
+    delta: dict[str, Any]
+    left: int
+
+    @property
+    def before(self) -> int:
+        """The seq of the last event that stands before it; 0: there is none."""
+        return self.event.seq - 1
+
+    def request(self, text: str, delta: Mapping[str, Any], *, streaming: bool = True) -> dict[str, Any]:
+        """Return the request of a run that says this instead."""
+        parts = [*([{"text": text}] if text.strip() else []), *self.others]
+        request: dict[str, Any] = {"new_message": {"role": "user", "parts": parts}, "streaming": streaming}
+        return request | ({"state_delta": dict(delta)} if delta else {})
+
+
+def said_at(session_pk: int, seq: int) -> Said:
+    """Return what a user said in an event.
+
+    Raises:
+        SessionMissing: there is no such session.
+        EventMissing: it has no such event.
+        BadInput: nobody said anything in it: it is no message of the user.
+    """
+    session = find_session(session_pk)
+    event = find_event(session, seq=seq)
+    if event.kind != Kind.USER or event.author != "user":
+        raise BadInput(
+            f"Event {seq} is no message of the user.", hint="Choose the message that should be another one."
+        )
+    body = json.loads(event.data)
+    parts = events.parts_of(body)
+    written = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    return Said(
+        session,
+        event,
+        text="\n".join(written) or json.loads(event.summary).get("heard", ""),
+        others=[part for part in parts if not isinstance(part.get("text"), str)],
+        delta=(body.get("actions") or {}).get("stateDelta") or {},
+        left=session.last_seq - seq + 1,
+    )
+
+
+def before(said: Said, title: str) -> AgentSession:
+    """Make the session that begins with what stood before a message. The session it is from stays as it is.
+
+    Before the first message that is an empty one with the state which that message found. A session with shared state
+    of its own has such a copy, too.
+
+    Raises:
+        SessionMissing: the session is gone.
+        BadInput: agents keep their sessions elsewhere, or the title is too long.
+    """
+    if said.before:
+        own = bool(said.session.realm)
+        return fork.fork(said.session.pk, fork.NewFork(seq=said.before, title=title, own_realm=own))
+    session = said.session
+    if not session.realm:
+        storage_location.refuse_new(session.app_name)
+    found = history.state_at_start(session).values(Scope.SESSION)
+    key = SessionKey("", session.app_name, session.user_id, str(uuid.uuid4()))
+    return writes.create_session(key, found, origin=FORKED, title=scopes.clean_text(title))

@@ -1,0 +1,115 @@
+"""What a rewind does not undo, listed before it is done: shared state, memory, and what tools did outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+
+from django.db.models import Min, Q, QuerySet, Subquery
+
+from sessions_app import scopes
+from sessions_app.branches.plan import Effect, Listed, Recalled, SharedKey, Text
+from sessions_app.models import (
+    AgentSession,
+    AppState,
+    Event,
+    Kind,
+    MemoryEntry,
+    Scope,
+    StateChange,
+    UserState,
+)
+from sessions_app.state import history
+
+LISTED = 50
+"""Entries of each list that a plan names; it counts them all."""
+
+PREVIEW = 200
+"""Characters of a text that a plan shows."""
+
+WITHOUT_EFFECT = ("adk_request_", "transfer_to_agent", "set_model_response", "exit_loop")
+"""Calls that ADK makes or that only steer agents: how their names begin."""
+
+
+def cut(text: str) -> str:
+    """Return the start of a text, as a plan shows it."""
+    return text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
+
+
+def shared_since(session: AgentSession, first: Event) -> Listed[SharedKey]:
+    """Return the shared keys that the session's events from `first` on wrote."""
+    written = StateChange.objects.filter(
+        session=session, seq__gte=first.seq, scope__in=(Scope.USER, Scope.APP)
+    )
+    # Appends to one session follow each other, so the lowest primary key of a key is its first write.
+    keys = written.values("scope", "owner_id", "key_id").annotate(first=Min("pk"))
+    earlier = history.before_each()
+    pks = [row["first"] for row in keys.order_by("scope", "key_id")]
+    rows = StateChange.objects.filter(pk__in=pks[:LISTED]).annotate(
+        before=Subquery(earlier.values("value")[:1]), before_private=Subquery(earlier.values("private")[:1])
+    )
+    now = _shared_now(rows)
+    shown = [
+        SharedKey(
+            scope=row.scope,
+            key=row.key,
+            name=scopes.PREFIX[Scope(row.scope)] + row.key,
+            before=None if row.before is None else Text(row.before, row.before_private),
+            now=now.get((row.scope, row.owner_id, row.key_id)),
+        )
+        for row in sorted(rows, key=lambda row: (row.scope, row.key))
+    ]
+    return Listed(shown, len(pks))
+
+
+def memory_since(session: AgentSession, first: Event) -> Listed[Recalled]:
+    """Return what was added to the user's memory since: of this session, or without saying of which."""
+    rows = MemoryEntry.objects.filter(
+        Q(session_id=session.session_id) | Q(session_id=""),
+        realm=session.realm,
+        app_name=session.app_name,
+        user_id=session.user_id,
+        removed=False,
+        timestamp__gte=first.timestamp,
+    ).defer("words", "private")
+    shown = [
+        Recalled(row.pk, row.entry_id, row.timestamp, _words(row.content))
+        for row in rows.order_by("timestamp", "pk")[:LISTED]
+    ]
+    return Listed(shown, rows.count())
+
+
+def effects(since: QuerySet[Event]) -> Listed[Effect]:
+    """Return the calls of tools in some events of a session."""
+    calls = since.filter(kind=Kind.TOOL_CALL).order_by("seq").values_list("seq", "event_id", "summary")
+    found = (
+        Effect(seq, event_id, call["name"], call["args"])
+        for seq, event_id, summary in calls.iterator(history.CHUNK)
+        for call in json.loads(summary).get("calls", [])
+        if not call["name"].startswith(WITHOUT_EFFECT)
+    )
+    shown = list(islice(found, LISTED))
+    return Listed(shown, len(shown) + sum(1 for _ in found))
+
+
+def _shared_now(rows: Iterable[StateChange]) -> dict[tuple[str, int, str], Text]:
+    """Return the values of shared keys as they are now."""
+    found = {}
+    for scope, table in ((Scope.USER, UserState), (Scope.APP, AppState)):
+        wanted = [row for row in rows if row.scope == scope]
+        if wanted:
+            keys = table.objects.filter(
+                owner_id=wanted[0].owner_id, key_id__in=[row.key_id for row in wanted]
+            )
+            for key in keys:
+                found[str(scope), key.owner_id, key.key_id] = Text(key.value, key.private, key.note)
+    return found
+
+
+def _words(content: str) -> str:
+    parts = json.loads(content).get("parts") or []
+    text = " ".join(
+        part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
+    )
+    return cut(text)

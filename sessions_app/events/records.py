@@ -1,0 +1,169 @@
+"""Wire events as the rows that are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sessions_app import scopes
+from sessions_app.events import attribution
+from sessions_app.events.attribution import UNKNOWN, Writer
+from sessions_app.events.content import (
+    failed_results,
+    function_responses,
+    is_error,
+    is_final_response,
+    kind_of,
+    spoken,
+    without_internals,
+)
+from sessions_app.events.summary import summarise, tokens_of
+from sessions_app.models import Kind, Scope
+from sessions_app.redaction import redact, redact_error_texts
+
+MAX_TOKENS = 2**31 - 1
+"""Most tokens an event's column holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWrite:
+    """One key of a state delta, ready to be stored. `removed` makes it a tombstone."""
+
+    scope: Scope
+    key: str
+    value: scopes.Value
+    writer: Writer = UNKNOWN
+    removed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The key with its scope's prefix."""
+        return scopes.PREFIX[self.scope] + self.key
+
+
+@dataclass(frozen=True, slots=True)
+class TempKey:
+    """One `temp:` key of an event, as the recorder saw it."""
+
+    key: str
+    value: scopes.Value
+    writer: Writer = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An event ready to be stored: its columns, its JSON, and the keys it writes in the order of locking."""
+
+    event_id: str
+    invocation_id: str
+    author: str
+    kind: Kind
+    timestamp: float
+    branch: str
+    is_final: bool
+    is_error: bool
+    total_tokens: int
+    text: str
+    summary: str
+    data: str
+    private: str | None
+    writes: list[KeyWrite] = field(default_factory=list)
+    temp: list[TempKey] = field(default_factory=list)
+
+
+def record(
+    wire: dict[str, Any],
+    *,
+    delta: Mapping[str, Any] | None = None,
+    writers: Mapping[str, Writer] | None = None,
+    keep_temp: bool = False,
+) -> EventRecord:
+    """Return the row of a wire event, in a form every store holds: nothing in it can lose the event.
+
+    Args:
+        wire: the whole event in wire form; its `actions.stateDelta` is replaced by the canonical delta.
+        delta: the state delta as Python values; default: the one in `wire`.
+        writers: who wrote each prefixed key, as the recorder saw it.
+        keep_temp: keep `temp:` keys beside the event, as the recorder wants them.
+    """
+    written = delta if delta is not None else (wire.get("actions") or {}).get("stateDelta") or {}
+    try:
+        return _record(wire, written, writers or {}, keep_temp)
+    except (ValueError, RecursionError):
+        return _record(scopes.jsonable(wire), written, writers or {}, keep_temp)
+
+
+def _record(
+    wire: dict[str, Any], written: Mapping[str, Any], writers: Mapping[str, Writer], keep_temp: bool
+) -> EventRecord:
+    """Return the row of a wire event.
+
+    Raises:
+        ValueError: something in it is not JSON (`state.storable`).
+        RecursionError: it is nested too deeply.
+    """
+    scoped = scopes.split(written)
+    seen = {**_inferred(wire, written), **writers}
+    known = {scopes.canonical_key(key): writer for key, writer in seen.items()}
+    writes = [
+        KeyWrite(scope, key, scopes.canonical(value, key), known.get(scopes.PREFIX[scope] + key, UNKNOWN))
+        for scope, key, value in scoped.stored()
+    ]
+    wire["actions"] = {**(wire.get("actions") or {}), "stateDelta": _stored_delta(written, writes)}
+    temp = [
+        TempKey(key, scopes.canonical(value, key), known.get(scopes.TEMP_PREFIX + key, UNKNOWN))
+        for key, value in scoped.temp.items()
+    ]
+    public = _without_credentials(wire)
+    data = scopes.storable(public)
+    summary = summarise(public)
+    return EventRecord(
+        event_id=wire["id"],
+        invocation_id=wire.get("invocationId") or "",
+        author=scopes.clean_text(wire.get("author") or ""),
+        kind=kind_of(wire),
+        timestamp=wire["timestamp"],
+        branch=scopes.clean_text(wire.get("branch") or ""),
+        is_final=is_final_response(wire),
+        is_error=is_error(wire),
+        total_tokens=_total_tokens(wire),
+        text=scopes.clean_text(summary.get("text", "")),
+        summary=scopes.storable(summary),
+        data=data,
+        private=None if public == wire else scopes.storable(wire),
+        writes=writes,
+        temp=temp if keep_temp else [],
+    )
+
+
+def _without_credentials(wire: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the public form: without ADK's internals, structured credentials, and keys in the texts of errors."""
+    public: dict[str, Any] = redact(without_internals(wire))
+    if public.get("errorMessage"):
+        public["errorMessage"] = redact_error_texts(public["errorMessage"])
+    for response in failed_results(public):
+        response["response"] = redact_error_texts(response["response"])
+    return public
+
+
+def removing(record: EventRecord, keys: Collection[str]) -> EventRecord:
+    """Return the record with tombstones for these keys, which have their prefixes and are in its delta."""
+    removed = set(map(scopes.canonical_key, keys))
+    writes = [replace(write, removed=write.name in removed) for write in record.writes]
+    return replace(record, writes=writes)
+
+
+def _stored_delta(written: Mapping[str, Any], writes: list[KeyWrite]) -> dict[str, Any]:
+    """Return the canonical delta in the order it was written in."""
+    stored = {write.name: write.value.data for write in writes}
+    return {key: stored[key] for key in map(scopes.canonical_key, written) if key in stored}
+
+
+def _inferred(wire: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Writer]:
+    author, responses = wire.get("author") or "", function_responses(wire)
+    return attribution.infer(delta, author=author, responses=responses, text=spoken(wire))
+
+
+def _total_tokens(wire: Mapping[str, Any]) -> int:
+    return min(tokens_of(wire).get("total", 0), MAX_TOKENS)

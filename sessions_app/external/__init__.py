@@ -1,0 +1,1 @@
+"""Sessions, artifacts and memory that another service owns, and their copies here."""

@@ -1,0 +1,76 @@
+"""A copy brought up to date with a session that somebody else keeps: its events, then its state and its time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sessions_app.external import mirrors
+from sessions_app.external.mirrors import Arrival, Copy, Truth
+from sessions_app.store import units_of_work
+
+BATCH = 200
+"""Events that are taken over in one transaction."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Events(Generic[T]):
+    """The events of a session as its keeper tells them.
+
+    Attributes:
+        told: all of them, in order.
+        id_of: how the id of one is read.
+        arrival_of: how one becomes a row; called in a thread.
+        doubtful: ids of events that stand here as they were told while they came: what the session has counts.
+    """
+
+    told: Sequence[T]
+    id_of: Callable[[T], str]
+    arrival_of: Callable[[T], Arrival]
+    doubtful: Collection[str] = frozenset()
+
+
+async def bring(
+    truth: Truth, here: Copy, events: Events[T], *, seeds: Mapping[str, Any], created_at: float
+) -> None:
+    """Make or mend a copy, so that it is what the truth is; where it cannot be, it says so.
+
+    Args:
+        here: the copy as it was before the truth was read: what came to it since is no difference.
+        seeds: the state that the session was created with; used where there is no copy yet.
+
+    Raises:
+        BadInput: an id that this store cannot hold.
+    """
+    revision, refused = here.revision, list[str]()
+    if revision is None:
+        revision = await units_of_work.write(mirrors.begin, truth, seeds, created_at)
+    ids = [events.id_of(event) for event in events.told]
+    wanted = [
+        event
+        for name, event in zip(ids, events.told, strict=True)
+        if name not in here.event_ids or name in events.doubtful
+    ]
+    for start in range(0, len(wanted), BATCH):
+        batch = wanted[start : start + BATCH]
+        arrivals = await asyncio.to_thread(lambda some: [events.arrival_of(event) for event in some], batch)
+        grown, left_out = await units_of_work.write(
+            mirrors.take_over, truth.key, arrivals, bool(events.doubtful)
+        )
+        revision, refused = revision + grown, refused + left_out
+    behind = _difference(truth.place, len(here.event_ids.difference(ids)), refused)
+    if not await units_of_work.read(mirrors.is_settled, truth, behind):
+        await units_of_work.write(mirrors.settle, truth, behind, revision)
+
+
+def _difference(place: str, only_here: int, refused: list[str]) -> str:
+    told = []
+    if only_here:
+        told.append(f"{only_here} of the events here are not in {place}.")
+    if refused:
+        told.append(f"{len(refused)} of its events cannot be stored here: {refused[0]}")
+    return " ".join(told)

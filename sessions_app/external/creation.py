@@ -1,0 +1,68 @@
+"""New sessions where one of ADK's own services keeps them: made by ADK's server in the app's process.
+
+The service there is mirrored, so the copy stands here when the server has answered.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from asgiref.sync import async_to_sync
+
+from sessions_app.errors import AlreadyExists, BadInput, UpstreamFailed
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession
+from sessions_app.paths import upstream_path
+from sessions_app.runs.client import provider
+from sessions_app.sessions import storage_location
+
+
+def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
+    """Create a session of real life, and return its copy.
+
+    Raises:
+        AlreadyExists: there is one of this id.
+        BadInput: the server there refuses it, or its paths cannot hold the ids.
+        RuntimeUnavailable: the app's process cannot be started.
+        UpstreamFailed: the server there fails.
+    """
+    status, answer = async_to_sync(_post)(key, state)
+    if status == AlreadyExists.status:
+        raise AlreadyExists(_detail(answer), hint="Leave the id out to have one made.")
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise UpstreamFailed(
+            _detail(answer), hint="The log of the server that keeps this app's sessions says why."
+        )
+    if status >= HTTPStatus.BAD_REQUEST:
+        raise BadInput(_detail(answer), hint="ADK's own server refused this.")
+    made = key._replace(session_id=str(json.loads(answer).get("id") or key.session_id))
+    copy = AgentSession.objects.filter(**made._asdict()).first()
+    if copy is None:
+        where = storage_location.elsewhere(key.app_name)
+        raise BadInput(
+            f"Session {key.session_id!r} was made in {where}, but its copy here could not be.",
+            hint="The server's log says why; the next run or read of the session tries again.",
+        )
+    return copy
+
+
+async def _post(key: SessionKey, state: Mapping[str, Any]) -> tuple[int, bytes]:
+    """Return the status of the answer and its body. Some services choose the id of a session themselves."""
+    client = await provider().client(key.app_name)
+    path = upstream_path(key.app_name, key.user_id)
+    content = json.dumps({"sessionId": key.session_id, "state": state}).encode()
+    async with client.open(
+        "POST", path, headers={"Content-Type": "application/json"}, content=content
+    ) as answer:
+        body = await answer.aread()
+    return answer.status_code, body
+
+
+def _detail(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace")[:500]

@@ -1,0 +1,162 @@
+"""What is read after a ring: where a session stands, and its new events as the page shows them.
+
+Each function is one unit of work for `sessions_app.store.units_of_work.read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db.models import OuterRef, Subquery
+from django.template.loader import render_to_string
+
+from sessions_app import realms
+from sessions_app.live.pending import Stream
+from sessions_app.models import AgentSession, AppScope, Event, Kind, UntrackedKey, UserScope
+from sessions_app.presentation import visible
+from sessions_app.timeline import window as windows
+from sessions_app.timeline.board import state_mark
+from sessions_app.timeline.reading import BROKEN, read
+from sessions_app.timeline.runs import RunMark, Runs, runs_of
+from sessions_app.timeline.siblings import list_mark
+from sessions_app.traces.lost_toolsets import lost_toolsets
+
+TIMELINE = "devui/sessions/timeline.html"
+CONSOLE = "devui/sessions/console.html"
+
+MOST_ERRORS = 5
+"""Events that are shown anew when their run has ended; a run breaks at one, as a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where a session stands. The marks are texts that change when what they stand for does."""
+
+    app_name: str
+    name: str
+    last_seq: int
+    state_mark: str
+    list_mark: str
+    runs: Runs
+
+    @property
+    def mark(self) -> tuple[object, ...]:
+        """What changes when something else is to be shown."""
+        runs = [(run.pk, run.status, run.invocation_id) for run in self.runs.newest]
+        return (self.last_seq, self.name, self.state_mark, self.list_mark, self.runs.mark, *runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """New events, in order, and the HTML that shows them."""
+
+    events: list[Event]
+    html: str
+
+
+def look_at(session_pk: int) -> Look | None:
+    """Return where a session stands, None when there is no such session. Four queries."""
+    row = _session_with_scopes(session_pk)
+    if row is None:
+        return None
+    runs = runs_of(session_pk)
+    return Look(
+        app_name=row["app_name"],
+        name=visible.text(row["title"] or row["first_text"] or row["session_id"]),
+        last_seq=row["last_seq"],
+        state_mark=state_mark(
+            row["last_seq"], row["user_version"], row["app_version"], row["untracked"], runs.running
+        ),
+        list_mark=list_mark(row["realm"], row["app_name"]),
+        runs=runs,
+    )
+
+
+def events_after(session_pk: int, cursor: int, limit: int = windows.WINDOW) -> Batch:
+    """Return so many events after a cursor, rendered by the page's own template."""
+    session = AgentSession.objects.filter(pk=session_pk).first()
+    if session is None:
+        return Batch([], "")
+    timeline = read(session, windows.after(session, cursor, limit))
+    html = render_to_string(f"{TIMELINE}#groups", {"groups": timeline.groups, "session": session})
+    return Batch(timeline.window.events, html)
+
+
+def speakers_after(session_pk: int, cursor: int, last: int) -> list[Event]:
+    """Return who speaks in the events after a cursor, up to the last one: seq, author and branch."""
+    events = Event.objects.filter(session=session_pk, seq__gt=cursor, seq__lte=last)
+    return list(events.only("seq", "author", "branch").order_by("seq"))
+
+
+def runs_html(session_pk: int, runs: Runs) -> str:
+    """Return what the console tells of the session's runs."""
+    return render_to_string(f"{CONSOLE}#runs", {"runs": runs, "session_pk": session_pk})
+
+
+def news_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[str, str]:
+    """Return what the timeline tells of runs, a template for each, and the events up to a cursor that show it anew.
+
+    These are the errors at which runs broke: an error is stored before its run has ended with a traceback.
+    """
+    session = AgentSession.objects.filter(pk=session_pk).first()
+    errors = _errors_of(session, marks, cursor) if session else []
+    shown = {event.invocation_id for event in errors}
+    lost = lost_toolsets(session, {mark.run.invocation_id for mark in marks} - {""}) if session else {}
+    told = [
+        replace(
+            mark,
+            with_traceback=mark.run.invocation_id not in shown,
+            lost_toolsets=lost.get(mark.run.invocation_id, ()),
+        )
+        for mark in marks
+    ]
+    html = render_to_string(f"{TIMELINE}#run-marks", {"marks": told})
+    return html, "".join(_event_html(session, event) for event in errors if session)
+
+
+def _errors_of(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> list[Event]:
+    broken = {mark.run.invocation_id for mark in marks if mark.run.status in BROKEN} - {""}
+    if not broken:
+        return []
+    errors = windows.rows_of(session).filter(kind=Kind.ERROR, invocation_id__in=broken, seq__lte=cursor)
+    return list(errors.order_by("-seq")[:MOST_ERRORS])
+
+
+def _event_html(session: AgentSession, event: Event) -> str:
+    timeline = read(session, windows.Window([event], session.last_seq))
+    return render_to_string(f"{TIMELINE}#groups", {"groups": timeline.groups, "session": session})
+
+
+def pending_html(streams: Iterable[Stream]) -> str:
+    """Return the text that streams at the moment; empty when none does."""
+    return render_to_string(f"{TIMELINE}#pending", {"streams": list(streams)}).strip()
+
+
+def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
+    owner = {"realm": OuterRef("realm"), "app_name": OuterRef("app_name")}
+    return (
+        realms.present(AgentSession.objects.filter(pk=session_pk))
+        .annotate(
+            user_version=Subquery(
+                UserScope.objects.filter(**owner, user_id=OuterRef("user_id")).values("version")[:1]
+            ),
+            app_version=Subquery(AppScope.objects.filter(**owner).values("version")[:1]),
+            untracked=Subquery(
+                UntrackedKey.objects.filter(session=OuterRef("pk")).order_by("-pk").values("pk")[:1]
+            ),
+        )
+        .values(
+            "realm",
+            "app_name",
+            "session_id",
+            "title",
+            "first_text",
+            "last_seq",
+            "user_version",
+            "app_version",
+            "untracked",
+        )
+        .first()
+    )

@@ -1,0 +1,81 @@
+"""Memory for pages: what agents may recall, newest first, and the sessions and events it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from sessions_app import realms, redaction
+from sessions_app.artifacts import listing
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, Event, MemoryEntry
+
+TEXT_SHOWN = 2_000
+"""Characters of an entry that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An entry as a page shows it.
+
+    Attributes:
+        text: what was said, its beginning.
+        is_cut: it goes on.
+        others: how many parts without text it has, such as pictures.
+        session: where it was said, if that is still there.
+        seq: the event that it is, in that session.
+    """
+
+    entry: MemoryEntry
+    text: str
+    is_cut: bool
+    others: int
+    metadata: Any
+    session: AgentSession | None
+    seq: int | None
+
+
+def entries(realm: str, app: str = "", user: str = "", session: str = "") -> QuerySet[MemoryEntry]:
+    """Return the entries of an app, a user, a session, each empty for all; removed ones are left out."""
+    if realm.startswith(realms.UNSEEN):
+        return MemoryEntry.objects.none()
+    named = {"app_name": app, "user_id": user, "session_id": session}
+    wanted = {name: value for name, value in named.items() if value}
+    return MemoryEntry.objects.filter(realm=realm, removed=False, **wanted).defer("words", "private")
+
+
+def shown(rows: Sequence[MemoryEntry]) -> list[Shown]:
+    """Return entries with what pages show of them. At most two queries, however many there are."""
+    keys = {row.pk: SessionKey(row.realm, row.app_name, row.user_id, row.session_id) for row in rows}
+    sessions = listing.sessions_by_key(keys.values())
+    seqs = _seqs(sessions.values(), [row.entry_id for row in rows])
+    return [_shown(row, sessions.get(keys[row.pk]), seqs) for row in rows]
+
+
+def _seqs(sessions: Iterable[AgentSession], event_ids: list[str]) -> dict[tuple[int, str], int]:
+    """Return where events stand, by session and event id."""
+    pks = [session.pk for session in sessions]
+    if not pks:
+        return {}
+    rows = Event.objects.filter(session_id__in=pks, event_id__in=event_ids)
+    return {(pk, event_id): seq for pk, event_id, seq in rows.values_list("session_id", "event_id", "seq")}
+
+
+def _shown(row: MemoryEntry, session: AgentSession | None, seqs: dict[tuple[int, str], int]) -> Shown:
+    content = json.loads(row.content)
+    parts = [part for part in content.get("parts") or [] if isinstance(part, dict)]
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    text = "\n".join(texts)
+    return Shown(
+        entry=row,
+        text=text[:TEXT_SHOWN],
+        is_cut=len(text) > TEXT_SHOWN,
+        others=len(parts) - len(texts),
+        metadata=redaction.redact(json.loads(row.custom_metadata)),
+        session=session,
+        seq=seqs.get((session.pk, row.entry_id)) if session else None,
+    )

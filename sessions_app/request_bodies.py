@@ -1,0 +1,183 @@
+"""Request bodies of ADK's paths: camelCase or snake_case, refused in the words of ADK's server.
+
+ADK's server is FastAPI's, so a body that does not validate is answered 422 with a list of faults, each with
+`type`, `loc`, `msg` and `input`. One whose content type is not JSON is text, and text is no object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from email.message import Message
+from typing import Any, TypeVar
+
+from django.http import HttpRequest
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from sessions_app.errors import BadInput, InvalidBody
+from sessions_app.store.gc_tuning import collector_paused
+
+
+class Body(BaseModel):
+    """Base of ADK's request bodies (`google/adk/cli/utils/common.py`)."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class CreateSession(Body):
+    """Body of the creation of a session. `events` are for ADK's own server to judge."""
+
+    session_id: str | None = None
+    state: dict[str, Any] | None = None
+    events: list[Any] | None = None
+    options: dict[str, Any] | None = None
+
+
+class UpdateSession(Body):
+    """Body of a change of a session's state."""
+
+    state_delta: dict[str, Any]
+
+
+class Run(Body):
+    """What of a run's body says who is asked; ADK's own server judges the rest."""
+
+    app_name: str | None = None
+    user_id: str
+    session_id: str
+
+
+T = TypeVar("T")
+EMPTY: Any = object()
+"""What `parse` returns of a request without a body; null is a value."""
+
+MOST_LEVELS = 250
+"""Deepest nesting of what ADK's server stores and can answer with: pydantic writes some 255 levels."""
+
+_AHEAD = "devui_parsed_body"
+_thread = ThreadPoolExecutor(1, thread_name_prefix="devui-body")
+"""Parses large bodies one after the other: each holds Python's lock, and the event loop has its turn in between."""
+
+_ENDPOINT_KEYS = frozenset({"app_name", "user_id", "state", "session_id"})
+
+
+def parse(request: HttpRequest) -> Any:
+    """Return the request's body as JSON, `EMPTY`, or text when its content type is not JSON.
+
+    Raises:
+        InvalidBody: it is no JSON.
+        BadInput: it is no text either.
+    """
+    if not request.body:
+        return EMPTY
+    try:
+        return parse_json(request) if _is_json(request) else request.body.decode()
+    except json.JSONDecodeError as error:
+        fault = {"type": "json_invalid", "loc": ["body", error.pos], "msg": "JSON decode error", "input": {}}
+        raise InvalidBody([{**fault, "ctx": {"error": error.msg}}]) from error
+    except (ValueError, RecursionError) as error:  # no UTF-8, a number of too many digits, too deep
+        raise BadInput("There was an error parsing the body", hint="Send JSON in UTF-8.") from error
+
+
+def parse_json(request: HttpRequest) -> Any:
+    """Return the request's body as JSON, whatever its content type.
+
+    Raises:
+        ValueError, RecursionError: it is no JSON.
+    """
+    parsed: Future[Any] | None = request.__dict__.pop(_AHEAD, None)
+    return _loads(request) if parsed is None else parsed.result()
+
+
+async def parse_ahead(request: HttpRequest) -> None:
+    """Parse the request's body in the thread for large bodies, for whoever calls `parse_json` next."""
+    parsing = _thread.submit(_loads, request)
+    setattr(request, _AHEAD, parsing)
+    with suppress(Exception):  # raised where the body is asked for
+        await asyncio.wrap_future(parsing)
+
+
+async def read_form_ahead(request: HttpRequest) -> None:
+    """Read the request's form and its files in the thread for large bodies.
+
+    Raises:
+        SuspiciousOperation, BadRequest, MultiPartParserError: see `HttpRequest.POST`.
+    """
+    await asyncio.wrap_future(_thread.submit(lambda: request.POST))
+
+
+def _loads(request: HttpRequest) -> Any:
+    with collector_paused():
+        return json.loads(request.body)
+
+
+def shaped(body: Any, shape: type[T]) -> T:
+    """Return a parsed body in the shape asked for.
+
+    Raises:
+        InvalidBody: it is empty or has another shape.
+    """
+    if body is EMPTY:
+        fault = {"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}
+        raise InvalidBody([fault])
+    try:
+        return TypeAdapter(shape).validate_python(body, from_attributes=True)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False)
+        raise InvalidBody([{**fault, "loc": ["body", *fault["loc"]]} for fault in faults]) from error
+
+
+def shaped_if_any(body: Any, shape: type[T]) -> T | None:
+    """Return a parsed body in the shape asked for, or None when it is empty or null.
+
+    Raises:
+        InvalidBody: it has another shape.
+    """
+    return None if body is EMPTY or body is None else shaped(body, shape)
+
+
+def refuse_deep(body: Any) -> None:
+    """Refuse a body that ADK's server would store and then fail to answer with.
+
+    Raises:
+        BadInput: it is nested deeper than `MOST_LEVELS`.
+    """
+    levels, level = 0, [body] if isinstance(body, dict | list) else []
+    while level:
+        if levels == MOST_LEVELS:
+            raise BadInput(
+                f"The body is nested deeper than {MOST_LEVELS} levels, which ADK's own server cannot answer with.",
+                hint="Nest it less deeply, or keep it as text or as an artifact. Nothing was stored.",
+            )
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+        levels += 1
+
+
+def refuse_options(options: dict[str, Any] | None) -> None:
+    """Refuse options for the session service: ours has none.
+
+    Raises:
+        BadInput: in the words of ADK's server (`ApiServer._create_session`).
+    """
+    if bound := _ENDPOINT_KEYS & set(options or ()):
+        names = ", ".join(sorted(bound))
+        raise BadInput(
+            f"Session options cannot contain keys already bound by the endpoint: {names}",
+            hint="Send them beside `options`.",
+        )
+    if options:
+        raise BadInput(
+            "Session options are not supported by the configured session service.",
+            hint="Leave `options` out.",
+        )
+
+
+def _is_json(request: HttpRequest) -> bool:
+    header = Message()
+    header["content-type"] = request.headers.get("Content-Type", "text/plain")
+    subtype = header.get_content_subtype()
+    return header.get_content_maintype() == "application" and (subtype == "json" or subtype.endswith("+json"))

@@ -1,0 +1,212 @@
+"""What an agent waits for: long-running calls that nobody has answered yet.
+
+A call is open until the user sends a function response of its id (ADK's rule,
+`google/adk/events/_interrupts.py`); an interim response of the tool itself does not close it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sessions_app import events as wire
+from sessions_app import scopes
+from sessions_app.events.superseded import marks_from
+from sessions_app.models import AgentCard, AgentSession, Event, Kind, Run
+from sessions_app.presentation import schemaform
+from sessions_app.redaction import REQUEST_CREDENTIAL
+from sessions_app.runs import credentials
+
+CONFIRMATION = "adk_request_confirmation"
+INPUT = "adk_request_input"
+ANSWER = "answer."
+"""How the names of an answer's fields begin in a form."""
+
+_HINT_FOR_PROGRAMS = re.compile(
+    r"Please approve or reject the tool call .*\(\)(?: by responding with a FunctionResponse with an expected"
+    r" ToolConfirmation payload)?\.?",
+    re.DOTALL,
+)
+"""What ADK says when a tool says nothing (`google/adk/tools/function_tool.py`, `google/adk/workflow/utils`)."""
+
+ANSWERS_LOOKED_AT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An open call. `tool` and `args` are what would run, or what the agent asks for.
+
+    Attributes:
+        schema: what the answer should be, when that is known.
+        credential: what is asked for, when it is a credential.
+        is_answered: an active run brings the answer; no event has it yet.
+    """
+
+    call_id: str
+    name: str
+    seq: int
+    invocation_id: str
+    tool: str
+    args: dict[str, Any] = field(default_factory=dict)
+    hint: str = ""
+    payload: Any = None
+    schema: dict[str, Any] = field(default_factory=dict)
+    credential: credentials.WantedCredential | None = None
+    is_answered: bool = False
+
+    @property
+    def fields(self) -> list[schemaform.Field]:
+        """The fields of the answer's form; none when nothing is known of it."""
+        return schemaform.fields_of(self.schema, ANSWER)
+
+    @property
+    def wants_text(self) -> bool:
+        """Tell whether the answer is a text, whatever it looks like."""
+        return [(each.name, each.kind) for each in self.fields] == [("", "text")]
+
+    @property
+    def is_confirmation(self) -> bool:
+        """Tell whether a yes or no is wanted."""
+        return self.name == CONFIRMATION
+
+    @property
+    def says_all(self) -> bool:
+        """Tell whether its form says all that the arguments of its call say."""
+        return self.is_confirmation or self.is_input or self.credential is not None
+
+    @property
+    def told_args(self) -> dict[str, str]:
+        """The arguments in full: texts as they are, the rest as JSON."""
+        return {
+            name: value if isinstance(value, str) else scopes.dumps(value)
+            for name, value in self.args.items()
+        }
+
+    @property
+    def payload_json(self) -> str:
+        """The payload that the tool proposes, as JSON for editing; empty when there is none."""
+        return "" if self.payload is None else json.dumps(self.payload, ensure_ascii=False, indent=2)
+
+    @property
+    def is_input(self) -> bool:
+        """Tell whether the agent asks the user for a value rather than waiting for a tool."""
+        return self.name == INPUT
+
+
+def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, list[Question]]:
+    """Return the open calls among the events, by the `seq` of the event that made them.
+
+    No query when no event waits; else one for the answers, one for those on their way and one for the bodies of the
+    waiting events.
+    """
+    waiting = [event.seq for event in events if '"waiting":true' in event.summary]
+    if not waiting:
+        return {}
+    answered, coming = _answered_after(session, min(waiting)), _on_their_way(session)
+    bodies = Event.objects.filter(session=session, seq__in=waiting).order_by("seq")
+    found: dict[int, list[Question]] = defaultdict(list)
+    for seq, invocation_id, data in bodies.values_list("seq", "invocation_id", "data"):
+        body = json.loads(data)
+        asked = set(body.get("longRunningToolIds") or [])
+        for call in wire.function_calls(body):
+            if call.get("id") in asked - answered:
+                question = _question(call, seq, invocation_id)
+                found[seq].append(replace(question, is_answered=question.call_id in coming))
+    return _with_schemas(session, found)
+
+
+def find_question(session: AgentSession, call_id: str) -> Question | None:
+    """Return the open call of this id, None when there is none: it was answered, rewound, or never made.
+
+    A call is answered from when a run has its answer: until that run begins no event says so.
+    """
+    if call_id in _on_their_way(session):
+        return None
+    carriers = Event.objects.filter(session=session, kind=Kind.TOOL_CALL, summary__contains='"waiting":true')
+    rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_LOOKED_AT]
+    found = open_questions(session, rows)
+    events = (event for event in rows if any(each.call_id == call_id for each in found.get(event.seq, [])))
+    event = next(events, None)
+    if event is None or marks_from(session, event.seq).rewound_by(event):
+        return None
+    return next(question for question in found[event.seq] if question.call_id == call_id)
+
+
+def _on_their_way(session: AgentSession) -> set[str]:
+    """Return the ids of the calls whose answers active runs bring."""
+    bringing = Run.objects.filter(
+        session=session, status__in=Run.ACTIVE, request__contains='"functionResponse"'
+    )
+    requests = bringing.values_list("request", flat=True)
+    return {call_id for request in requests for call_id in answered_calls(json.loads(request))}
+
+
+def answered_calls(request: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the calls that the message of a run's request answers."""
+    answers = wire.function_responses({"content": request.get("new_message")})
+    return {str(answer["id"]) for answer in answers if answer.get("id")}
+
+
+def _answered_after(session: AgentSession, seq: int) -> set[str]:
+    answers = Event.objects.filter(session=session, kind=Kind.TOOL_RESULT, author="user", seq__gt=seq)
+    summaries = answers.order_by("seq").values_list("summary", flat=True)[:ANSWERS_LOOKED_AT]
+    return {result["id"] for summary in summaries for result in json.loads(summary).get("results", [])}
+
+
+def _with_schemas(session: AgentSession, found: dict[int, list[Question]]) -> dict[int, list[Question]]:
+    """Return the questions, those of long-running tools with what the tool says that it returns. One query at most."""
+    if not any(_is_tool(question) for questions in found.values() for question in questions):
+        return found
+    text = AgentCard.objects.filter(app_name=session.app_name).values_list("description", flat=True).first()
+    schemas = dict(_returned(json.loads(text or "{}")))
+    return {
+        seq: [
+            replace(question, schema=schemas.get(question.name, {})) if _is_tool(question) else question
+            for question in questions
+        ]
+        for seq, questions in found.items()
+    }
+
+
+def _is_tool(question: Question) -> bool:
+    return question.name not in {CONFIRMATION, INPUT, REQUEST_CREDENTIAL}
+
+
+def _returned(node: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the tools of an agent and of those below it that say what they return, with its schema."""
+    for tool in node.get("tools") or []:
+        if tool.get("response_schema"):
+            yield tool["name"], tool["response_schema"]
+    for below in (*(node.get("sub_agents") or []), *(node.get("nodes") or [])):
+        yield from _returned(below)
+
+
+def _question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
+    args = call.get("args") or {}
+    name = call.get("name") or ""
+    asked = Question(call["id"], name, seq, invocation_id, name, args, hint=str(args.get("message") or ""))
+    if name == CONFIRMATION:
+        original = args.get("originalFunctionCall") or {}
+        wanted = args.get("toolConfirmation") or {}
+        return replace(
+            asked,
+            tool=original.get("name") or "",
+            args=original.get("args") or {},
+            hint=_for_people(wanted.get("hint") or ""),
+            payload=wanted.get("payload"),
+        )
+    if name == REQUEST_CREDENTIAL:
+        return replace(asked, credential=credentials.wanted(args))
+    if name == INPUT:
+        schema = args.get("response_schema") or args.get("responseSchema")
+        return replace(asked, schema=schema if isinstance(schema, dict) else {}, payload=args.get("payload"))
+    return asked
+
+
+def _for_people(hint: str) -> str:
+    """Return a confirmation's hint, empty when it is ADK's own: that one tells a program how to answer."""
+    return "" if _HINT_FOR_PROGRAMS.fullmatch(hint.strip()) else hint

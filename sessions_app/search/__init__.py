@@ -1,0 +1,1 @@
+"""The query language of the search box, its execution, and the indexes behind it."""

@@ -1,0 +1,16 @@
+"""Queries of the search box, answered by the store: sessions, the hit that each is found by, events of one session.
+
+Lists show the newest sessions first and need one page of them. A term that an index knows few sessions of is answered
+by their keys. Any other one is tested on the list's way from the newest session on, where a sample of the newest tells
+that a page is soon found; else an index lists its sessions at once. What neither answers is looked for window by
+window, each look for a short time (see `windows`). What was written since a session was last indexed (see `indexing`)
+is looked at itself.
+"""
+
+from sessions_app.search.execution.events import EVENT_FIELDS, InSession, not_of_events
+from sessions_app.search.execution.hits import Hit
+from sessions_app.search.execution.sessions import Search
+from sessions_app.search.execution.unindexed_scan import sessions_left
+from sessions_app.search.execution.windows import FIELD, look
+
+__all__ = ["EVENT_FIELDS", "FIELD", "Hit", "InSession", "Search", "look", "not_of_events", "sessions_left"]

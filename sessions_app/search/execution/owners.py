@@ -1,0 +1,69 @@
+"""Owners of state and the sessions that read it. Sessions name their user and their app, they do not point there."""
+
+# ruff: noqa: S608 - what is put into statements are names of our own tables and columns
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import connection
+from django.db.models import OuterRef, QuerySet
+
+from sessions_app.models import AgentSession, AppScope, Scope, UserScope
+from sessions_app.search.execution.answers import FEW_SHARED, Statement, yielded
+
+OWNERS: dict[Scope, QuerySet[Any]] = {
+    Scope.USER: UserScope.objects.all(),
+    Scope.APP: AppScope.objects.all(),
+}
+
+_SESSIONS = AgentSession._meta.db_table
+_IDENTITY = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "app_name")}
+
+
+def of_the_row(scope: Scope) -> QuerySet[Any]:
+    """Return the user or app of a session that an outer query looks at."""
+    return OWNERS[scope].filter(**{name: OuterRef(name) for name in _IDENTITY[scope]})
+
+
+def of_session(session: AgentSession, scope: Scope) -> Any:
+    """Return the keys of a session's owner of a scope."""
+    if scope is Scope.SESSION:
+        return [session.pk]
+    return OWNERS[scope].filter(**{name: getattr(session, name) for name in _IDENTITY[scope]}).values("pk")
+
+
+def sessions_of(scope: Scope, owners: Iterable[int]) -> list[int]:
+    """Return the sessions of users or apps, at most one more than `FEW_SHARED`."""
+    keys = yielded(owners)
+    named = f"SELECT {', '.join(_IDENTITY[scope])} FROM {_table(scope)} WHERE id IN ({keys.sql})"
+    return _sessions_named(scope, Statement(named, keys.given))
+
+
+def sessions_without(scope: Scope, owners: Statement, *, where: str = "true") -> list[int]:
+    """Return the sessions whose user or app is none of these, at most one more than `FEW_SHARED`.
+
+    Users and apps that have sessions are found by skipping along the index of what names these: a set of names, less
+    the set of those that owners have.
+    """
+    names = ", ".join(_IDENTITY[scope])
+    everyone = f"SELECT DISTINCT {names} FROM {_SESSIONS} WHERE {where}"
+    named = f"SELECT {names} FROM {_table(scope)} WHERE id IN ({owners.sql})"
+    others = f"SELECT * FROM ({everyone}) AS everyone EXCEPT {named}"
+    return _sessions_named(scope, Statement(others, owners.given))
+
+
+def _sessions_named(scope: Scope, names: Statement) -> list[int]:
+    same = " AND ".join(f"s.{name} = o.{name}" for name in _IDENTITY[scope])
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT s.id FROM ({names.sql}) AS o CROSS JOIN {_SESSIONS} s WHERE {same} LIMIT %s",
+            [*names.given, FEW_SHARED + 1],
+        )
+        return [pk for (pk,) in cursor.fetchall()]
+
+
+def _table(scope: Scope) -> str:
+    table: str = OWNERS[scope].model._meta.db_table
+    return table

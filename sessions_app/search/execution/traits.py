@@ -1,0 +1,36 @@
+"""Terms about what is among a session's events: a kind, an author, a tool, an error, a branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from sessions_app.events import event_text
+from sessions_app.models import SessionTrait
+from sessions_app.search.execution.answers import READ, Answer, Many, is_more, pointed_at
+from sessions_app.search.execution.unindexed_scan import Tail
+from sessions_app.search.query import Field
+
+NAMES = frozenset({"kind", "author", "tool", "error", "branch"})
+"""Names of these terms."""
+
+
+def trait(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Trait], bool]]:
+    """Return the rows of a trait, and what tells it in events that are not indexed. Of an error a part is enough."""
+    rows = SessionTrait.objects.filter(name=term.name)
+    if term.name == SessionTrait.Name.ERROR:
+        part = term.value.casefold()
+        has_part = rows.filter(value__icontains=term.value)
+        return has_part, lambda found: found[0] == term.name and part in found[1].casefold()
+    short = event_text.cut(term.value)
+    return rows.filter(value=short), lambda found: found == (term.name, short)
+
+
+def with_trait(term: Field, tail: Tail) -> Answer:
+    """Return the sessions that have a trait."""
+    rows, matches = trait(term)
+    late = {event.session_id for event in tail.with_trait(matches)}
+    if term.name == SessionTrait.Name.ERROR and is_more(SessionTrait.objects.filter(name=term.name), READ):
+        return Many(Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=late))
+    return pointed_at(rows, late)

@@ -1,0 +1,94 @@
+"""What was written since sessions were indexed: searches look at it themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sessions_app import scopes
+from sessions_app.events import event_text
+from sessions_app.models import AgentSession, Event, StateChange
+from sessions_app.search import index_backlog
+from sessions_app.search.execution.answers import FEW_SHARED
+from sessions_app.search.query import StateTerm
+from sessions_app.search.state_conditions import compared
+from sessions_app.store import tokens
+
+SESSIONS = 200
+EVENTS = 500
+"""Most that is looked at because no index has it yet. A store that is indexed for the first time has more."""
+
+
+def sessions_left() -> int:
+    """Return how many sessions are not indexed yet; 0 also where they are few enough to be looked at."""
+    waiting = index_backlog.sessions().order_by("-pk")
+    newest = list(waiting.values_list("indexed_seq", "last_seq")[:SESSIONS])
+    if len(newest) == SESSIONS:
+        return waiting.count()
+    events = sum(last - max(indexed, 0) for indexed, last in newest)
+    return len(newest) if events > EVENTS else 0
+
+
+@dataclass
+class Tail:
+    """The tail of all sessions, or of one."""
+
+    of: AgentSession | None = None
+    _texts: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+
+    @cached_property
+    def sessions(self) -> dict[int, int]:
+        """Primary keys and cursors, newest sessions first."""
+        rows = index_backlog.sessions()
+        if self.of is not None:
+            rows = rows.filter(pk=self.of.pk)
+        return dict(rows.order_by("-pk").values_list("pk", "indexed_seq")[:SESSIONS])
+
+    @property
+    def has_all(self) -> bool:
+        """Tell whether there are no more sessions."""
+        return len(self.sessions) < SESSIONS
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """Their events behind the cursors, newest sessions first."""
+        if not self.sessions:
+            return []
+        rows = Event.objects.filter(index_backlog.BEHIND_CURSOR, session__in=self.sessions)
+        return list(rows.only(*event_text.COLUMNS).order_by("-session", "-seq")[:EVENTS])
+
+    def with_words(self, wanted: tokens.Phrase) -> list[Event]:
+        """Return the events that hold a phrase."""
+        return [event for event in self.events if self.holds(event, wanted)]
+
+    def holds(self, event: Event, wanted: tokens.Phrase) -> bool:
+        """Tell whether one of the events holds a phrase."""
+        return tokens.holds(self._tokens(event), wanted)
+
+    def with_trait(self, matches: Callable[[event_text.Trait], bool]) -> list[Event]:
+        """Return the events that give their session a trait."""
+        return [event for event in self.events if any(map(matches, _traits(event)))]
+
+    def owners(self, term: StateTerm) -> set[int]:
+        """Return the owners of state that had a value which the term asks for."""
+        if not self.sessions:
+            return set()
+        rows = StateChange.objects.filter(
+            index_backlog.BEHIND_CURSOR,
+            session__in=self.sessions,
+            scope=term.scope,
+            key_id=scopes.key_id(term.key),
+            removed=False,
+        )
+        return set(rows.filter(compared("value", term)).values_list("owner_id", flat=True)[:FEW_SHARED])
+
+    def _tokens(self, event: Event) -> list[str]:
+        place = (event.session_id, event.seq)
+        if place not in self._texts:
+            self._texts[place] = tokens.tokens(event_text.text_of(event.data))
+        return self._texts[place]
+
+
+def _traits(event: Event) -> list[event_text.Trait]:
+    return event_text.traits_of(event.kind, event.author, event.branch, event.summary)

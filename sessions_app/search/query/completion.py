@@ -1,0 +1,215 @@
+"""What may be written where the caret stands in a query. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from sessions_app import scopes
+from sessions_app.search.query.terms import (
+    AGES,
+    ALIASES,
+    CLOSED,
+    DESCRIPTIONS,
+    MEASURES,
+    Field,
+    StateTerm,
+    When,
+)
+
+MOST = 12
+"""Most completions that are offered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Names that the store knows.
+
+    Attributes:
+        keys: keys of the state with their prefixes.
+        ids: texts that are ids of events or invocations, each with the name of the term that finds it.
+        is_whole: whether everything that was written is in the indexes that tools, authors and keys are read from.
+    """
+
+    apps: Sequence[str] = ()
+    users: Sequence[str] = ()
+    tools: Sequence[str] = ()
+    authors: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    keys: Sequence[str] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)
+    is_whole: bool = True
+
+    def of(self, name: str) -> Sequence[str]:
+        """Return the values that a term of this name may have."""
+        return {
+            "app": self.apps,
+            "user": self.users,
+            "tool": self.tools,
+            "author": self.authors,
+            "tag": self.tags,
+            "key": self.keys,
+        }.get(name, CLOSED.get(name, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What may be put in place of `text[start:end]`.
+
+    Attributes:
+        text: what is put in.
+        label: what is shown for it.
+        kind: `term`, `value`, `key` or `comparison`.
+        detail: what it means.
+    """
+
+    start: int
+    end: int
+    text: str
+    label: str
+    kind: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The word at the caret.
+
+    Attributes:
+        start, end: its place, without a minus sign before it.
+        name: of the term whose value is being written; empty: none.
+        typed: what of the name, the value or the key stands before the caret.
+        before: the word before it, when a space is between.
+    """
+
+    start: int
+    end: int
+    name: str = ""
+    typed: str = ""
+    before: str = ""
+
+
+def spot(text: str, caret: int) -> Spot:
+    """Return what is being written at the caret."""
+    caret = max(0, min(caret, len(text)))
+    start = _word_start(text, caret)
+    end = caret
+    while end < len(text) and not text[end].isspace():
+        end += 1
+    if text[start:end].startswith("-"):
+        start += 1
+    head = text[:start].rstrip()
+    word = head[_word_start(head, len(head)) :]
+    name, colon, value = text[start:caret].partition(":")
+    name = ALIASES.get(name.lower(), name.lower())
+    if colon and name in DESCRIPTIONS:
+        return Spot(start, end, name, _unquoted(value), word)
+    return Spot(start, end, "", _unquoted(text[start:caret]), word)
+
+
+def complete(
+    text: str, caret: int, vocabulary: Vocabulary, names: Collection[str] = DESCRIPTIONS.keys()
+) -> list[Completion]:
+    """Return what may be written at the caret, most likely first; of terms those of these names."""
+    here = spot(text, caret)
+    return list(islice(_unlike(_offers(here, vocabulary, names), text[here.start : here.end]), MOST))
+
+
+def _offers(here: Spot, vocabulary: Vocabulary, names: Collection[str]) -> Iterator[Completion]:
+    if here.name:
+        yield from _values(here, vocabulary)
+        return
+    if here.before and _is_key(here.before, vocabulary):
+        yield from _comparisons(here)
+    if not here.typed and here.before and not here.before.strip("=<>!~"):
+        return
+    yield from _terms(here, names)
+    if here.typed:
+        yield from _keys(here, vocabulary.keys)
+
+
+def _values(here: Spot, vocabulary: Vocabulary) -> Iterator[Completion]:
+    for value in _fitting(here.typed, vocabulary.of(here.name)):
+        yield Completion(here.start, here.end, str(Field(here.name, value)), value, "value", here.name)
+    if here.name in ("user", "app"):
+        typed = f"{here.name}:{here.typed}"
+        keys = [key for key in vocabulary.keys if key.startswith(f"{here.name}:")]
+        yield from _keys(Spot(here.start, here.end, "", typed), keys)
+    if here.name in AGES:
+        for value in ("<1h", "<1d", "<7d", ">30d"):
+            if value.startswith(here.typed):
+                yield Completion(here.start, here.end, f"{here.name}:{value}", value, "value", here.name)
+    if here.name in ("after", "before"):
+        for value in ("today", "yesterday", "7d"):
+            if value.startswith(here.typed):
+                yield Completion(here.start, here.end, f"{here.name}:{value}", value, "value", here.name)
+
+
+def _terms(here: Spot, names: Collection[str]) -> Iterator[Completion]:
+    for name in _fitting(here.typed.lower(), (name for name in DESCRIPTIONS if name in names)):
+        mark = ">" if name in MEASURES else ":"
+        yield Completion(here.start, here.end, name + mark, name + mark, "term", DESCRIPTIONS[name])
+
+
+def _keys(here: Spot, keys: Iterable[str]) -> Iterator[Completion]:
+    for key in _fitting(here.typed, keys):
+        written = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(" ever")
+        yield Completion(here.start, here.end, written, key, "key", "key of the state")
+
+
+_COMPARISONS = {
+    "=": "is, as it is now",
+    "!=": "is something else",
+    ">": "is greater than",
+    "<": "is less than",
+    "~": "contains",
+    "ever": "had a value at some time",
+    "missing": "has no value now",
+    "never": "never had a value",
+}
+
+
+def _comparisons(here: Spot) -> Iterator[Completion]:
+    for op, detail in _COMPARISONS.items():
+        if op.startswith(here.typed.lower()):
+            yield Completion(here.start, here.end, op, op, "comparison", detail)
+
+
+def _is_key(word: str, vocabulary: Vocabulary) -> bool:
+    return _unquoted(word.lstrip("-").partition("->")[0]) in vocabulary.keys
+
+
+def _fitting(typed: str, names: Iterable[str]) -> list[str]:
+    """Return the names that begin with what was typed, then those that hold it."""
+    wanted = typed.casefold()
+    found = [name for name in names if wanted in name.casefold()]
+    return sorted(found, key=lambda name: not name.casefold().startswith(wanted))
+
+
+def _unlike(found: Iterable[Completion], written: str) -> Iterator[Completion]:
+    """Leave out what stands there already, and what was offered before."""
+    seen = {written}
+    for completion in found:
+        if completion.text not in seen:
+            seen.add(completion.text)
+            yield completion
+
+
+def _word_start(text: str, at: int) -> int:
+    """Return where the word that ends at `at` begins; spaces in quotation marks belong to it."""
+    start, inside, index = 0, False, 0
+    while index < at:
+        char = text[index]
+        if char == "\\" and inside:
+            index += 1
+        elif char == '"':
+            inside = not inside
+        elif char.isspace() and not inside:
+            start = index + 1
+        index += 1
+    return min(start, at)
+
+
+def _unquoted(text: str) -> str:
+    return text.replace('\\"', '"').strip('"') if text.startswith('"') else text

@@ -1,0 +1,121 @@
+"""What a term was probably meant as whose name nothing in the store has. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+
+from sessions_app import scopes
+from sessions_app.models import Scope
+from sessions_app.search.query.parsing import parse
+from sessions_app.search.query.problems import QueryProblem
+from sessions_app.search.query.terms import (
+    AGES,
+    ALIASES,
+    ARROW,
+    FIELDS,
+    MEASURES,
+    Field,
+    Query,
+    StateTerm,
+    Term,
+    When,
+    Word,
+)
+from sessions_app.store import tokens
+
+CLOSENESS = 0.65
+"""How alike two names are of which one was probably meant for the other: from 0 to 1, as `difflib` has it."""
+
+
+def meanings(
+    query: Query, position: int, name: str, names: Iterable[str]
+) -> Iterator[tuple[str, tuple[Term, ...]]]:
+    """Yield what was probably meant by a term with an unknown name, most likely first: in short, and as terms."""
+    term = query.terms[position]
+    if isinstance(term, Field) and term.name != "key":
+        if close := _closest(name, {each: each for each in names}):
+            yield close, (replace(term, value=close),)
+        return
+    if isinstance(term, StateTerm):
+        if field := _as_field(term):
+            yield str(replace(field, negated=False)), (field,)
+        if inside := _as_path(term, names):
+            yield str(replace(inside, negated=False)), (inside,)
+    scope, key = _scope_of(name)
+    in_this_scope_last = sorted(names, key=lambda each: _scope_of(each)[0] == scope)
+    if close := _closest(key, {_scope_of(each)[1]: each for each in in_this_scope_last}):
+        yield close, (_of_key(term, close),)
+    if isinstance(term, StateTerm) and query.words and _is_text(term):
+        words = (Word(term.name), Word(term.when))
+        yield " ".join(map(str, words)), words
+
+
+def _is_text(term: StateTerm) -> bool:
+    """Tell whether a term may be two words of a text, such as `weather never`."""
+    return not (term.op or term.path or term.negated) and tokens.phrase(term.name) is not None
+
+
+def _closest(name: str, called: Mapping[str, str]) -> str:
+    """Return what is called most like a name, in any case; nothing: all are called otherwise."""
+    folded = {each.casefold(): what for each, what in called.items()}
+    close = get_close_matches(name.casefold(), folded, 1, CLOSENESS)
+    return folded[close[0]] if close else ""
+
+
+def _scope_of(name: str) -> tuple[Scope | None, str]:
+    try:
+        return scopes.scope_of(name)
+    except ValueError:  # of no state: a temporary key
+        return None, name.partition(":")[2]
+
+
+def _of_key(term: Term, name: str) -> Term:
+    """Return a term about another key."""
+    if isinstance(term, Field):
+        return replace(term, value=name)
+    scope, key = scopes.scope_of(name)
+    return replace(term, scope=scope, key=key) if isinstance(term, StateTerm) else term
+
+
+def _as_field(term: StateTerm) -> Field | None:
+    """Return the named term that a comparison of a key of the same name was meant as: `tool = look`, `updated < 2h`."""
+    name = ALIASES.get(term.key.lower(), term.key.lower())
+    if term.scope is not Scope.SESSION or term.path or not term.op or name not in FIELDS - MEASURES:
+        return None
+    op = term.op if name in AGES else "="
+    value = term.value if isinstance(term.value, str) else json.dumps(term.value)
+    negated = term.negated ^ (term.op == "!=") ^ (term.when is When.NEVER)
+    read = _read(str(Field(name, value, op, negated)))
+    return read if isinstance(read, Field) else None
+
+
+def _as_path(term: StateTerm, keys: Iterable[str]) -> StateTerm | None:
+    """Return the term about a value inside a known key: of `cart.sku` or `cart[0]`, where `cart` is one."""
+    if term.path:
+        return None
+    for key in sorted(keys, key=len, reverse=True):
+        rest = term.name.removeprefix(key)
+        if rest != term.name and rest[0] in ".[":
+            written = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(f" {When.EVER}")
+            path = _INDEX.sub(r"[\1]", rest).removeprefix(".")
+            read = _read(f"{written}{ARROW}{path} {When.EVER}")
+            if isinstance(read, StateTerm):
+                return replace(term, scope=read.scope, key=read.key, path=read.path)
+    return None
+
+
+_INDEX = re.compile(r"\.(\d+)(?![^.\[])", re.ASCII)
+"""A place in a list as other languages write it: `cities.0`."""
+
+
+def _read(text: str) -> Term | None:
+    """Return the only term of a text, if it is one."""
+    try:
+        (term,) = parse(text).terms
+    except (QueryProblem, ValueError):
+        return None
+    return term

@@ -1,0 +1,56 @@
+"""Moments and spans of time as a query writes them. Pure. Days are days in UTC: a query means the same everywhere."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+
+from sessions_app.errors import BadInput
+from sessions_app.presentation import durations
+
+_MONTH = re.compile(r"\d{4}(-\d{2})?", re.ASCII)
+_BARE = re.compile(r"\d{1,12}(\.\d{1,6})?", re.ASCII)
+
+
+def moment(text: str, now: float | None = None) -> float:
+    """Return the epoch seconds of a day, a time or a span before now: `2026-11-01`, `2026-11-01T10:30`, `today`, `2h`.
+
+    Raises:
+        BadInput: it is none of these.
+    """
+    current = time.time() if now is None else now
+    word = text.lower()
+    if word in ("today", "yesterday"):
+        midnight = datetime.fromtimestamp(current, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        return (midnight - timedelta(days=word == "yesterday")).timestamp()
+    try:
+        return _of_calendar(text)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return current - durations.parse(text)
+    except BadInput as error:
+        raise BadInput(
+            f"{text[:40]!r} is no day or time.",
+            hint="Write 2026-11-01, 2026-11-01T10:30, today, or 2h for two hours ago.",
+        ) from error
+
+
+def span(text: str) -> float:
+    """Return the seconds of a span such as `500ms`, `30s`, `2h` or `1.5d`; a bare number counts seconds.
+
+    Raises:
+        BadInput: it is none.
+    """
+    number = text.removesuffix("ms")
+    if _BARE.fullmatch(number):
+        return float(number) / (1 if number == text else 1_000)
+    return durations.parse(text)
+
+
+def _of_calendar(text: str) -> float:
+    if _MONTH.fullmatch(text):
+        text = f"{text}-01-01"[:10] if len(text) == len("2026") else f"{text}-01"
+    read = datetime.fromisoformat(text)
+    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,171 @@
+"""Terms about state as conditions on stored values, and on the marks of values that ever were.
+
+Numbers compare as numbers, texts as texts by their code points, in order by their first characters; true, false, null,
+lists and objects are equal or not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import F, Q
+from django.db.models.functions import Length
+from django.db.models.lookups import (
+    Exact,
+    GreaterThan,
+    GreaterThanOrEqual,
+    IContains,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from sessions_app import scopes
+from sessions_app.search.query import StateTerm
+from sessions_app.store import json_sql
+from sessions_app.store.json_sql import ANY, NUMBER, OTHER, START, STRING, At, Number, Start
+
+EXACT_INTEGER = 2**53
+"""Beyond it, integers that differ are one number to a database."""
+
+_NUMERIC: dict[str, Any] = {
+    ">": GreaterThan,
+    ">=": GreaterThanOrEqual,
+    "<": LessThan,
+    "<=": LessThanOrEqual,
+}
+
+
+def compared(column: str, term: StateTerm) -> Q:
+    """Return the condition that the JSON text in a column is as a term says."""
+    value = At(F(column), term.path) if term.path else F(column)
+    is_there = Q(IsNull(value, False))
+    if not term.op:
+        return is_there
+    if term.op == "~":
+        return Q(IContains(value, scopes.dumps(term.value)[1:-1]))
+    if term.op in _NUMERIC:
+        return _in_order(value, term.op, term.value)
+    equal = _equal(value, term.value)
+    if term.op == "=":
+        return equal
+    return is_there & (~equal | Q(IsNull(Number(value), True)) if _is_number(term.value) else ~equal)
+
+
+def marked(term: StateTerm) -> Q:
+    """Return the condition on the marks of all values that a term may ask for; `ANY` where it may be any value."""
+    if term.path:
+        return _of_kind(OTHER)
+    if not term.op:
+        return Q(mark=ANY)
+    if term.op == "=":
+        return Q(mark=_mark(term.value))
+    if term.op == "!=" and is_told_by_marks(term):
+        return _IS_ONE & ~Q(mark=_mark(term.value))
+    if term.op in _NUMERIC:
+        return _marks_in_order(term.op, _mark(term.value))
+    if term.op == "~":
+        return being_read(term) & (
+            Q(mark__icontains=term.value)
+            | ~Q(mark__startswith=STRING)
+            | Q(GreaterThan(Length("mark"), START))
+        )
+    return Q(mark=ANY)
+
+
+_IS_ONE = Q(mark__gt=ANY)
+"""The condition that a mark is one value's."""
+
+
+def being_read(term: StateTerm) -> Q:
+    """Return the range of the marks that are read for a part of a text: of numbers only where it may be of one."""
+    if set(term.value.lower()) <= _OF_NUMBERS:
+        return _IS_ONE
+    return Q(mark__gt=ANY, mark__lt=NUMBER) | Q(mark__gte=_end(NUMBER))
+
+
+_OF_NUMBERS = frozenset("0123456789+-.e" + "infinity")
+"""Letters of JSON texts that have the mark of a number."""
+
+
+def unmarked(term: StateTerm) -> list[Q]:
+    """Return ranges of the marks of all values that are not as a term says, of one that `is_told_by_marks`."""
+    if not term.op:
+        return []
+    mark = _mark(term.value)
+    if term.op == "!=":
+        return [Q(mark=mark)]
+    if term.op == "=":
+        return [Q(mark__gt=ANY, mark__lt=mark), Q(mark__gt=mark)]
+    kind = mark[0]
+    if term.op in (">", ">="):
+        return [
+            Q(**{"mark__lte" if term.op == ">" else "mark__lt": mark}, mark__gt=ANY),
+            Q(mark__gte=_end(kind)),
+        ]
+    return [Q(mark__gt=ANY, mark__lt=kind), Q(**{"mark__gte" if term.op == "<" else "mark__gt": mark})]
+
+
+def is_told_by_marks(term: StateTerm) -> bool:
+    """Tell whether every value with a mark that `marked` asks for is as the term says."""
+    if term.path or term.op == "~":
+        return False
+    if term.op not in ("=", "!="):
+        return True
+    if _is_number(term.value):
+        return not _is_long(term.value)
+    mark = _mark(term.value)
+    return len(mark) <= START and json_sql.UNKNOWN not in mark
+
+
+def _equal(value: Any, wanted: Any) -> Q:
+    if _is_number(wanted) and not _is_long(wanted):
+        return Q(Exact(Number(value), float(wanted)))
+    return Q(Exact(value, scopes.dumps(wanted)))
+
+
+def _in_order(value: Any, op: str, wanted: Any) -> Q:
+    if _is_number(wanted):
+        return Q(_NUMERIC[op](Number(value), _float(wanted)))
+    whole = scopes.dumps(wanted)
+    start = Start(value)
+    first = whole[:-1][:START]
+    above = Q(GreaterThanOrEqual(start, first)) & Q(LessThan(start, "#"))
+    below = Q(GreaterThanOrEqual(start, '"')) & Q(LessThan(start, first))
+    equal = Q(Exact(value, whole))
+    return {">": above & ~equal, ">=": above, "<": below, "<=": below | equal}[op]
+
+
+def _of_kind(kind: str) -> Q:
+    """Return the range of a type's marks."""
+    return Q(mark__gte=kind, mark__lt=_end(kind))
+
+
+def _marks_in_order(op: str, mark: str) -> Q:
+    """Return the range of marks of one type above or below one. With two lower bounds SQLite may seek the farther."""
+    kind = mark[0]
+    if op in (">", ">="):
+        return Q(**{"mark__gt" if op == ">" else "mark__gte": mark}, mark__lt=_end(kind))
+    return Q(**{"mark__lt" if op == "<" else "mark__lte": mark}, mark__gte=kind)
+
+
+def _end(kind: str) -> str:
+    """Return what the marks of a type stand before: the letter behind theirs."""
+    return chr(ord(kind) + 1)
+
+
+def _mark(value: Any) -> str:
+    return json_sql.mark_of_number(_float(value)) if _is_number(value) else json_sql.mark(scopes.dumps(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_long(value: float) -> bool:
+    return isinstance(value, int) and abs(value) > EXACT_INTEGER
+
+
+def _float(value: float) -> float:
+    """Return a number as databases compare it; an integer that is too large for that as infinity."""
+    return float(str(value))

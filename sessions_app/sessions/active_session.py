@@ -1,0 +1,72 @@
+"""The session to go on with: an app's and user's newest one while it has not expired, else a new one."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import connection, transaction
+
+from sessions_app import expiry
+from sessions_app.ids import SessionKey, check_ids
+from sessions_app.models import AgentSession
+from sessions_app.presentation import durations
+from sessions_app.sessions import storage_location, writes
+
+
+def find_active(
+    app_name: str, user_id: str, ttl_s: float | None = None, *, realm: str = "", now: float | None = None
+) -> AgentSession | None:
+    """Return a user's newest session in an app whose last event is at most `ttl_s` seconds old, or None.
+
+    Without `ttl_s` the app's own TTL counts, and without that the newest session is active, however old.
+
+    Raises:
+        BadInput: the span cannot be used.
+    """
+    within = expiry.ttl_of(app_name) if ttl_s is None else durations.check(ttl_s)
+    rows = AgentSession.objects.filter(realm=realm, app_name=app_name, user_id=user_id)
+    if within is not None:
+        rows = rows.filter(updated_at__gte=(time.time() if now is None else now) - within)
+    return rows.order_by("-updated_at", "-pk").first()
+
+
+def get_or_create(
+    app_name: str,
+    user_id: str,
+    ttl_s: float | None = None,
+    *,
+    state: Mapping[str, Any] | None = None,
+    realm: str = "",
+    now: float | None = None,
+) -> tuple[AgentSession, bool]:
+    """Return the active session (see `find_active`), else a new one seeded with `state`, and whether it is new.
+
+    Callers of one app and user take turns, so that two at once get the same session.
+
+    Raises:
+        BadInput: an id or the span cannot be used, or agents keep their sessions elsewhere and there is none yet.
+    """
+    key = SessionKey(realm, app_name, user_id, str(uuid.uuid4()))
+    check_ids(key)
+    with transaction.atomic():
+        _take_turn(key)
+        found = find_active(app_name, user_id, ttl_s, realm=realm, now=now)
+        if found is not None:
+            return found, False
+        if not realm:
+            storage_location.refuse_new(app_name)
+        return writes.create_session(key, state, now=now), True
+
+
+def _take_turn(key: SessionKey) -> None:
+    """Wait for others who do the same for this user. On SQLite the transaction holds the one write lock already.
+
+    It is taken before every row's lock and by nobody else, so it can close no circle of waiting.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            name = "\x1f".join(("devui active session", *key[:3]))
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])

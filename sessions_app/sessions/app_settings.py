@@ -1,0 +1,23 @@
+"""What a person decides for an app's sessions. Each function is one transaction."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from sessions_app.ids import check_id
+from sessions_app.models import AppSettings
+from sessions_app.presentation import durations
+from sessions_app.store import change_notification
+
+
+def set_session_ttl(app_name: str, ttl_s: float | None) -> None:
+    """Let an app's sessions expire after so many seconds without an event; None: never.
+
+    Raises:
+        BadInput: the app's name cannot be stored, or the span cannot be used.
+    """
+    check_id("app", app_name)
+    seconds = None if ttl_s is None else durations.check(ttl_s)
+    with transaction.atomic():
+        AppSettings.objects.update_or_create(app_name=app_name, defaults={"session_ttl_s": seconds})
+        change_notification.ring_after_commit()

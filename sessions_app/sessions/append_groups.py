@@ -1,0 +1,231 @@
+"""Appends to many sessions in one transaction, on PostgreSQL.
+
+Appends that write the same user's or app's state wait for each other until a commit is on disk, so one by one there
+are no more of them than commits. A group takes each owner's row once, gives every append a version of its own, and
+commits once.
+
+A group carries out only appends that are ready. Others (a stale copy, an event that is stored already, a session that
+is missing or in use) are done alone, by `writes.append_event`, which says what is wrong. So is every append of a group
+that the database refuses. Sessions are locked without waiting for any; then the rows of users, then those of apps,
+each sorted: the order of all writers, so groups of several processes never deadlock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from django.db import DatabaseError, connection, transaction
+
+from sessions_app.errors import DevUIError, StoreBusy
+from sessions_app.events import EventRecord
+from sessions_app.ids import SessionKey, can_exist
+from sessions_app.models import Cause, Scope
+from sessions_app.sessions import ledger, writes
+from sessions_app.sessions.event_rows import ADVANCE_SESSIONS, INSERT_EVENTS, advance, event_row
+from sessions_app.sessions.ledger import KeyRow, Provenance, Taken
+from sessions_app.sessions.writes import ANY, Appended, Expected
+from sessions_app.store import change_notification, db_errors, statements, units_of_work
+from sessions_app.store.statements import OnServer, as_rows, by_column
+
+
+class _Append(NamedTuple):
+    """The arguments of `writes.append_event`."""
+
+    key: SessionKey
+    record: EventRecord
+    expected: Expected | None
+    cause: Cause
+
+    def carry_out(self) -> Appended:
+        return writes.append_event(self.key, self.record, self.expected, cause=self.cause)
+
+
+_Outcome = Appended | DevUIError | None
+"""The result or refusal of an append; None: it was not done and is to be done alone."""
+
+
+async def append(
+    key: SessionKey, record: EventRecord, expected: Expected | None = ANY, *, cause: Cause = Cause.APPEND
+) -> Appended:
+    """Append an event from async code: `writes.append_event`, in a group with what else waits.
+
+    Raises:
+        SessionMissing, StaleSession, DuplicateEvent, BadInput: see `writes.append_event`.
+        StoreFault: see `faults`. When the connection is lost, the append
+            may have been stored all the same.
+    """
+    request = _Append(key, record, expected, cause)
+    if connection.vendor == "postgresql":
+        outcome = await units_of_work.write_together(append_together, request)
+        if isinstance(outcome, DevUIError):
+            raise outcome
+        if outcome is not None:
+            return outcome
+    return await units_of_work.write(request.carry_out)
+
+
+def append_together(requests: list[_Append]) -> list[_Outcome]:
+    """Carry out appends. Called in a thread that does nothing else.
+
+    Raises:
+        DatabaseError: the store is at fault (see `faults`), and with all of them.
+    """
+    statements.dedicate_connection_to_appends()
+    try:
+        return [_alone(requests[0])] if len(requests) == 1 else _in_one_transaction(requests)
+    except DatabaseError as error:
+        fault = db_errors.explain(error)
+        if fault is not None and not isinstance(fault, StoreBusy):
+            raise
+        return [None] * len(requests)
+
+
+def _alone(request: _Append) -> _Outcome:
+    try:
+        return request.carry_out()
+    except DevUIError as refusal:
+        return refusal
+
+
+class _Place(NamedTuple):
+    """A session that is locked and ready for an append, as it was before."""
+
+    pk: int
+    last_seq: int
+    revision: int
+
+    def appended(self) -> Appended:
+        return Appended(self.pk, self.last_seq + 1, self.revision + 1)
+
+
+_LOCK_READY = (
+    "SELECT n.number, s.id, s.last_seq, s.revision"  # noqa: S608 - our own tables
+    f" FROM {as_rows(('text', 'text', 'text', 'text', 'bigint', 'text', 'bigint'))}"
+    " AS n(realm, app_name, user_id, session_id, revision, event_id, number)"
+    " JOIN sessions_app_agentsession s ON s.realm = n.realm AND s.app_name = n.app_name"
+    " AND s.user_id = n.user_id AND s.session_id = n.session_id"
+    " WHERE s.revision = n.revision AND NOT EXISTS"
+    " (SELECT FROM sessions_app_event e WHERE e.session_id = s.id AND e.event_id = n.event_id)"
+    " FOR UPDATE OF s SKIP LOCKED"
+)
+
+
+def _in_one_transaction(requests: Sequence[_Append]) -> list[_Outcome]:
+    with transaction.atomic(), statements.opened_on_server() as cursor:
+        places = _lock_ready(cursor, requests)
+        if places:
+            _write(cursor, [(requests[number], place) for number, place in places.items()])
+            change_notification.ring_after_commit()
+    return [places[number].appended() if number in places else None for number in range(len(requests))]
+
+
+def _lock_ready(cursor: OnServer, requests: Sequence[_Append]) -> dict[int, _Place]:
+    """Lock the sessions that are as their appends expect them, and return them by their appends' numbers.
+
+    Of several appends to a session there is the first: the others are stale by it.
+    """
+    wanted = [
+        (*request.key, request.expected.revision, request.record.event_id, number)
+        for number, request in enumerate(requests)
+        if request.expected and request.expected.revision is not None and can_exist(*request.key)
+    ]
+    if not wanted:
+        return {}
+    [rows] = cursor.all_rows((_LOCK_READY, by_column(wanted)))
+    first: dict[int, tuple[int, _Place]] = {}
+    for number, *place in sorted(rows):
+        first.setdefault(place[0], (number, _Place(*place)))
+    return dict(first.values())
+
+
+def _write(cursor: OnServer, appends: Sequence[tuple[_Append, _Place]]) -> None:
+    owners = _Owners(cursor, [request for request, _ in appends])
+    events, sessions, temp = [], [], []
+    keys = {scope: _Keys() for scope in Scope}
+    changes = []
+    for request, place in appends:
+        seq, record = place.last_seq + 1, request.record
+        taken = owners.take(request, place.pk, seq)
+        provenance = Provenance.of(request.key, place.pk, seq, record, request.cause)
+        sessions.append(advance(place.pk, seq, record))
+        events.append(event_row(taken, seq, record))
+        temp += ledger.temp_rows(record.temp, provenance)
+        for write in record.writes:
+            row = ledger.state_row(write, taken)
+            keys[write.scope].note(row, removed=write.removed)
+            changes.append(ledger.change_row(write, row, provenance))
+    cursor.execute(ADVANCE_SESSIONS, by_column(sessions))
+    cursor.execute(INSERT_EVENTS, by_column(events))
+    for scope, noted in keys.items():
+        if noted.removed:
+            cursor.execute(ledger.REMOVE_KEYS[scope], by_column(noted.removed))
+        if noted.written:
+            cursor.execute(ledger.UPSERT_KEYS[scope], by_column(noted.written.values()))
+    if changes:
+        cursor.execute(ledger.INSERT_CHANGES, by_column(changes))
+    if temp:
+        cursor.execute(ledger.INSERT_TEMPS, by_column(temp))
+
+
+class _Keys:
+    """What the appends of a group, one after the other, make of the keys of a scope: each written once."""
+
+    def __init__(self) -> None:
+        self.removed: dict[tuple[int, str], None] = {}
+        self.written: dict[tuple[int, str], KeyRow] = {}
+
+    def note(self, row: KeyRow, *, removed: bool) -> None:
+        """Take over a later write. A key that is removed and written again is a new row, as one by one."""
+        name = (row.owner_id, row.key_id)
+        if removed:
+            self.removed[name] = None
+            self.written.pop(name, None)
+        else:
+            self.written[name] = row
+
+
+_Owner = tuple[Scope, tuple[str, ...]]
+"""A user or an app, by what names it."""
+
+
+class _Owners:
+    """The users and apps of a group's sessions: those that are written are locked, and made where there are none."""
+
+    def __init__(self, cursor: OnServer, requests: Sequence[_Append]) -> None:
+        written = Counter(owner for request in requests for owner in _written_by(request))
+        others = {owner for request in requests for owner in _shared_by(request)} - written.keys()
+        asked: list[tuple[Scope, str, Sequence[Sequence[Any]]]] = []
+        for scope in ledger.SHARED:  # all users, then all apps
+            if some := sorted((*name, times) for (kind, name), times in written.items() if kind is scope):
+                asked.append((scope, ledger.TAKE_OWNERS[scope], some))
+        for scope in ledger.SHARED:
+            if some := [name for kind, name in others if kind is scope]:
+                asked.append((scope, ledger.SEE_OWNERS[scope], some))
+        answers = cursor.all_rows(*((sql, by_column(names)) for _, sql, names in asked))
+        self._versions: dict[_Owner, tuple[int, int]] = {}
+        for (scope, _, _), rows in zip(asked, answers, strict=True):
+            for pk, version, *name in rows:
+                owner = (scope, tuple(name))
+                self._versions[owner] = (pk, version - written[owner])
+
+    def take(self, request: _Append, session_pk: int, seq: int) -> Taken:
+        """Return the owners of an append: each at its next version when it is written, else where it stands."""
+        for owner in _written_by(request):
+            pk, version = self._versions[owner]
+            self._versions[owner] = (pk, version + 1)
+        ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: seq}
+        for owner in _shared_by(request):
+            if owner in self._versions:
+                ids[owner[0]], positions[owner[0]] = self._versions[owner]
+        return Taken(ids, positions)
+
+
+def _shared_by(request: _Append) -> list[_Owner]:
+    return [(scope, tuple(request.key[: len(names)])) for scope, names in ledger.SHARED.items()]
+
+
+def _written_by(request: _Append) -> list[_Owner]:
+    written = {write.scope for write in request.record.writes}
+    return [owner for owner in _shared_by(request) if owner[0] in written]

@@ -1,0 +1,92 @@
+"""What an append writes of the event itself: its row, and its session's. Plain SQL.
+
+Part of `sessions_app.sessions.writes`, as the keys of `sessions_app.sessions.ledger` are.
+"""
+
+from __future__ import annotations
+
+from sessions_app.events import EventRecord
+from sessions_app.models import Scope
+from sessions_app.sessions.ledger import Taken
+from sessions_app.store.statements import as_rows, insert, insert_all
+
+PREVIEW_LIMIT = 200
+
+_EVENT_COLUMNS = {
+    "session_id": "bigint",
+    "seq": "bigint",
+    "event_id": "text",
+    "invocation_id": "text",
+    "author": "text",
+    "kind": "text",
+    "timestamp": "float8",
+    "branch": "text",
+    "app_version": "bigint",
+    "user_version": "bigint",
+    "is_final": "boolean",
+    "total_tokens": "bigint",
+    "summary": "text",
+    "data": "text",
+    "private": "text",
+}
+INSERT_EVENT = insert("sessions_app_event", _EVENT_COLUMNS)
+"""Writes the row of `event_row`."""
+
+INSERT_EVENTS = insert_all("sessions_app_event", _EVENT_COLUMNS)
+"""Writes many of them."""
+
+
+def event_row(owners: Taken, seq: int, record: EventRecord) -> tuple[str | int | float | None, ...]:
+    """Return the row of an event at its place in a session, with the versions that its commit saw."""
+    return (
+        owners.ids[Scope.SESSION],
+        seq,
+        record.event_id,
+        record.invocation_id,
+        record.author,
+        str(record.kind),
+        record.timestamp,
+        record.branch,
+        owners.positions.get(Scope.APP, 0),
+        owners.positions.get(Scope.USER, 0),
+        record.is_final,
+        record.total_tokens,
+        record.summary,
+        record.data,
+        record.private,
+    )
+
+
+ADVANCE_SESSION = (
+    "UPDATE sessions_app_agentsession SET revision = revision + 1, last_seq = %s, updated_at = %s,"
+    " error_count = error_count + %s, total_tokens = total_tokens + %s,"
+    " first_text = CASE WHEN first_text = '' THEN %s ELSE first_text END,"
+    " last_text = coalesce(%s, last_text) WHERE id = %s"
+)
+"""Counts an event into its session: the values of `advance`."""
+
+_ADVANCE_TYPES = ("bigint", "float8", "bigint", "bigint", "text", "text", "bigint")
+ADVANCE_SESSIONS = (
+    "UPDATE sessions_app_agentsession s SET revision = s.revision + 1, last_seq = n.seq, updated_at = n.updated_at,"  # noqa: S608
+    " error_count = s.error_count + n.errors, total_tokens = s.total_tokens + n.tokens,"
+    " first_text = CASE WHEN s.first_text = '' THEN n.first_text ELSE s.first_text END,"
+    " last_text = coalesce(n.last_text, s.last_text)"
+    f" FROM {as_rows(_ADVANCE_TYPES)} AS n(seq, updated_at, errors, tokens, first_text, last_text, id)"
+    " WHERE s.id = n.id"
+)
+"""Counts one event each into many sessions."""
+
+
+def advance(session_pk: int, seq: int, record: EventRecord) -> tuple[str | int | float | None, ...]:
+    """Return what an event makes of its session's row."""
+    preview = " ".join(record.text.split())[:PREVIEW_LIMIT]
+    first = preview if record.author == "user" else ""
+    return (
+        seq,
+        record.timestamp,
+        int(record.is_error),
+        record.total_tokens,
+        first,
+        preview or None,
+        session_pk,
+    )

@@ -1,0 +1,279 @@
+"""The keys an append writes: to the state of their scopes and, one row each, to the ledger. Plain SQL.
+
+Used through `sessions_app.sessions.writes`; imports write many sessions at once with its statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sessions_app import scopes
+from sessions_app.events import EventRecord, KeyWrite, TempKey
+from sessions_app.ids import SessionKey
+from sessions_app.models import STATE_ROWS, Cause, Scope
+from sessions_app.store.statements import Statements, as_rows, insert, insert_all
+
+
+class Provenance(NamedTuple):
+    """What every ledger row of one write shares."""
+
+    key: SessionKey
+    session_pk: int
+    seq: int
+    timestamp: float
+    cause: Cause
+    event_id: str = ""
+    invocation_id: str = ""
+    author: str = ""
+
+    @classmethod
+    def of(cls, key: SessionKey, session_pk: int, seq: int, record: EventRecord, cause: Cause) -> Provenance:
+        """Return what the rows of an event share."""
+        return cls(
+            key,
+            session_pk,
+            seq,
+            record.timestamp,
+            cause,
+            record.event_id,
+            record.invocation_id,
+            record.author,
+        )
+
+
+class Taken(NamedTuple):
+    """The rows that own state, each with the position of this write; a scope not written has its current version."""
+
+    ids: dict[Scope, int]
+    positions: dict[Scope, int]
+
+
+_TAKE_USER = (
+    "INSERT INTO sessions_app_userscope (realm, app_name, user_id, version) VALUES (%s, %s, %s, 1)"
+    " ON CONFLICT (realm, app_name, user_id) DO UPDATE SET version = sessions_app_userscope.version + 1"
+    " RETURNING id, version"
+)
+_TAKE_APP = (
+    "INSERT INTO sessions_app_appscope (realm, app_name, version) VALUES (%s, %s, 1)"
+    " ON CONFLICT (realm, app_name) DO UPDATE SET version = sessions_app_appscope.version + 1"
+    " RETURNING id, version"
+)
+_SEE_USER = (
+    "SELECT id, version FROM sessions_app_userscope WHERE realm = %s AND app_name = %s AND user_id = %s"
+)
+_SEE_APP = "SELECT id, version FROM sessions_app_appscope WHERE realm = %s AND app_name = %s"
+
+
+SHARED = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "app_name")}
+"""Scopes that sessions share, in the order in which their rows are locked, and the columns that name an owner."""
+
+_OWNERS = {Scope.USER: "sessions_app_userscope", Scope.APP: "sessions_app_appscope"}
+TAKE_OWNERS = {
+    scope: f"INSERT INTO {table} ({', '.join(SHARED[scope])}, version)"  # noqa: S608 - our own tables
+    f" SELECT * FROM {as_rows([*['text'] * len(SHARED[scope]), 'bigint'])} AS n"
+    f" ON CONFLICT ({', '.join(SHARED[scope])}) DO UPDATE SET version = {table}.version + excluded.version"
+    f" RETURNING id, version, {', '.join(SHARED[scope])}"
+    for scope, table in _OWNERS.items()
+}
+"""Takes versions of many owners, so many of each, and locks them in the order given; (id, last version, names)."""
+
+SEE_OWNERS = {
+    scope: f"SELECT id, version, {', '.join(SHARED[scope])} FROM {table}"  # noqa: S608 - our own tables
+    f" JOIN {as_rows(['text'] * len(SHARED[scope]))} AS n({', '.join(SHARED[scope])})"
+    f" USING ({', '.join(SHARED[scope])})"
+    for scope, table in _OWNERS.items()
+}
+"""Finds many owners; (id, version, names)."""
+
+
+def take_owners(
+    cursor: Statements, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
+) -> Taken:
+    """Take a version of each shared scope that is written (under its row's lock) and see that of the other."""
+    written = {write.scope for write in writes}
+    ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: position}
+    rows = cursor.first_rows(
+        (_TAKE_USER if Scope.USER in written else _SEE_USER, key[:3]),
+        (_TAKE_APP if Scope.APP in written else _SEE_APP, key[:2]),
+    )
+    for scope, row in zip((Scope.USER, Scope.APP), rows, strict=True):
+        if row is not None:
+            ids[scope], positions[scope] = row
+    return Taken(ids, positions)
+
+
+_STATE_COLUMNS = {
+    "owner_id": "bigint",
+    "key": "text",
+    "key_id": "text",
+    "value": "text",
+    "private": "text",
+    "note": "text",
+    "position": "bigint",
+}
+_REPLACE = (
+    " ON CONFLICT (owner_id, key_id) DO UPDATE SET value = excluded.value, private = excluded.private,"
+    " note = excluded.note, position = excluded.position"
+)
+UPSERT_KEY = {
+    scope: insert(table._meta.db_table, _STATE_COLUMNS) + _REPLACE for scope, table in STATE_ROWS.items()
+}
+"""Writes (owner, key, key_id, value, private, note, position) to the state of a scope."""
+
+UPSERT_KEYS = {
+    scope: insert_all(table._meta.db_table, _STATE_COLUMNS) + _REPLACE for scope, table in STATE_ROWS.items()
+}
+"""Writes many keys to the state of a scope, each of them once."""
+
+_REMOVE_KEY = {
+    scope: f"DELETE FROM {table._meta.db_table} WHERE owner_id = %s AND key_id = %s"  # noqa: S608 - our own tables
+    for scope, table in STATE_ROWS.items()
+}
+REMOVE_KEYS = {
+    scope: f"DELETE FROM {table._meta.db_table} t USING {as_rows(['bigint', 'text'])} AS gone(owner_id, key_id)"  # noqa: S608 - our own tables
+    " WHERE t.owner_id = gone.owner_id AND t.key_id = gone.key_id"
+    for scope, table in STATE_ROWS.items()
+}
+"""Takes many keys, named by (owner, key_id), out of the state of a scope."""
+
+_CHANGE_COLUMNS = {
+    "scope": "text",
+    "owner_id": "bigint",
+    "key": "text",
+    "key_id": "text",
+    "position": "bigint",
+    "value": "text",
+    "private": "text",
+    "note": "text",
+    "removed": "boolean",
+    "cause": "text",
+    "timestamp": "float8",
+    "session_id": "bigint",
+    "from_user": "text",
+    "from_session": "text",
+    "seq": "bigint",
+    "event_id": "text",
+    "invocation_id": "text",
+    "author": "text",
+    "writer": "text",
+    "writer_name": "text",
+    "call_id": "text",
+    "inferred": "boolean",
+}
+INSERT_CHANGE = insert("sessions_app_statechange", _CHANGE_COLUMNS)
+"""Writes a row of the ledger: its columns in the order of `_CHANGE_COLUMNS`."""
+
+INSERT_CHANGES = insert_all("sessions_app_statechange", _CHANGE_COLUMNS)
+"""Writes many rows of the ledger."""
+
+_TEMP_COLUMNS = {
+    "session_id": "bigint",
+    "seq": "bigint",
+    "invocation_id": "text",
+    "key": "text",
+    "value": "text",
+    "note": "text",
+    "author": "text",
+    "writer": "text",
+    "writer_name": "text",
+    "call_id": "text",
+}
+_INSERT_TEMP = insert("sessions_app_tempwrite", _TEMP_COLUMNS)
+INSERT_TEMPS = insert_all("sessions_app_tempwrite", _TEMP_COLUMNS)
+"""Writes many `temp:` keys: rows of `temp_rows`."""
+
+
+def write_keys(cursor: Statements, owners: Taken, writes: Iterable[KeyWrite], provenance: Provenance) -> None:
+    """Write each key to its scope's state and to the ledger."""
+    changes = []
+    for write in writes:
+        row = state_row(write, owners)
+        if write.removed:
+            cursor.execute(_REMOVE_KEY[write.scope], (row.owner_id, row.key_id))
+        else:
+            cursor.execute(UPSERT_KEY[write.scope], row)
+        changes.append(change_row(write, row, provenance))
+    if changes:
+        cursor.executemany(INSERT_CHANGE, changes)
+
+
+class KeyRow(NamedTuple):
+    """A key as the state of its scope holds it: the columns of `UPSERT_KEY`."""
+
+    owner_id: int
+    key: str
+    key_id: str
+    value: str
+    private: str | None
+    note: str
+    position: int
+
+
+def state_row(write: KeyWrite, owners: Taken) -> KeyRow:
+    """Return a key's row of the state."""
+    value = write.value
+    return KeyRow(
+        owners.ids[write.scope],
+        write.key,
+        scopes.key_id(write.key),
+        value.public,
+        value.private,
+        value.note,
+        owners.positions[write.scope],
+    )
+
+
+def change_row(write: KeyWrite, row: KeyRow, provenance: Provenance) -> tuple[str | int | float | None, ...]:
+    """Return a key's row of the ledger, its columns in the order of `INSERT_CHANGE`."""
+    writer = write.writer
+    return (
+        str(write.scope),
+        row.owner_id,
+        row.key,
+        row.key_id,
+        row.position,
+        None if write.removed else row.value,
+        None if write.removed else row.private,
+        row.note,
+        write.removed,
+        str(provenance.cause),
+        provenance.timestamp,
+        provenance.session_pk,
+        provenance.key.user_id,
+        provenance.key.session_id,
+        provenance.seq,
+        provenance.event_id,
+        provenance.invocation_id,
+        provenance.author,
+        writer.kind,
+        scopes.clean_text(writer.name),
+        scopes.clean_text(writer.call_id),
+        writer.inferred,
+    )
+
+
+def insert_temp(cursor: Statements, temp: Iterable[TempKey], provenance: Provenance) -> None:
+    """Keep the `temp:` keys of an event beside it, as ghosts: they are part of no state and of no ledger."""
+    rows = temp_rows(temp, provenance)
+    if rows:
+        cursor.executemany(_INSERT_TEMP, rows)
+
+
+def temp_rows(temp: Iterable[TempKey], provenance: Provenance) -> list[tuple[str | int, ...]]:
+    """Return the rows of an event's `temp:` keys."""
+    return [
+        (
+            provenance.session_pk,
+            provenance.seq,
+            provenance.invocation_id,
+            ghost.key,
+            ghost.value.public,
+            ghost.value.note,
+            provenance.author,
+            ghost.writer.kind,
+            scopes.clean_text(ghost.writer.name),
+            scopes.clean_text(ghost.writer.call_id),
+        )
+        for ghost in temp
+    ]

@@ -1,0 +1,107 @@
+"""Searches of the session browser that people keep under a name."""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import parse_qsl, urlencode
+
+from django.db import IntegrityError, transaction
+
+from sessions_app import scopes
+from sessions_app.errors import AlreadyExists, BadInput, NotFound
+from sessions_app.models import SavedView
+from sessions_app.search.query import QueryProblem, parse
+
+NAME_LENGTH = 64
+MOST_VIEWS = 100
+
+KEPT = ("q", "app", "user", "age", "errors_only", "realm")
+"""Parameters of the session browser that say what is searched."""
+
+
+def all_views() -> list[SavedView]:
+    """Return every view, sorted by name."""
+    return list(SavedView.objects.order_by("name")[:MOST_VIEWS])
+
+
+def query_of(query_string: str) -> str:
+    """Return what of a query string says what is searched, always in the same order and spelling."""
+    given = {name: value for name, value in parse_qsl(query_string) if name in KEPT}
+    if "q" in given:
+        given["q"] = _spelled(given["q"])
+    return urlencode([(name, given[name]) for name in KEPT if name in given])
+
+
+def _spelled(text: str) -> str:
+    try:
+        return str(parse(text))
+    except QueryProblem:  # it is kept as it was written, and tells what is wrong when it is opened
+        return text.strip()
+
+
+def save(name: str, query_string: str, *, replace: bool = False) -> SavedView:
+    """Keep a search under a name.
+
+    Raises:
+        BadInput: the name cannot be used, or there are too many views.
+        AlreadyExists: the name is taken, and is not to be replaced.
+    """
+    told, query, now = _name(name), query_of(query_string), time.time()
+    with transaction.atomic():
+        known = SavedView.objects.select_for_update().filter(name=told).first()
+        if known is not None:
+            if not replace:
+                raise _taken(told)
+            known.query, known.updated_at = query, now
+            known.save(update_fields=["query", "updated_at"])
+            return known
+        if SavedView.objects.count() >= MOST_VIEWS:
+            raise BadInput(f"There are {MOST_VIEWS} views, which is the most.", hint="Delete one first.")
+        return _stored(SavedView(name=told, query=query, created_at=now, updated_at=now))
+
+
+def rename(pk: int, name: str) -> SavedView:
+    """Give a view another name.
+
+    Raises:
+        NotFound: there is no such view.
+        BadInput: the name cannot be used.
+        AlreadyExists: it is taken.
+    """
+    with transaction.atomic():
+        view = SavedView.objects.select_for_update().filter(pk=pk).first()
+        if view is None:
+            raise NotFound(f"There is no view {pk}.", hint="It may have been deleted; load the page again.")
+        view.name, view.updated_at = _name(name), time.time()
+        return _stored(view)
+
+
+def delete(pk: int) -> bool:
+    """Delete a view. Return whether there was one."""
+    removed, _ = SavedView.objects.filter(pk=pk).delete()
+    return bool(removed)
+
+
+def _stored(view: SavedView) -> SavedView:
+    try:
+        with transaction.atomic():
+            view.save()
+    except IntegrityError as error:
+        raise _taken(view.name) from error
+    return view
+
+
+def _name(text: str) -> str:
+    name = " ".join(scopes.clean_text(text).split())
+    if not 0 < len(name) <= NAME_LENGTH:
+        raise BadInput(
+            f"The name of a view has 1 to {NAME_LENGTH} characters; this one has {len(name)}.",
+            hint="Choose another one.",
+        )
+    return name
+
+
+def _taken(name: str) -> AlreadyExists:
+    return AlreadyExists(
+        f"There is a view {name!r} already.", hint="Choose another name, or replace that view."
+    )

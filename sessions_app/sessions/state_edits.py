@@ -1,0 +1,200 @@
+"""Changing one key of a session's state by hand: an appended event, guarded, never a change of a row.
+
+The guards of pages and API are one: no run may be active, an eval attempt is kept as it ran, `temp:` is never
+stored, and what the caller saw must still be so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Q
+
+from sessions_app import scopes
+from sessions_app.errors import BadInput, NotFound, StaleKey, StaleSession
+from sessions_app.ids import SessionKey
+from sessions_app.lookup import find_session
+from sessions_app.models import AgentSession, AppScope, Scope, StateChange, UserScope
+from sessions_app.realms import refuse_kept
+from sessions_app.runs import rows
+from sessions_app.sessions import storage_location, writes
+from sessions_app.sessions.writes import Appended
+from sessions_app.state import history
+
+SEEN_LIMIT = 1000
+"""Most sessions, and most users, that are counted before a page says "more than"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must still be so for a change to happen.
+
+    Attributes:
+        revision: the session's; None: any.
+        position: that of the last write of the key, 0 when it was never written; None: any.
+        absent: the key has no value.
+    """
+
+    revision: int | None = None
+    position: int | None = None
+    absent: bool = False
+
+
+ANY = Condition()
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A change that was made: the event that made it, the ledger's row, and whether the key had a value before."""
+
+    appended: Appended
+    event_id: str
+    change: StateChange
+    had_value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Who reads a key besides the session it is edited in. Counts stop at `SEEN_LIMIT` + 1."""
+
+    sessions: int
+    users: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Tell whether there are more sessions than were counted."""
+        return self.sessions > SEEN_LIMIT
+
+    @property
+    def users_cut(self) -> bool:
+        """Tell whether there are more users than were counted."""
+        return self.users > SEEN_LIMIT
+
+
+def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) -> Edited:
+    """Give a key, named with its prefix, a value.
+
+    Raises:
+        SessionMissing: no such session.
+        BadInput: the key cannot be stored, the value is no JSON, or the session is an eval attempt or a copy of one
+            that is kept elsewhere.
+        SessionBusy: a run is active on it; the message names the run.
+        StaleSession, StaleKey: it is no longer as the caller saw it.
+    """
+    canonical = scopes.canonical(value, name)
+    if canonical.note:
+        raise BadInput(
+            f"The value of {name!r} is not JSON ({canonical.note}).",
+            hint="Send what JSON can hold: no NaN or Infinity, no lone surrogates, at most"
+            f" {scopes.MAX_DEPTH} levels and some 4,200 digits.",
+        )
+    return _change(session_pk, name, condition, {name: value})
+
+
+def remove_key(session_pk: int, name: str, condition: Condition = ANY) -> Edited:
+    """Take a key out of the state. The event says null for it, as ADK's deltas cannot remove; the store keeps nothing.
+
+    Raises:
+        NotFound: the key has no value; and all that `put_key` raises.
+    """
+    return _change(session_pk, name, condition, None)
+
+
+def stored_name(name: str) -> tuple[Scope, str]:
+    """Return the scope and the bare key of a prefixed key that can be stored.
+
+    Raises:
+        BadInput: it is `temp:`, or holds what no store keeps.
+    """
+    if not scopes.is_clean(name):
+        raise BadInput(
+            f"The key {name[:80]!r} holds a NUL or a lone surrogate, which no store keeps.",
+            hint="Use a key of valid Unicode text.",
+        )
+    try:
+        return scopes.scope_of(name)
+    except ValueError as error:
+        raise BadInput(str(error), hint="Use a key of the session, `user:` or `app:` scope.") from error
+
+
+def reach(session: AgentSession, scope: Scope) -> Reach:
+    """Count who else reads the keys of a scope. At most `SEEN_LIMIT` index entries of each kind are looked at."""
+    if scope == Scope.SESSION:
+        return Reach(0)
+    others = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name)
+    if scope == Scope.USER:
+        others = others.filter(user_id=session.user_id)
+    seen = others.exclude(pk=session.pk).order_by()[: SEEN_LIMIT + 1].count()
+    return Reach(seen, _count_users(session) if scope == Scope.APP else 1)
+
+
+_USERS = """
+WITH RECURSIVE users(user_id) AS (
+    SELECT min(user_id) FROM sessions_app_agentsession WHERE realm = %(realm)s AND app_name = %(app)s
+    UNION ALL
+    SELECT (SELECT min(user_id) FROM sessions_app_agentsession
+            WHERE realm = %(realm)s AND app_name = %(app)s AND user_id > users.user_id)
+    FROM users WHERE users.user_id IS NOT NULL
+)
+SELECT count(*) FROM (SELECT user_id FROM users WHERE user_id IS NOT NULL LIMIT %(limit)s) AS seen
+"""
+
+
+def _count_users(session: AgentSession) -> int:
+    """Count the users of the session's app by skipping along the index, one seek a user."""
+    with connection.cursor() as cursor:
+        cursor.execute(_USERS, {"realm": session.realm, "app": session.app_name, "limit": SEEN_LIMIT + 1})
+        return int(cursor.fetchone()[0])
+
+
+def _change(session_pk: int, name: str, condition: Condition, delta: dict[str, Any] | None) -> Edited:
+    scope, bare = stored_name(name)
+    with transaction.atomic():
+        session = find_session(session_pk, locked=True)
+        refuse_kept(session)
+        storage_location.refuse_copy(session)
+        rows.refuse_busy(session.pk, session.session_id)
+        had_value = _check(session, scope, bare, name, condition)
+        if delta is None and not had_value:
+            raise NotFound(f"The key {name!r} has no value.", hint="There is nothing to remove.")
+        key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+        removed = (name,) if delta is None else ()
+        appended, record = writes.edit_state(key, delta or {}, removed=removed)
+        change = StateChange.objects.defer("private").get(
+            session=session, seq=appended.seq, scope=scope, key_id=scopes.key_id(bare)
+        )
+    return Edited(appended, record.event_id, change, had_value)
+
+
+def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition: Condition) -> bool:
+    """Refuse when it is not as the caller saw it. Return whether the key has a value."""
+    if condition.revision is not None and condition.revision != session.revision:
+        raise StaleSession(
+            f"Session {session.session_id!r} has moved on: its revision is {session.revision},"
+            f" not {condition.revision}.",
+            hint="Read the state again, and decide anew.",
+        )
+    _lock_owner(session, scope)
+    last = history.last_change(session, scope, bare)
+    position = last.position if last else 0
+    has_value = last is not None and not last.removed
+    if condition.position not in (None, position) or (condition.absent and has_value):
+        raise StaleKey(
+            f"The key {name!r} was written since you read it"
+            + (f", at {scope} version {position}." if scope != Scope.SESSION else f", by event {position}."),
+            hint="Read the key again, and decide anew.",
+        )
+    return has_value
+
+
+def _lock_owner(session: AgentSession, scope: Scope) -> None:
+    """Hold the row that every writer of a shared scope takes, so that what is checked stays so."""
+    if scope == Scope.SESSION:
+        return
+    whose = Q(realm=session.realm, app_name=session.app_name)
+    if scope == Scope.USER:
+        list(UserScope.objects.select_for_update().filter(whose, user_id=session.user_id))
+    else:
+        list(AppScope.objects.select_for_update().filter(whose))

@@ -1,0 +1,323 @@
+"""The only door for changes to sessions, events and state.
+
+Every function is one synchronous unit of work in one transaction. Rows are locked in one order (session, user,
+app, keys sorted), so that two appends never deadlock. The hot path is plain SQL: the ORM takes more than twice
+as long for the same statements.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from django.db import IntegrityError, connection, transaction
+
+from sessions_app import events, scopes
+from sessions_app.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
+from sessions_app.events import EventRecord, KeyWrite
+from sessions_app.events.attribution import Writer
+from sessions_app.ids import ID_BYTES, SessionKey, can_exist, check_event_ids, check_id, check_ids
+from sessions_app.models import AgentSession, Cause, Scope, StateChange, UntrackedKey
+from sessions_app.search import indexing
+from sessions_app.sessions.event_rows import ADVANCE_SESSION, INSERT_EVENT, PREVIEW_LIMIT, advance, event_row
+from sessions_app.sessions.ledger import Provenance, insert_temp, take_owners, write_keys
+from sessions_app.store import change_notification, statements
+from sessions_app.store.statements import Statements
+
+__all__ = [
+    "ANY",
+    "ID_BYTES",
+    "PREVIEW_LIMIT",
+    "Appended",
+    "Expected",
+    "SessionKey",
+    "Untracked",
+    "append_event",
+    "check_id",
+    "check_ids",
+    "create_session",
+    "delete_session",
+    "edit_state",
+    "note_untracked",
+    "rename_session",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where an event went. `duplicate` says that an equal event was there already and nothing was written."""
+
+    session_pk: int
+    seq: int
+    revision: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the caller believes the stored session to be: its revision or, unknown, the id of its last event.
+
+    With neither (a hand-built copy without events) only a session without events matches.
+    """
+
+    revision: int | None = None
+    last_event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Untracked:
+    """A key, with its prefix, that an agent changed without an event.
+
+    `value` is None when the key was taken out; `stored` is the JSON text of what events had stored, None when there
+    was no such key.
+    """
+
+    name: str
+    value: scopes.Value | None
+    stored: str | None
+
+
+ANY: Expected | None = None
+"""Append without comparing: for writers that read the session inside the same transaction."""
+
+
+def create_session(
+    key: SessionKey,
+    initial: Mapping[str, Any] | None = None,
+    *,
+    origin: str = "live",
+    title: str = "",
+    cause: Cause = Cause.SEED,
+    now: float | None = None,
+) -> AgentSession:
+    """Create a session and seed its state: `app:` and `user:` keys go to their scope, `temp:` is dropped.
+
+    Raises:
+        AlreadyExists: the app and user have a session of this id.
+        BadInput: an id is longer than `ID_BYTES` or cannot be stored.
+    """
+    check_ids(key)
+    moment = time.time() if now is None else now
+    writes = [
+        KeyWrite(scope, name, scopes.canonical(value, name), Writer("seed", inferred=False))
+        for scope, name, value in scopes.split(initial or {}).stored()
+    ]
+    with transaction.atomic():
+        session = AgentSession(
+            **key._asdict(), created_at=moment, updated_at=moment, origin=origin, title=title
+        )
+        try:
+            with transaction.atomic():
+                session.save(force_insert=True)
+        except IntegrityError as error:
+            raise AlreadyExists(
+                f"Session already exists: {key.session_id}",
+                hint="Leave the id out to have one made, or delete the session first.",
+            ) from error
+        with statements.opened() as cursor:
+            provenance = Provenance(key, session.pk, 0, moment, cause)
+            owners = take_owners(cursor, key, session.pk, writes, position=0)
+            write_keys(cursor, owners, writes, provenance)
+        change_notification.ring_after_commit()
+    return session
+
+
+def append_event(
+    key: SessionKey,
+    record: EventRecord,
+    expected: Expected | None = ANY,
+    *,
+    cause: Cause = Cause.APPEND,
+) -> Appended:
+    """Append an event and apply its state delta, or nothing at all.
+
+    An equal event that is already stored is left alone (`Appended.duplicate`).
+
+    Raises:
+        SessionMissing: no such session.
+        StaleSession: the session has moved on since the caller's copy was read.
+        DuplicateEvent: the session has another event of this id.
+        BadInput: the event's or the invocation's id is longer than `ID_BYTES` or cannot be stored.
+    """
+    check_event_ids(record.event_id, record.invocation_id)
+    with transaction.atomic(), statements.opened() as cursor:
+        session = _lock_session(cursor, key, record.event_id)
+        if duplicate := session.twin and _same(session.twin, record):
+            return Appended(session.pk, duplicate, session.revision, duplicate=True)
+        if expected is not None:
+            _check_current(cursor, key, session, expected)
+        seq = session.last_seq + 1
+        _write_event(cursor, Provenance.of(key, session.pk, seq, record, cause), record)
+        change_notification.ring_after_commit()
+    return Appended(session.pk, seq, session.revision + 1)
+
+
+def edit_state(
+    key: SessionKey,
+    delta: Mapping[str, Any],
+    *,
+    removed: Collection[str] = (),
+    author: str = "user",
+    cause: Cause = Cause.EDIT,
+) -> tuple[Appended, EventRecord]:
+    """Change state by hand: one appended event that carries the delta, as ADK's PATCH of a session does.
+
+    `removed` names keys, with their prefixes, to take out of the state. ADK's deltas cannot remove a key: the
+    event says None for it, the store keeps no value.
+
+    Raises:
+        SessionMissing: no such session.
+    """
+    change = {**delta, **dict.fromkeys(removed)}
+    event = {
+        "invocationId": f"p-{uuid.uuid4()}",
+        "author": author,
+        "actions": {"artifactDelta": {}, "requestedAuthConfigs": {}, "requestedToolConfirmations": {}},
+        "nodeInfo": {"path": ""},
+        "id": str(uuid.uuid4()),
+        "timestamp": time.time(),
+    }
+    writers = dict.fromkeys(change, Writer("user", inferred=False))
+    edited = events.removing(events.record(event, delta=change, writers=writers), removed)
+    return append_event(key, edited, cause=cause), edited
+
+
+def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[Untracked]) -> None:
+    """Keep which keys an invocation changed without an event. The state, the events and the revision stay untouched.
+
+    Nothing is kept for a session that was deleted meanwhile.
+    """
+    with transaction.atomic():
+        session = AgentSession.objects.filter(**key._asdict()).only("pk", "last_seq").first()
+        if session is None:
+            return
+        UntrackedKey.objects.bulk_create(_untracked_row(session, invocation_id, found) for found in keys)
+        change_notification.ring_after_commit()
+
+
+def _untracked_row(session: AgentSession, invocation_id: str, found: Untracked) -> UntrackedKey:
+    scope, bare = scopes.scope_of(found.name)
+    stored = None if found.stored is None else scopes.canonical(json.loads(found.stored), bare).public
+    return UntrackedKey(
+        session=session,
+        seq=session.last_seq,
+        invocation_id=invocation_id,
+        scope=scope,
+        key=bare,
+        value=found.value.public if found.value else None,
+        stored=stored,
+        note=found.value.note if found.value else "",
+        noticed_at=time.time(),
+    )
+
+
+def rename_session(session_pk: int, title: str) -> None:
+    """Give a session a title. The title is ours: the agent's state and the revision stay untouched."""
+    with transaction.atomic():
+        AgentSession.objects.filter(pk=session_pk).update(title=scopes.clean_text(title))
+        change_notification.ring_after_commit()
+
+
+def delete_session(key: SessionKey) -> bool:
+    """Delete a session with its events and its own state; user and app state survive. Return whether it existed."""
+    if not can_exist(*key):
+        return False
+    with transaction.atomic():
+        session = AgentSession.objects.select_for_update().filter(**key._asdict()).only("pk").first()
+        if session is None:
+            return False
+        StateChange.objects.filter(scope=Scope.SESSION, owner_id=session.pk).delete()
+        indexing.forget_session(session.pk)
+        session.delete()
+        change_notification.ring_after_commit()
+    return True
+
+
+_SEE_SESSION = (
+    "SELECT id, revision, last_seq FROM sessions_app_agentsession"
+    " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s"
+)
+_SEE_TWIN = (
+    "SELECT seq, coalesce(private, data) FROM sessions_app_event WHERE session_id ="
+    " (SELECT id FROM sessions_app_agentsession"
+    " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s) AND event_id = %s"
+)
+_LOCK_SESSION = {"sqlite": _SEE_SESSION, "postgresql": f"{_SEE_SESSION} FOR UPDATE"}
+
+
+class _Locked(NamedTuple):
+    """A session under its row's lock, and its event of a given id: seq and body."""
+
+    pk: int
+    revision: int
+    last_seq: int
+    twin: tuple[int, str] | None
+
+
+def _lock_session(cursor: Statements, key: SessionKey, event_id: str) -> _Locked:
+    """Lock a session and look for an event in it. On SQLite the transaction holds the write lock already.
+
+    The second statement sees what was committed while the first waited for the lock.
+    """
+    row = twin = None
+    if can_exist(*key):
+        row, twin = cursor.first_rows((_LOCK_SESSION[connection.vendor], key), (_SEE_TWIN, (*key, event_id)))
+    if row is None:
+        raise SessionMissing(
+            f"Session not found: {key.session_id}",
+            hint=f"App {key.app_name!r} and user {key.user_id!r} have no session of this id; create it first.",
+        )
+    return _Locked(row[0], row[1], row[2], twin)
+
+
+def _same(twin: tuple[int, str], record: EventRecord) -> int:
+    """Return the seq of the stored event of this id.
+
+    Raises:
+        DuplicateEvent: it has another body.
+    """
+    seq, body = twin
+    if body != (record.private or record.data):
+        raise DuplicateEvent(
+            f"Event {record.event_id!r} is already stored in this session with another body.",
+            hint="Give every event an id of its own.",
+        )
+    return seq
+
+
+def _check_current(cursor: Statements, key: SessionKey, session: _Locked, expected: Expected) -> None:
+    """Refuse an append by a copy that is not the stored session.
+
+    Raises:
+        StaleSession: the session has moved on.
+    """
+    if expected.revision is not None:
+        current = expected.revision == session.revision
+    elif expected.last_event_id is None:
+        current = session.last_seq == 0
+    else:
+        cursor.execute(
+            "SELECT event_id FROM sessions_app_event WHERE session_id = %s AND seq = %s",
+            [session.pk, session.last_seq],
+        )
+        row = cursor.fetchone()
+        current = row is not None and row[0] == expected.last_event_id
+    if not current:
+        raise StaleSession(
+            f"The copy of session {key.session_id!r} is stale: the stored one has moved on.",
+            hint="Read the session again and append to the fresh copy.",
+        )
+
+
+def _write_event(cursor: Statements, provenance: Provenance, record: EventRecord) -> None:
+    """Write an event at its place in a locked session, with the keys that it changes."""
+    session_pk, seq = provenance.session_pk, provenance.seq
+    cursor.execute(ADVANCE_SESSION, advance(session_pk, seq, record))
+    owners = take_owners(cursor, provenance.key, session_pk, record.writes, position=seq)
+    cursor.execute(INSERT_EVENT, event_row(owners, seq, record))
+    write_keys(cursor, owners, record.writes, provenance)
+    insert_temp(cursor, record.temp, provenance)

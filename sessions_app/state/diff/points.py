@@ -1,0 +1,161 @@
+"""Two moments, and what queries over the keys of their scopes are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from sessions_app import scopes
+from sessions_app.models import STATE_ROWS, AgentSession, Scope
+from sessions_app.state.history import EVERY_KEY, Owners, last_write
+
+AT_ONCE = 500
+"""Keys, or rows of the ledger, that a query names."""
+
+FEW_KEYS = 5_000
+"""Keys of a scope that are sought one behind the other; more are found by going through its writes in the index."""
+
+Place = tuple[Scope, str]
+"""A key by its scope and `key_id`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Two moments of a session."""
+
+    session: AgentSession
+    then: Owners
+    later: Owners
+
+    def has(self, scope: Scope) -> bool:
+        """Tell whether anything was ever written to a scope."""
+        return scope in self.later.ids
+
+    def is_one(self, scope: Scope) -> bool:
+        """Tell whether nothing was written to a scope between them."""
+        return self.then.positions[scope] == self.later.positions[scope]
+
+    def given(self, scope: Scope) -> dict[str, Any]:
+        """Return the parameters of a query over a scope's keys."""
+        return {
+            "scope": str(scope),
+            "owner": self.later.ids[scope],
+            "then": self.then.positions[scope],
+            "later": self.later.positions[scope],
+            "session": self.session.pk,
+            "no": False,
+            "yes": True,
+        }
+
+    def stored(self, scope: Scope) -> int:
+        """Return how many keys of a scope have a value now."""
+        return stored_keys(scope, self.later.ids[scope])
+
+    def are_far_apart(self, scope: Scope) -> bool:
+        """Tell whether there were more writes between them than values are compared of."""
+        (found,) = first_row(_ROWS_BETWEEN, {**self.given(scope), "most": FEW_KEYS + 1})
+        return is_large(found)
+
+
+_ROWS_BETWEEN = """
+SELECT count(*) FROM (
+    SELECT 1 FROM sessions_app_statechange
+    WHERE scope = %(scope)s AND owner_id = %(owner)s AND position > %(then)s AND position <= %(later)s
+    LIMIT %(most)s
+) AS written
+"""
+
+
+def is_large(number: int) -> bool:
+    """Tell whether so many keys are too many to be sought one behind the other."""
+    return number > FEW_KEYS
+
+
+def stored_keys(scope: Scope, owner_id: int) -> int:
+    """Return how many keys an owner has now."""
+    return STATE_ROWS[scope]._default_manager.filter(owner_id=owner_id).count()
+
+
+# The keys that are looked at: `keys(key_id)`, with which a query begins
+
+_KEYS_OF_WRITES = """
+WITH keys AS (
+    SELECT DISTINCT key_id FROM sessions_app_statechange
+    WHERE scope = %(scope)s AND owner_id = %(owner)s {which}
+)
+"""
+
+_WRITTEN = _KEYS_OF_WRITES.format(which="")
+
+_WRITTEN_BETWEEN = _KEYS_OF_WRITES.format(which="AND position > %(then)s AND position <= %(later)s")
+
+_WRITTEN_LIKE = _KEYS_OF_WRITES.format(which="AND lower(%(prefix)s || key) LIKE lower(%(like)s) ESCAPE '!'")
+
+
+def keys_of(scope: Scope, owner_id: int) -> str:
+    """Return SQL for the keys of an owner that were ever written, as `history.EVERY_KEY` has them."""
+    return _WRITTEN if is_large(stored_keys(scope, owner_id)) else EVERY_KEY
+
+
+def keys_between(stored: int) -> str:
+    """Return SQL for the keys that may differ between two moments, of a scope that has so many."""
+    return _WRITTEN_BETWEEN if is_large(stored) else EVERY_KEY
+
+
+def keys_like(stored: int) -> str:
+    """Return SQL for the keys that may have a name like `LIKE`, of a scope that has so many."""
+    return _WRITTEN_LIKE if is_large(stored) else EVERY_KEY
+
+
+# Their writes at both moments: `old` and `new`
+
+_LAST = {
+    "sqlite": "LEFT JOIN sessions_app_statechange AS {name} ON {name}.id = {write}",
+    "postgresql": "LEFT JOIN LATERAL (SELECT * FROM sessions_app_statechange WHERE id = {write}) AS {name} ON true",
+}
+"""The last write of each key up to a moment. PostgreSQL would read all of the ledger to join it to many keys."""
+
+_HAD = "keys.key_id IS NOT NULL AND (old.removed = %(no)s OR new.removed = %(no)s)"
+"""The condition that a key has a value at one of the moments."""
+
+
+def at_both() -> str:
+    """Return SQL for the last writes of each key up to both moments, of the keys that have a value at one of them."""
+    last = _LAST[connection.vendor]
+    old, new = (
+        last.format(name=name, write=last_write(until)) for name, until in (("old", "then"), ("new", "later"))
+    )
+    return f"FROM keys {old} {new} WHERE {_HAD}"
+
+
+IS_SAME = """(
+    old.removed = %(no)s AND new.removed = %(no)s
+    AND (old.id = new.id OR COALESCE(old.private, old.value) = COALESCE(new.private, new.value))
+)"""
+"""The condition that a key has the same value at both."""
+
+FROM = " AND keys.key_id >= %(begin)s"
+"""The condition that a key does not come before another one."""
+
+LIKE = " AND lower(%(prefix)s || COALESCE(old.key, new.key)) LIKE lower(%(like)s) ESCAPE '!'"
+"""The condition that something stands in a key's name, prefix and all, in letters of any case."""
+
+
+def like_given(scope: Scope, like: str) -> dict[str, str]:
+    """Return the parameters of `LIKE`; none when nothing is sought."""
+    if not like:
+        return {}
+    for sign in "!%_":
+        like = like.replace(sign, f"!{sign}")
+    return {"prefix": scopes.PREFIX[scope], "like": f"%{like}%"}
+
+
+def first_row(query: str, given: Mapping[str, Any]) -> Sequence[int]:
+    """Return the first row of numbers that a query yields."""
+    with connection.cursor() as cursor:
+        cursor.execute(query, given)
+        row: Sequence[int] = cursor.fetchone()
+        return row

@@ -1,0 +1,235 @@
+"""Evidence read for the lint rules: bounded reads of the ledger, of other sessions and of what the recorder saw."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+from django.db.models import (
+    CharField,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    Q,
+    Subquery,
+    Sum,
+    TextField,
+    Value,
+)
+from django.db.models.functions import Coalesce, Substr
+
+from sessions_app import scopes
+from sessions_app.models import (
+    STATE_ROWS,
+    AgentCard,
+    AgentSession,
+    Event,
+    Kind,
+    Run,
+    Scope,
+    SessionState,
+    StateChange,
+    TempWrite,
+)
+from sessions_app.state import diff, history
+from sessions_app.state.diff import Moments
+from sessions_app.state.lint.evidence import (
+    Elsewhere,
+    Evidence,
+    Failure,
+    Ghost,
+    Invocation,
+    Key,
+    Reading,
+    Write,
+)
+
+MOST_KEYS = 300
+"""Keys of a scope that are looked at."""
+
+WRITES_READ = 20
+"""Newest writes of a key that are looked at."""
+
+KEYS_A_QUERY = 250
+TEXT_READ = 8_192
+"""Characters of a value that are looked into."""
+
+VALUE_READ = 200
+SESSIONS_READ = 20
+EVENTS_READ = 300
+GHOSTS_READ = 1_000
+FAILURES_READ = 20
+
+
+def gather(session: AgentSession, owners: history.Owners) -> Evidence:
+    """Read what the rules look at."""
+    keys, unread = _keys(session, owners)
+    others = _other_sessions(session)
+    invocations = _invocations(session)
+    return Evidence(
+        session_pk=session.pk,
+        user_id=session.user_id,
+        keys=keys,
+        unread=unread,
+        elsewhere=_elsewhere(session, others, keys),
+        other_sessions=sum(other.user_id == session.user_id for other in others.values()),
+        ghosts=_ghosts(session, invocations),
+        invocations=invocations,
+        failures=_failures(session),
+        readings=_readings(session.app_name),
+    )
+
+
+def sizes(owners: history.Owners) -> dict[str, int]:
+    """Return the bytes of all values of each scope that has keys, in UTF-8."""
+    whole = [
+        rows._default_manager.filter(owner=owners.ids.get(scope))
+        .values(name=Value(scope.value))
+        .annotate(size=Sum(_Octets("value")))
+        for scope, rows in STATE_ROWS.items()
+    ]
+    found = {each["name"]: each["size"] for each in whole[0].union(*whole[1:], all=True)}
+    return {scope.value: found[scope] for scope in STATE_ROWS if found[scope] is not None}
+
+
+class _Octets(Func):
+    """Bytes of a text in UTF-8."""
+
+    function = "OCTET_LENGTH"
+    output_field = IntegerField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context)
+
+
+def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[Key], int]:
+    at = Moments(session, owners, owners)
+    last = {scope: diff.first_keys(at, scope, MOST_KEYS) for scope in Scope}
+    unread = sum(diff.count(at, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS)
+    pks = [key.later for scope in Scope for key in last[scope] if key.later is not None]
+    rows = (
+        StateChange.objects.filter(pk__in=pks)
+        .annotate(text=Substr("value", 1, TEXT_READ, output_field=CharField()), size=_Octets("value"))
+        .values("pk", "scope", "owner_id", "key", "key_id", "note", "text", "size")
+    )
+    found = {row["pk"]: row for row in rows}
+    kept = [found[pk] for pk in pks if pk in found]
+    writes = _recent_writes(kept)
+    keys = [
+        Key(
+            row["scope"],
+            row["key"],
+            row["text"] or "null",
+            row["size"] or 0,
+            row["note"],
+            writes.get((row["scope"], row["key_id"]), ()),
+        )
+        for row in kept
+    ]
+    return keys, max(0, unread)
+
+
+_RECENT = """
+SELECT * FROM (
+    SELECT scope, key_id, substr(value, 1, %s) AS text, cause, seq, invocation_id, session_id, from_session,
+        from_user, removed, position, id
+    FROM sessions_app_statechange WHERE scope = %s AND owner_id = %s AND key_id = %s
+    ORDER BY position DESC, id DESC LIMIT %s
+) AS recent
+"""
+
+
+def _recent_writes(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Write]]:
+    """Return the newest writes of keys, by scope and key: one seek a key."""
+    found: dict[tuple[str, str], list[Write]] = {}
+    for start in range(0, len(rows), KEYS_A_QUERY):
+        batch = rows[start : start + KEYS_A_QUERY]
+        wanted = [
+            parameter
+            for row in batch
+            for parameter in (VALUE_READ, row["scope"], row["owner_id"], row["key_id"], WRITES_READ)
+        ]
+        with connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join([_RECENT] * len(batch)), wanted)
+            recent: list[Any] = sorted(cursor.fetchall(), key=lambda row: row[-2:], reverse=True)
+        for row in recent:
+            found.setdefault(row[:2], []).append(Write(*row[2:10]))
+    return found
+
+
+def _other_sessions(session: AgentSession) -> dict[int, AgentSession]:
+    """Return recent sessions of the app besides one: the user's own, and some of other users."""
+    whose = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name).exclude(pk=session.pk)
+    newest = whose.order_by("-updated_at", "-pk").only("pk", "session_id", "user_id")
+    own = newest.filter(user_id=session.user_id)[:SESSIONS_READ]
+    others = newest.exclude(user_id=session.user_id)[:SESSIONS_READ]
+    return {each.pk: each for each in [*own, *others]}
+
+
+def _elsewhere(
+    session: AgentSession, others: Mapping[int, AgentSession], keys: Sequence[Key]
+) -> list[Elsewhere]:
+    """Return which other sessions hold the value that a key of the session has. The database compares whole values."""
+    own = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
+    if not own or not others:
+        return []
+    whole = Coalesce("private", "value", output_field=TextField())
+    here = SessionState.objects.filter(owner=session, key_id=OuterRef("key_id")).values(whole=whole)
+    rows = SessionState.objects.filter(owner__in=others, key_id__in=own).annotate(
+        whole=whole, here=Subquery(here)
+    )
+    same = rows.filter(whole=F("here")).order_by("-owner_id").values_list("key", "owner_id")
+    return [Elsewhere(key, pk, others[pk].session_id, others[pk].user_id) for key, pk in same]
+
+
+def _invocations(session: AgentSession) -> list[Invocation]:
+    events = Event.objects.filter(session=session, seq__gt=session.last_seq - EVENTS_READ).order_by("seq")
+    first: dict[str, int] = {}
+    authors: dict[str, set[str]] = {}
+    for seq, invocation_id, author in events.values_list("seq", "invocation_id", "author"):
+        first.setdefault(invocation_id, seq)
+        authors.setdefault(invocation_id, set()).add(author)
+    return [Invocation(each, seq, frozenset(authors[each])) for each, seq in first.items() if each]
+
+
+def _ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[Ghost]:
+    writes = TempWrite.objects.filter(
+        session=session, invocation_id__in=[each.id for each in invocations]
+    ).order_by("seq", "id")
+    return [Ghost(*row) for row in writes.values_list("key", "seq", "invocation_id")[:GHOSTS_READ]]
+
+
+def _failures(session: AgentSession) -> list[Failure]:
+    """Return what events failed with, and runs that have left no event of it."""
+    events = Event.objects.filter(session=session, kind=Kind.ERROR).order_by("-seq")
+    runs = Run.objects.filter(Q(session=session) & ~Q(error="")).order_by("-created_at")
+    return [
+        *(Failure(*row) for row in events.values_list("seq", "invocation_id", "summary")[:FAILURES_READ]),
+        *(
+            Failure(last_seq or first_seq or 0, invocation_id, error)
+            for first_seq, last_seq, invocation_id, error in runs.values_list(
+                "first_seq", "last_seq", "invocation_id", "error"
+            )[:FAILURES_READ]
+        ),
+    ]
+
+
+_NAMED = re.compile(r"\{+\s*(temp:\w+)\??\s*\}+")
+"""How ADK's instructions name state (`google/adk/utils/instructions_utils.py`)."""
+
+
+def _readings(app_name: str) -> list[Reading]:
+    text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
+    return list(_read_by(json.loads(text or "{}")))
+
+
+def _read_by(agent: Mapping[str, Any]) -> Iterator[Reading]:
+    texts = [agent.get(name) or "" for name in ("instruction", "global_instruction")]
+    for name in dict.fromkeys(_NAMED.findall("\n".join(texts))):
+        yield Reading(agent.get("name") or "", name)
+    for child in [*(agent.get("sub_agents") or []), *(agent.get("nodes") or [])]:
+        yield from _read_by(child)

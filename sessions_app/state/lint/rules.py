@@ -1,0 +1,336 @@
+"""The lint rules: pure functions from evidence to hints. Each says "may": the agent's author knows better."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from django.db.models import TextChoices
+
+from sessions_app import scopes
+from sessions_app.models import Scope
+from sessions_app.state.lint.evidence import Evidence, Key, Write, by_hand
+
+LARGE_BYTES = 8_192
+DEEP_LEVELS = 5
+SIGHTS_SHOWN = 4
+SAME_IN = 3
+"""Sessions of a user, this one among them, in which a key has the same value before that is remarkable."""
+
+LONELY_WRITES = 3
+
+
+class Rule(TextChoices):
+    """What is looked for."""
+
+    USER_DATA = "user-data", "may be about the user"
+    INTERMEDIATE = "intermediate", "may be intermediate data"
+    TEMP_LOST = "temp-lost", "needed after its invocation"
+    APP_CONTESTED = "app-contested", "overwritten by several users' sessions"
+    USER_LONELY = "user-lonely", "may belong to this session"
+    NAMING = "naming", "inconsistent name"
+    NESTING = "nesting", "deeply nested"
+    LARGE = "large", "large value"
+    NOT_JSON = "not-json", "is not JSON"
+
+
+REMEDIES = {
+    Rule.USER_DATA: "If it holds for all of this user's sessions, keep it under a `user:` key; what is said in"
+    " passing can go to memory.",
+    Rule.INTERMEDIATE: "If nothing needs it after the invocation, a `temp:` key is enough, which is never stored.",
+    Rule.TEMP_LOST: "Keep it without `temp:` if a later invocation needs it, or write it again before it is read.",
+    Rule.APP_CONTESTED: "The last writer wins, for everyone. If it is about one user, a `user:` key keeps it apart; if"
+    " it counts or collects, a tool with a store of its own loses nothing.",
+    Rule.USER_LONELY: "If other sessions of the user do not need it, keep it without `user:`.",
+    Rule.NAMING: "Agree on one spelling: state keys are compared letter by letter, and a misspelt one is a new key.",
+    Rule.NESTING: "Split it into several keys: a delta replaces a whole value, nothing is merged.",
+    Rule.LARGE: "Save it as an artifact and keep its name in the state, or split the key: every write stores the whole"
+    " value again, and what is for search belongs in memory.",
+    Rule.NOT_JSON: "Store text, numbers, lists or dicts: what is shown is what later reads get.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Where something was seen. `seq` 0: in the session as a whole; `session_pk` None: that session was deleted."""
+
+    text: str
+    seq: int = 0
+    session_pk: int | None = None
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something that may be better otherwise. `says` is a sentence of what was seen."""
+
+    rule: Rule
+    name: str
+    says: str
+    sights: Sequence[Sight] = ()
+
+    @property
+    def remedy(self) -> str:
+        """What ADK offers instead."""
+        return REMEDIES[self.rule]
+
+
+USER_NAMES = frozenset(
+    (
+        *("username", "user_name", "first_name", "last_name", "full_name", "nickname", "preferred_name"),
+        *("email", "e_mail", "email_address", "phone", "phone_number", "home_address", "postal_address"),
+        *("birthday", "birth_date", "date_of_birth", "language", "locale", "timezone", "time_zone"),
+        *("preferences", "user_preferences", "preferred_language", "preferred_units"),
+    )
+)
+INTERMEDIATE_WORDS = frozenset(("tmp", "temp", "temporary", "scratch", "scratchpad", "intermediate"))
+DULL = frozenset(("null", "true", "false", '""', "[]", "{}", "0", "1"))
+
+
+def user_data(evidence: Evidence) -> Iterator[Hint]:
+    """Find keys of the session that are named like facts about the user, or are the same in their other sessions."""
+    holders: dict[str, list[tuple[str, Sight]]] = defaultdict(list)
+    for each in evidence.elsewhere:
+        sight = Sight("also here", 0, each.session_pk, each.session_id)
+        holders[each.key].append((each.user_id, sight))
+    for key in evidence.of(Scope.SESSION):
+        same = holders[key.key]
+        own = [sight for user, sight in same if user == evidence.user_id]
+        is_repeated = len(own) + 1 >= SAME_IN and len(own) == len(same) and key.text not in DULL
+        if is_repeated:
+            says = f"has the same value in {len(own) + 1} sessions of this user, and in no other user's."
+            yield Hint(Rule.USER_DATA, key.name, says, [*_writes(key.writes[:1]), *own[:SIGHTS_SHOWN]])
+        elif _is_of_user(key.key) and any(map(by_hand, key.writes)):
+            says = "is named like a fact about the user, but ends with this session."
+            yield Hint(Rule.USER_DATA, key.name, says, _writes(key.writes[:1]))
+
+
+def _is_of_user(key: str) -> bool:
+    """Tell whether a key is named like a fact about the user: `email`, `userEmail`."""
+    words = _words(key)
+    bare = words[1:] if words[:1] == ["user"] else words
+    return "_".join(words) in USER_NAMES or "_".join(bare) in USER_NAMES
+
+
+def intermediate(evidence: Evidence) -> Iterator[Hint]:
+    """Find keys that say they are temporary, or that an invocation emptied again."""
+    for key in evidence.of(Scope.SESSION):
+        words = set(_words(key.key)) & INTERMEDIATE_WORDS
+        is_number = key.text[0] in "-0123456789"
+        if words and not (words == {"temp"} and is_number):
+            says = f"is called “{min(words)}”, but is stored for the whole session."
+            yield Hint(Rule.INTERMEDIATE, key.name, says, _writes(key.writes[:1]))
+        elif emptied := _emptied(key.writes):
+            says = "was filled and emptied again within one invocation."
+            yield Hint(Rule.INTERMEDIATE, key.name, says, _writes(emptied))
+
+
+def _emptied(writes: Sequence[Write]) -> list[Write]:
+    """Return the newest pair of writes, by agents, that filled and then emptied a key in one invocation."""
+    for late, early in pairwise(writes):
+        together = bool(late.invocation_id) and late.invocation_id == early.invocation_id
+        if together and late.is_empty and not early.is_empty and by_hand(late):
+            return [early, late]
+    return []
+
+
+def temp_lost(evidence: Evidence) -> Iterator[Hint]:
+    """Find `temp:` keys that a later invocation needed: an instruction names them, or it failed for want of them."""
+    first: dict[str, int] = {}
+    written: dict[str, set[str]] = defaultdict(set)
+    for ghost in evidence.ghosts:
+        first.setdefault(ghost.key, ghost.seq)
+        written[ghost.key].add(ghost.invocation_id)
+    for key, seq in first.items():
+        name = scopes.TEMP_PREFIX + key
+        missed = [*_missed_by_instructions(evidence, name, seq, written[key])]
+        missed += [
+            Sight("failed without it", failure.seq, evidence.session_pk)
+            for failure in evidence.failures
+            if failure.seq > seq
+            and failure.invocation_id not in written[key]
+            and re.search(rf"{re.escape(name)}(?!\w)", failure.text)
+        ]
+        if missed:
+            says = "was written in one invocation and needed in a later one, where it had no value."
+            sights = [Sight("written", seq, evidence.session_pk), *missed[:SIGHTS_SHOWN]]
+            yield Hint(Rule.TEMP_LOST, name, says, sights)
+
+
+def _missed_by_instructions(evidence: Evidence, name: str, seq: int, written: set[str]) -> Iterator[Sight]:
+    for reading in evidence.readings:
+        if reading.name != name:
+            continue
+        for invocation in evidence.invocations:
+            if (
+                invocation.first_seq > seq
+                and invocation.id not in written
+                and reading.agent in invocation.authors
+            ):
+                said = f"the instruction of {reading.agent} names it"
+                yield Sight(said, invocation.first_seq, evidence.session_pk)
+
+
+def app_contested(evidence: Evidence) -> Iterator[Hint]:
+    """Find `app:` keys that sessions of several users gave different values; a count that grows is none."""
+    for key in evidence.of(Scope.APP):
+        writes = [write for write in key.writes if by_hand(write)]
+        users = {write.user_id for write in writes}
+        if len(users) < 2 or len({write.value for write in writes}) < 2 or _grows(writes):
+            continue
+        newest: dict[str, Write] = {}
+        for write in writes:
+            newest.setdefault(write.user_id, write)
+        says = f"was written by sessions of {len(users)} users in its last {len(key.writes)} writes."
+        yield Hint(Rule.APP_CONTESTED, key.name, says, _writes(list(newest.values())[:SIGHTS_SHOWN]))
+
+
+def _grows(writes: Sequence[Write]) -> bool:
+    """Tell whether every write, newest first, gave a higher number than the one before: none was lost."""
+    numbers = [write.value or "" for write in writes]
+    return all(map(str.isdecimal, numbers)) and all(
+        int(late) > int(early) for late, early in pairwise(numbers)
+    )
+
+
+def user_lonely(evidence: Evidence) -> Iterator[Hint]:
+    """Find `user:` keys that this session keeps rewriting while no other session of the user ever wrote them."""
+    if not evidence.other_sessions:
+        return
+    for key in evidence.of(Scope.USER):
+        writes = [write for write in key.writes if by_hand(write)]
+        is_own = bool(writes) and all(write.session_pk == evidence.session_pk for write in key.writes)
+        turns = {write.invocation_id for write in writes}
+        if is_own and len(turns) >= LONELY_WRITES:
+            number = evidence.other_sessions
+            others = "another session" if number == 1 else f"{number} other sessions"
+            says = f"has its last {len(writes)} writes from this session alone; the user has {others}."
+            yield Hint(Rule.USER_LONELY, key.name, says, _writes([writes[-1], writes[0]]))
+
+
+def naming(evidence: Evidence) -> Iterator[Hint]:
+    """Find names of one scope that differ in case, style or number alone, and the odd style among many."""
+    for scope in Scope:
+        keys = list(evidence.of(scope))
+        found = dict(_twins(keys))
+        for name, hint in _odd_styles(keys).items():
+            found.setdefault(name, hint)
+        yield from found.values()
+
+
+def _twins(keys: Sequence[Key]) -> Iterator[tuple[str, Hint]]:
+    alike: dict[tuple[object, ...], list[Key]] = defaultdict(list)
+    for key in keys:
+        words = _words(key.key)
+        if words:
+            alike[("words", *words)].append(key)
+            alike[("number", _kind_of(key.text), *words[:-1], _singular(words[-1]))].append(key)
+    for group in alike.values():
+        for key in group if len({key.key for key in group}) > 1 else []:
+            other = next(each for each in group if each.key != key.key)
+            says = f"differs little from `{other.name}`: two keys, or one that is misspelt?"
+            yield key.name, Hint(Rule.NAMING, key.name, says, _writes([*key.writes[:1], *other.writes[:1]]))
+
+
+def _odd_styles(keys: Sequence[Key]) -> dict[str, Hint]:
+    styled = [(key, style) for key in keys if (style := _style(key.key))]
+    counts = {style: sum(each == style for _, each in styled) for _, style in styled}
+    if len(counts) < 2:
+        return {}
+    usual = max(counts, key=lambda style: counts[style])
+    if counts[usual] < 4 * (len(styled) - counts[usual]):
+        return {}
+    says = f"is spelt otherwise than the other {counts[usual]} of its scope, which are {usual}."
+    return {
+        key.name: Hint(Rule.NAMING, key.name, says, _writes(key.writes[:1]))
+        for key, style in styled
+        if style != usual
+    }
+
+
+def nesting(evidence: Evidence) -> Iterator[Hint]:
+    """Find values that go deeper than `DEEP_LEVELS`."""
+    for key in evidence.keys:
+        levels = depth(key.text)
+        if levels > DEEP_LEVELS:
+            yield Hint(Rule.NESTING, key.name, f"is nested {levels} levels deep.", _writes(key.writes[:1]))
+
+
+def large(evidence: Evidence) -> Iterator[Hint]:
+    """Find values above `LARGE_BYTES`."""
+    for key in evidence.keys:
+        if key.size > LARGE_BYTES:
+            says = f"is {key.size:,} bytes large; from {LARGE_BYTES:,} on, state is a slow place for it."
+            yield Hint(Rule.LARGE, key.name, says, _writes(key.writes[:1]))
+
+
+def not_json(evidence: Evidence) -> Iterator[Hint]:
+    """Find values that had to be turned into JSON."""
+    for key in evidence.keys:
+        if key.note:
+            says = (
+                f"was written as something that JSON does not have ({key.note}) and is kept as its JSON form."
+            )
+            yield Hint(Rule.NOT_JSON, key.name, says, _writes(key.writes[:1]))
+
+
+ALL: Sequence[Callable[[Evidence], Iterable[Hint]]] = (
+    user_data,
+    intermediate,
+    temp_lost,
+    app_contested,
+    user_lonely,
+    naming,
+    nesting,
+    large,
+    not_json,
+)
+
+
+def depth(text: str) -> int:
+    """Return how deep a JSON text, or what there is of it, nests objects and arrays."""
+    deepest = level = 0
+    for sign in _STRING.sub("", text):
+        if sign in "{[":
+            level += 1
+            deepest = max(deepest, level)
+        elif sign in "}]":
+            level -= 1
+    return deepest
+
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+
+
+def _words(key: str) -> list[str]:
+    """Return the words of a name in any style, in small letters."""
+    return [word.lower() for word in _WORD.findall(key)]
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word
+
+
+def _style(key: str) -> str:
+    """Return how a name joins its words; empty for a single word."""
+    if not key.isascii() or len(_words(key)) < 2:
+        return ""
+    for sign, style in (("_", "snake_case"), ("-", "kebab-case"), (".", "dotted")):
+        if sign in key:
+            return style
+    return "camelCase" if re.fullmatch(r"\w*[a-z][A-Z]\w*", key) else ""
+
+
+def _kind_of(text: str) -> str:
+    """Return what kind of JSON a text begins."""
+    return {"{": "object", "[": "array", '"': "text"}.get(text[0], "other")
+
+
+def _writes(writes: Iterable[Write]) -> list[Sight]:
+    return [Sight("written", write.seq, write.session_pk, write.session_id) for write in writes]

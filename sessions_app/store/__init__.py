@@ -1,0 +1,4 @@
+"""Access to the database.
+
+Units of work, group commit, retries, statements, batches, full-text indexes, pagination, schema, change notification.
+"""

@@ -1,0 +1,123 @@
+"""Looks at a session for what a query finds: stretch by stretch, each look for a short time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from django.db.models import QuerySet
+
+from sessions_app.events import event_text
+from sessions_app.models import AgentSession, Event, SessionTrait
+from sessions_app.search import execution
+from sessions_app.search.execution.time_budget import Pace
+from sessions_app.search.query import Query
+
+KNOWN = ("author", "tool", "branch")
+"""Terms whose every value in a session the index knows."""
+
+STRETCH = 4_000
+"""Events that are looked at first; then four times as many each time, as long as that is quick."""
+
+LOOK_S, LONG_LOOK_S = 0.04, 0.12
+"""Seconds after which a look ends, at the end of its stretch: one of several, and one that is all there is to do."""
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Looked(Generic[Row]):
+    """What a look found: all down or up to the seq `to`, as far as so many were wanted; `is_whole`: nothing is left."""
+
+    rows: list[Row]
+    to: int
+    is_whole: bool
+
+
+class SessionSearch:
+    """A query within a session, answered stretch by stretch from where it is looked at, each look for a short time.
+
+    Where most events match few of them are looked at, and where an index answers the whole is soon looked at.
+    """
+
+    def __init__(self, session: AgentSession, query: Query, seconds: float | None = None) -> None:
+        """Take what is searched for, and how long a look may take; default: `LOOK_S`."""
+        self._seconds = LOOK_S if seconds is None else seconds
+        self._last = session.last_seq
+        self._low, self._high = _reach(session, query)
+        self._events = execution.InSession(session, query)
+
+    def after(self, seq: int, most: int) -> Looked[Event]:
+        """Return the first hits behind `seq`, as rows of a timeline."""
+        return self._upwards(seq, most, self._rows)
+
+    def before(self, seq: int, most: int) -> Looked[Event]:
+        """Return the last hits before `seq`, the latest first."""
+        return self._downwards(seq, most, lambda first, last: self._rows(first, last).reverse())
+
+    def seqs_after(self, seq: int, most: int) -> Looked[int]:
+        """Return the seqs of the first hits behind `seq`."""
+        return self._upwards(seq, most, self.seqs_between)
+
+    def seqs_before(self, seq: int, most: int) -> Looked[int]:
+        """Return the seqs of the last hits before `seq`, the latest first."""
+        return self._downwards(seq, most, lambda first, last: self.seqs_between(first, last).reverse())
+
+    def seqs_between(self, first: int, last: int) -> QuerySet[Event, int]:
+        """Return the seqs of the hits from a seq to another."""
+        return self._rows(first, last).values_list("seq", flat=True)
+
+    def _rows(self, first: int, last: int) -> QuerySet[Event]:
+        return self._events.between(first, last).defer("data", "private")
+
+    def _upwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
+        place, pace = max(seq, self._low - 1), Pace(STRETCH, self._seconds)
+        found: list[Row] = []
+        while place < self._high and len(found) < most and pace.goes_on:
+            end = min(place + pace.size, self._high)
+            found += ask(place + 1, end)[: most - len(found)]
+            place = end
+            pace.step()
+        is_whole = place >= self._high and len(found) < most
+        return Looked(found, self._last if is_whole else place, is_whole)
+
+    def _downwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
+        place, pace = min(seq, self._high + 1), Pace(STRETCH, self._seconds)
+        found: list[Row] = []
+        while place > self._low and len(found) < most and pace.goes_on:
+            start = max(self._low, place - pace.size)
+            found += ask(start, place - 1)[: most - len(found)]
+            place = start
+            pace.step()
+        is_whole = place <= self._low and len(found) < most
+        return Looked(found, 1 if is_whole else place, is_whole)
+
+
+def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
+    """Return the seqs between which hits can stand, by what the index knows of authors, tools and branches.
+
+    It knows the newest event that has each. What it does not know can only be in what it has not read yet.
+    """
+    low, high = 1, session.last_seq
+    named = {
+        (term.name, event_text.cut(term.value))
+        for term in query.fields
+        if term.name in KNOWN and not term.negated
+    }
+    if not named:
+        return low, high
+    traits = SessionTrait.objects.filter(session=session, name__in=KNOWN)
+    known = {
+        (name, value): seq
+        for name, value, seq in traits.filter(value__in=[value for _, value in named]).values_list(
+            "name", "value", "seq"
+        )
+    }
+    unread = session.indexed_seq < session.last_seq
+    for pair in named:
+        if pair not in known:
+            low = max(low, session.indexed_seq + 1)
+        elif not unread:
+            high = min(high, known[pair])
+    return low, high

@@ -1,0 +1,85 @@
+"""What a search within a session offers: chips to ask for, and names to complete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sessions_app import scopes
+from sessions_app.events import event_text
+from sessions_app.models import AgentSession, AppState, Event, Kind, Scope, SessionTrait, UserState
+from sessions_app.search.query import Field, Query, QueryProblem, Vocabulary, parse
+
+MOST_NAMES = 60
+"""Authors and tools of a session that are offered."""
+
+NEWEST = 200
+"""Events whose kinds, authors and tools are read from the events themselves, because no index has them yet."""
+
+MOST_KEYS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A kind, author, tool or branch of the session; `query` asks for it besides, or no longer when it `is_on`."""
+
+    field: str
+    value: str
+    label: str
+    query: str
+    is_on: bool
+
+
+def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
+    """Return (field, chips) for the kinds, authors, tools and branches that a session has. Two queries.
+
+    Args:
+        session: whose they are.
+        text: the query that stands in the box; one that cannot be read is left as it is.
+    """
+    try:
+        query = parse(text)
+    except QueryProblem:
+        query = Query()
+    names = _names(session)
+    labels = {str(kind): str(kind.label) for kind in Kind}
+    return [
+        (field, [_chip(query, field, value, labels) for value in names[field]])
+        for field in ("kind", "author", "tool", "branch")
+        if names[field]
+    ]
+
+
+def _chip(query: Query, field: str, value: str, labels: dict[str, str]) -> Chip:
+    others = tuple(
+        term
+        for term in query.terms
+        if not (isinstance(term, Field) and term.name == field and not term.negated)
+    )
+    wanted = Field(field, value)
+    is_on = wanted in query.terms
+    label = labels[value] if field == "kind" else value
+    return Chip(field, value, label, str(replace(query, terms=others if is_on else (*others, wanted))), is_on)
+
+
+def vocabulary(session: AgentSession) -> Vocabulary:
+    """Return the names that a query within a session may mean. Five queries."""
+    names = _names(session)
+    own = [*session.state_rows.order_by("key").values_list("key", flat=True)[:MOST_KEYS]]
+    owner = {"owner__realm": session.realm, "owner__app_name": session.app_name}
+    users = UserState.objects.filter(**owner, owner__user_id=session.user_id).order_by("key")
+    apps = AppState.objects.filter(**owner).order_by("key")
+    own += [scopes.PREFIX[Scope.USER] + key for key in users.values_list("key", flat=True)[:MOST_KEYS]]
+    own += [scopes.PREFIX[Scope.APP] + key for key in apps.values_list("key", flat=True)[:MOST_KEYS]]
+    return Vocabulary(tools=names["tool"], authors=names["author"], keys=own)
+
+
+def _names(session: AgentSession) -> dict[str, list[str]]:
+    """Return the kinds, authors, tools and branches of a session, from the index and from what it does not have yet."""
+    wanted = ("kind", "author", "tool", "branch")
+    traits = SessionTrait.objects.filter(session=session, name__in=wanted).order_by("name", "value")
+    pairs = set(traits.values_list("name", "value")[: len(wanted) * MOST_NAMES])
+    tail = Event.objects.filter(session=session, seq__gt=session.indexed_seq).order_by("-seq")
+    for told in tail.values_list("kind", "author", "branch", "summary")[:NEWEST]:
+        pairs.update(event_text.traits_of(*told))
+    found = {name: sorted(value for kind, value in pairs if kind == name)[:MOST_NAMES] for name in wanted}
+    return {**found, "kind": [kind for kind in Kind.values if kind in found["kind"]]}

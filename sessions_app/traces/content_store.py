@@ -1,0 +1,141 @@
+"""Contents of model requests, stored once: a request is a list of contents, and nearly all of it was in the one before.
+
+A content, a tool, an instruction is a piece, named by the hash of its JSON. A list of them is cut into runs where
+the contents themselves say so, each run is a piece that names its members, and so on, up to one name for the whole
+list. Two requests that share a beginning, a middle or an end share the pieces of it, so a session's requests take
+about as much room as what was said in it, however many there were. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from sessions_app import scopes
+from sessions_app.redaction import redact
+
+SHA_BYTES = 16
+
+RUN_MEAN = 32
+"""Members of a run on average: one name in so many ends a run."""
+
+RUN_MOST = 256
+
+TEXT_MOST = 200_000
+"""Longest text of a piece, in characters; of a longer one the beginning is kept, and that it was longer."""
+
+HIDDEN = "hidden"
+"""Stands where a credential stood."""
+
+_SECRETS = frozenset(
+    (
+        *("accesstoken", "apikey", "apikeystring", "authtoken", "clientsecret", "idtoken"),
+        *("password", "privatekey", "refreshtoken", "secret", "token"),
+    )
+)
+_HEADERS = frozenset(("headers", "extraheaders", "additionalheaders"))
+_CUT = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a request. `body` is its JSON, or makes it when it has to be stored."""
+
+    sha: str
+    body: str | Callable[[], str]
+    members: tuple[Piece, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The JSON that is stored."""
+        return self.body if isinstance(self.body, str) else self.body()
+
+
+def piece_of(value: Any) -> Piece:
+    """Return the piece of a JSON value, made fit to store."""
+    body = scopes.dumps(fit(value))
+    return Piece(sha_of(body), body)
+
+
+def sha_of(text: str) -> str:
+    """Return the name of a piece: a hash of its JSON."""
+    return blake2b(text.encode(errors="replace"), digest_size=SHA_BYTES).hexdigest()
+
+
+def listed(members: Sequence[Piece]) -> Piece:
+    """Return the piece of a list: runs of members, runs of runs, up to one."""
+    level = [_run(run) for run in _runs(members)] or [_run(())]
+    while len(level) > 1:
+        level = [_run(run) for run in _runs(level)]
+    return level[0]
+
+
+def _run(members: Sequence[Piece]) -> Piece:
+    names = [member.sha for member in members]
+    kind = "runs" if members and _is_run(members[0]) else "pieces"
+    body = scopes.dumps({kind: names})
+    return Piece(sha_of(body), body, tuple(members))
+
+
+def _is_run(piece: Piece) -> bool:
+    return isinstance(piece.body, str) and piece.body.startswith(('{"pieces":[', '{"runs":['))
+
+
+def _runs(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
+    """Cut a list after members whose names say so: what is put in or taken out moves no other cut."""
+    start = 0
+    for place, member in enumerate(members, start=1):
+        ends = int(member.sha[-4:], 16) % RUN_MEAN == 0
+        if (ends and place - start > 1) or place - start == RUN_MOST:
+            yield members[start:place]
+            start = place
+    if start < len(members):
+        yield members[start:]
+
+
+def members_of(body: str) -> tuple[bool, list[str]] | None:
+    """Return whether a stored list names runs, and the names; None: the piece is no list."""
+    if not body.startswith(('{"pieces":[', '{"runs":[')):
+        return None
+    found = json.loads(body)
+    return ("runs" in found), found.get("runs", found.get("pieces"))
+
+
+def fit(value: Any) -> Any:
+    """Return a JSON value without credentials and without texts that are too long to keep."""
+    return _bounded(redact(value))
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= TEXT_MOST else _beginning(value)
+    if isinstance(value, list):
+        return [_bounded(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _bounded(item) for name, item in value.items()}
+    return value
+
+
+def _beginning(text: str) -> str:
+    return f"{text[:TEXT_MOST]}{_CUT} ({len(text):,} characters; the first {TEXT_MOST:,} were kept)"
+
+
+def without_secrets(config: Any) -> Any:
+    """Return a request's config without what it signs in with: values of headers, keys, tokens."""
+    if isinstance(config, list):
+        return [without_secrets(item) for item in config]
+    if not isinstance(config, dict):
+        return config
+    return {name: _without_secret(name, item) for name, item in config.items()}
+
+
+def _without_secret(name: str, value: Any) -> Any:
+    plain = name.replace("_", "").replace("-", "").lower()
+    if plain in _HEADERS and isinstance(value, Mapping):
+        return dict.fromkeys(value, HIDDEN)
+    if plain in _SECRETS and isinstance(value, str) and value:
+        return HIDDEN
+    return without_secrets(value)

@@ -1,0 +1,1 @@
+"""Imports (`readers/` of foreign stores, `writers/` into this one) and exports."""

@@ -1,0 +1,321 @@
+"""Sessions written for others: DevUI's own JSON Lines, lossless, and an SQLite store that `adk web` opens.
+
+Credentials stay here unless they are asked for: what a session's private column holds is left out.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sqlite3
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TextIO
+
+from django.db.models import QuerySet
+
+from sessions_app import scopes
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.models import (
+    AgentSession,
+    AppScope,
+    AppState,
+    Event,
+    Scope,
+    SessionState,
+    StateChange,
+    UserScope,
+    UserState,
+)
+from sessions_app.transfer.readers.documents import EXPORT_KIND, EXPORT_VERSION
+from sessions_app.transfer.readers.shapes import fields_of, fold
+
+CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which sessions to export; empty means any. Realms other than real life are never exported.
+
+    Attributes:
+        pks: keys of sessions; empty: of any.
+    """
+
+    app_name: str = ""
+    user_id: str = ""
+    session_id: str = ""
+    pks: tuple[int, ...] = ()
+
+    def sessions(self) -> QuerySet[AgentSession]:
+        """Return the sessions, in a stable order."""
+        names = {"app_name": self.app_name, "user_id": self.user_id, "session_id": self.session_id}
+        given: dict[str, Any] = {name: value for name, value in names.items() if value}
+        if self.pks:
+            given["pk__in"] = self.pks
+        return AgentSession.objects.filter(realm="", **given).order_by("app_name", "user_id", "session_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """How much was written."""
+
+    sessions: int
+    events: int
+
+
+def export_json(wanted: Wanted, path: Path, *, credentials: bool = False) -> Exported:
+    """Write sessions as JSON Lines: a header, then a record a line, events in the order of time.
+
+    Raises:
+        NotFound: no session is wanted.
+        BadInput: the file exists, or cannot be written.
+    """
+    with _new_file(wanted, path) as target, target.open("w", encoding="utf-8") as file:
+        return _write_json(_Reading(wanted, credentials), file)
+
+
+def export_adk_sqlite(wanted: Wanted, path: Path, *, credentials: bool = False) -> Exported:
+    """Write sessions as a store of ADK's `SqliteSessionService`, which `adk web` opens as `.adk/session.db`.
+
+    That service sorts events by time: one that is older than what came before it changes its place.
+
+    Raises:
+        NotFound: no session is wanted.
+        BadInput: the file exists, or cannot be written.
+    """
+    with _new_file(wanted, path) as target, closing(sqlite3.connect(target)) as connection:
+        connection.executescript(_ADK_TABLES)
+        done = _write_sqlite(_Reading(wanted, credentials), connection)
+        connection.commit()
+        return done
+
+
+def check(wanted: Wanted) -> None:
+    """Look whether any session would be exported.
+
+    Raises:
+        NotFound: none would.
+    """
+    if not wanted.sessions().exists():
+        raise NotFound(
+            "None of these sessions can be exported.",
+            hint="Only sessions of real life are, and these may be deleted. Eval attempts are exported with their run.",
+        )
+
+
+def export_zip(wanted: Wanted) -> IO[bytes]:
+    """Return a ZIP file of sessions, each as `export_json` writes it, at its beginning. It stands on disk, unnamed.
+
+    Raises:
+        NotFound: no session is wanted.
+    """
+    check(wanted)
+    names = list(wanted.sessions().values_list("pk", "app_name", "session_id"))
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - who reads it closes it
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for pk, app_name, session_id in names:
+            entry = f"{_in_file_name(app_name)}-{_in_file_name(session_id)}-{pk}.jsonl"
+            with archive.open(entry, "w", force_zip64=True) as raw, io.TextIOWrapper(raw, "utf-8") as text:
+                _write_json(_Reading(Wanted(pks=(pk,)), credentials=False), text)
+    file.seek(0)
+    return file
+
+
+def _in_file_name(text: str) -> str:
+    """Return an id as part of a file name that every system can hold."""
+    return re.sub(r"[^\w.-]+|^\.+", "_", text)[:60]
+
+
+@contextmanager
+def _new_file(wanted: Wanted, path: Path) -> Iterator[Path]:
+    """Yield a private file beside `path` that takes its name when all is written."""
+    if not wanted.sessions().exists():
+        raise NotFound("No session is wanted: none matches.", hint="Loosen the filters.")
+    if path.exists():
+        raise BadInput(f"{str(path)!r} exists already.", hint="Name a new file, or remove this one.")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}-")
+    except OSError as error:
+        raise BadInput(
+            f"{str(path)!r} cannot be written: {error.strerror}.", hint="Name another place."
+        ) from error
+    os.close(handle)
+    try:
+        yield Path(name)
+        Path(name).rename(path)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is exported, chunk by chunk, with or without credentials."""
+
+    wanted: Wanted
+    credentials: bool
+
+    def text(self, public: str, private: str | None) -> Any:
+        return json.loads((private if self.credentials else None) or public)
+
+    def state(self, rows: QuerySet[Any]) -> dict[str, Any]:
+        columns = rows.order_by("key").values_list("key", "value", "private")
+        return {key: self.text(value, private) for key, value, private in columns}
+
+    def seeds(self, scope: Scope, owner_id: int) -> dict[str, Any]:
+        """Return the first value of each key that no event gave it."""
+        ledger = StateChange.objects.filter(scope=scope, owner_id=owner_id).order_by("position", "id")
+        first: dict[str, StateChange] = {}
+        for row in ledger.iterator(CHUNK):
+            first.setdefault(row.key, row)
+        return {
+            key: self.text(row.value, row.private)
+            for key, row in sorted(first.items())
+            if row.seq == 0 and row.value is not None
+        }
+
+    def updated_at(self, scope: Scope, owner_id: int) -> float:
+        ledger = StateChange.objects.filter(scope=scope, owner_id=owner_id).order_by("-timestamp")
+        return ledger.values_list("timestamp", flat=True).first() or 0.0
+
+    def sessions(self) -> Iterator[AgentSession]:
+        return self.wanted.sessions().iterator(CHUNK)
+
+    def apps(self) -> QuerySet[AppScope]:
+        names = self.wanted.sessions().values("app_name")
+        return AppScope.objects.filter(realm="", app_name__in=names).order_by("app_name")
+
+    def users(self) -> QuerySet[UserScope]:
+        found = UserScope.objects.filter(realm="", app_name__in=self.wanted.sessions().values("app_name"))
+        if self.wanted.user_id or self.wanted.session_id or self.wanted.pks:
+            found = found.filter(user_id__in=self.wanted.sessions().values("user_id"))
+        return found.order_by("app_name", "user_id")
+
+    def events(self) -> Iterator[Event]:
+        """Yield events in the order they were appended in, across sessions."""
+        rows = Event.objects.filter(session__in=self.wanted.sessions()).select_related("session")
+        return rows.order_by("pk").iterator(CHUNK)
+
+    def removed(self, event: Event) -> list[str]:
+        """Return the keys, with their prefixes, that an event removed."""
+        rows = StateChange.objects.filter(session=event.session_id, seq=event.seq, removed=True)
+        return [scopes.PREFIX[Scope(row.scope)] + row.key for row in rows]
+
+
+def _write_json(reading: _Reading, file: TextIO) -> Exported:
+    def line(kind: str, **record: Any) -> None:
+        file.write(scopes.dumps({"kind": kind, **record}) + "\n")
+
+    sessions = events = 0
+    line(EXPORT_KIND, version=EXPORT_VERSION)
+    for app in reading.apps():
+        line(
+            "app", app=app.app_name, **_shared(reading, Scope.APP, app.pk, AppState.objects.filter(owner=app))
+        )
+    for user in reading.users():
+        rows = UserState.objects.filter(owner=user)
+        line("user", app=user.app_name, user=user.user_id, **_shared(reading, Scope.USER, user.pk, rows))
+    for session in reading.sessions():
+        sessions += 1
+        line(
+            "session",
+            **_name(session),
+            created_at=session.created_at,
+            updated_at=session.updated_at,
+            title=session.title,
+            tags=list(session.tags.order_by("name").values_list("name", flat=True)),
+            state=reading.state(SessionState.objects.filter(owner=session)),
+            seeds=reading.seeds(Scope.SESSION, session.pk),
+        )
+    for event in reading.events():
+        events += 1
+        body = reading.text(event.data, event.private)
+        line("event", **_name(event.session), event=body, removed=reading.removed(event))
+    return Exported(sessions, events)
+
+
+def _name(session: AgentSession) -> dict[str, str]:
+    return {"app": session.app_name, "user": session.user_id, "session": session.session_id}
+
+
+def _shared(reading: _Reading, scope: Scope, owner_id: int, rows: QuerySet[Any]) -> dict[str, Any]:
+    return {
+        "updated_at": reading.updated_at(scope, owner_id),
+        "state": reading.state(rows),
+        "seeds": reading.seeds(scope, owner_id),
+    }
+
+
+_ADK_TABLES = """
+CREATE TABLE app_states (app_name TEXT PRIMARY KEY, state TEXT NOT NULL, update_time REAL NOT NULL);
+CREATE TABLE user_states (app_name TEXT NOT NULL, user_id TEXT NOT NULL, state TEXT NOT NULL,
+    update_time REAL NOT NULL, PRIMARY KEY (app_name, user_id));
+CREATE TABLE sessions (app_name TEXT NOT NULL, user_id TEXT NOT NULL, id TEXT NOT NULL, state TEXT NOT NULL,
+    create_time REAL NOT NULL, update_time REAL NOT NULL, PRIMARY KEY (app_name, user_id, id));
+CREATE TABLE events (id TEXT NOT NULL, app_name TEXT NOT NULL, user_id TEXT NOT NULL, session_id TEXT NOT NULL,
+    invocation_id TEXT NOT NULL, timestamp REAL NOT NULL, event_data TEXT NOT NULL,
+    PRIMARY KEY (app_name, user_id, session_id, id),
+    FOREIGN KEY (app_name, user_id, session_id) REFERENCES sessions(app_name, user_id, id) ON DELETE CASCADE);
+"""
+"""The tables of ADK's `sqlite_session_service.py`."""
+
+
+def _write_sqlite(reading: _Reading, connection: sqlite3.Connection) -> Exported:
+    for app in reading.apps():
+        values = reading.state(AppState.objects.filter(owner=app))
+        row = [app.app_name, scopes.dumps(values), reading.updated_at(Scope.APP, app.pk)]
+        connection.execute("INSERT INTO app_states VALUES (?, ?, ?)", row)
+    for user in reading.users():
+        values = reading.state(UserState.objects.filter(owner=user))
+        row = [user.app_name, user.user_id, scopes.dumps(values), reading.updated_at(Scope.USER, user.pk)]
+        connection.execute("INSERT INTO user_states VALUES (?, ?, ?, ?)", row)
+    sessions = events = 0
+    for session in reading.sessions():
+        sessions += 1
+        values = reading.state(SessionState.objects.filter(owner=session))
+        connection.execute(
+            "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
+            [*_name(session).values(), scopes.dumps(values), session.created_at, session.updated_at],
+        )
+    for event in reading.events():
+        events += 1
+        body = snake_case("Event", reading.text(event.data, event.private))
+        connection.execute(
+            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                event.event_id,
+                *_name(event.session).values(),
+                event.invocation_id,
+                event.timestamp,
+                scopes.dumps(body),
+            ],
+        )
+    return Exported(sessions, events)
+
+
+def snake_case(model: str, value: Any) -> Any:
+    """Return a model's wire form with its fields named as ADK stores them; what agents own is untouched."""
+    if not isinstance(value, dict):
+        return value
+    fields = fields_of(model)
+    named = {}
+    for key, item in value.items():
+        name, kind = fields.get(fold(key), (key, ""))
+        known = fold(key) in fields
+        named[re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower() if known else key] = _snake_field(kind, item)
+    return named
+
+
+def _snake_field(kind: str, item: Any) -> Any:
+    if not kind or kind == "bytes":
+        return item
+    if kind.startswith("[") and isinstance(item, list):
+        return [snake_case(kind[1:-1], each) for each in item]
+    if kind.startswith("{") and isinstance(item, dict):
+        return {key: snake_case(kind[1:-1], each) for key, each in item.items()}
+    return snake_case(kind, item)

@@ -1,0 +1,33 @@
+"""What `adk web` left beside an agent, found by looking at files only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
+from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerprint
+from sessions_app.transfer.readers.sniff import ARTIFACTS_FOLDER, LOCAL_FOLDER, SESSION_FILE
+
+
+def sessions_beside(agent_folder: Path) -> dict[str, str]:
+    """Return the store of sessions: location → a text that changes when somebody writes to it; empty: none.
+
+    Nothing is opened but for its first bytes.
+    """
+    path = agent_folder / LOCAL_FOLDER / SESSION_FILE
+    return {str(path.resolve()): file_fingerprint(path)} if _is_sqlite(path) else {}
+
+
+def artifacts_beside_agent(agent_folder: Path) -> dict[str, str]:
+    """Return the folder of artifacts, as `sessions_beside` does the sessions."""
+    path = agent_folder / LOCAL_FOLDER / ARTIFACTS_FOLDER
+    versions = artifacts_fingerprint(path)
+    return {str(path.resolve()): versions} if versions else {}
+
+
+def _is_sqlite(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+    except OSError:
+        return False

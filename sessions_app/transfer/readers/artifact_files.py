@@ -1,0 +1,176 @@
+"""The artifacts that `adk web` keeps beside an agent, in the folders of ADK's `FileArtifactService`.
+
+    apps/{app}/users/{user}/sessions/{session}/artifacts/{file}/versions/{number}/{last part of file, metadata.json}
+    apps/{app}/users/{user}/artifacts/{file}/versions/…
+
+Older releases wrote the same tree without `apps/{app}`. What `metadata.json` says is not believed where it would
+lead to a file: the payload's place follows from the layout alone, and links are not followed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sessions_app.events.timestamps import moment
+from sessions_app.transfer.readers.records import Choice, Unread
+
+VERSIONS = "versions"
+METADATA = "metadata.json"
+OLD_LAYOUT = (
+    "Files of an ADK that kept no app beside them are taken for those of {app!r}, whose folder they lie in."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArtifact:
+    """One version of a file.
+
+    Attributes:
+        session_id: empty: it is the user's.
+        filename: as the agent named it, perhaps with `user:`.
+        mime_type: None: it was saved as text.
+        path: of the payload.
+    """
+
+    app_name: str
+    user_id: str
+    session_id: str
+    filename: str
+    version: int
+    mime_type: str | None
+    display_name: str | None
+    custom_metadata: dict[str, Any]
+    created_at: float
+    path: Path
+
+    def __str__(self) -> str:
+        owner = "/".join(part for part in (self.app_name, self.user_id, self.session_id) if part)
+        return f"artifact {self.filename!r} version {self.version} of {owner}"
+
+
+class ArtifactFolder:
+    """A folder of artifacts, to be read only.
+
+    Args:
+        root: the folder `artifacts`.
+        choice: whose artifacts are wanted.
+        old_app: the app of files that are kept without one.
+
+    Attributes:
+        remarks: what a person should know about the whole; complete once all versions were read.
+    """
+
+    def __init__(self, root: Path, choice: Choice = Choice(), old_app: str = "") -> None:  # noqa: B008 - frozen
+        self.location = str(root.resolve())
+        self.remarks: list[str] = []
+        self._root = root
+        self._choice = choice
+        self._old_app = old_app
+
+    def fingerprint(self) -> str:
+        """Return a text that changes when a version is added or removed; empty: there is none."""
+        return artifacts_fingerprint(self._root)
+
+    def versions(self) -> Iterator[StoredArtifact | Unread]:
+        """Yield every version of every file, each file's in the order they were saved."""
+        for app in _folders(self._root / "apps"):
+            yield from self._of_app(app.name, app)
+        if _folders(self._root / "users"):
+            if not self._old_app:
+                yield Unread(str(self._root / "users"), "these files are kept without the name of an app")
+                return
+            self.remarks.append(OLD_LAYOUT.format(app=self._old_app))
+            yield from self._of_app(self._old_app, self._root)
+
+    def _of_app(self, app_name: str, folder: Path) -> Iterator[StoredArtifact | Unread]:
+        for user in _folders(folder / "users"):
+            if self._choice.takes(app_name, user.name):
+                yield from _of_scope(app_name, user.name, "", user / "artifacts")
+                for session in _folders(user / "sessions"):
+                    yield from _of_scope(app_name, user.name, session.name, session / "artifacts")
+
+
+def artifacts_fingerprint(root: Path) -> str:
+    """Return a text that changes when a version is added or removed; empty: there is none."""
+    newest, count = 0, 0
+    for place, names, _ in os.walk(root):
+        if os.path.basename(place) == VERSIONS:
+            newest = max(newest, os.stat(place).st_mtime_ns)
+            count += len(names)
+            names.clear()
+    return f"{newest}:{count}" if count else ""
+
+
+def _folders(place: Path) -> list[Path]:
+    try:
+        found = [entry for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(Path(entry.path) for entry in found)
+
+
+def _of_scope(app_name: str, user_id: str, session_id: str, root: Path) -> Iterator[StoredArtifact | Unread]:
+    """Yield the versions of a scope's files. A file's name may hold `/`, so files lie in files' folders."""
+    for place, names, _ in os.walk(root):
+        if VERSIONS not in names:
+            continue
+        names.remove(VERSIONS)
+        folder = Path(place)
+        for version in sorted(_numbered(folder / VERSIONS), key=lambda each: int(each.name)):
+            read = _read_version(version, folder)
+            if isinstance(read, Unread):
+                yield read
+                continue
+            told, path = read
+            filename = told.get("fileName")
+            yield StoredArtifact(
+                app_name,
+                user_id,
+                session_id,
+                filename if isinstance(filename, str) and filename else folder.relative_to(root).as_posix(),
+                int(version.name),
+                _text(told.get("mimeType")),
+                _text(told.get("displayName")),
+                _mapping(told.get("customMetadata")),
+                _created_at(told.get("createTime"), path),
+                path,
+            )
+
+
+def _numbered(folder: Path) -> list[Path]:
+    return [each for each in _folders(folder) if each.name.isascii() and each.name.isdecimal()]
+
+
+def _read_version(version: Path, folder: Path) -> tuple[dict[str, Any], Path] | Unread:
+    payload, metadata = version / folder.name, version / METADATA
+    if payload.is_symlink() or metadata.is_symlink():
+        return Unread(str(version), "it is a link, and links are not followed")
+    if not payload.is_file():
+        return Unread(str(version), "its content is missing")
+    try:
+        told = json.loads(metadata.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        told = {}
+    except (OSError, ValueError) as error:
+        return Unread(str(metadata), f"it cannot be read: {error}")
+    return (told, payload) if isinstance(told, dict) else Unread(str(metadata), "it is no JSON object")
+
+
+def _created_at(told: object, path: Path) -> float:
+    try:
+        return moment(told)
+    except ValueError:
+        return path.stat().st_mtime
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

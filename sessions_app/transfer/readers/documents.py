@@ -1,0 +1,284 @@
+"""Sessions kept as JSON: what `adk web` exports or ADK's REST answers, and DevUI's own export."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Collection, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from sessions_app import scopes
+from sessions_app.errors import BadInput
+from sessions_app.events.timestamps import moment
+from sessions_app.transfer.readers.databases import file_fingerprint
+from sessions_app.transfer.readers.normalise import normalise, removed_keys
+from sessions_app.transfer.readers.records import (
+    Choice,
+    Format,
+    Owner,
+    SharedState,
+    StoredEvent,
+    StoredSession,
+    StoredState,
+    Unread,
+)
+
+EXPORT_KIND = "devui.sessions"
+EXPORT_VERSION = 1
+
+
+class SessionDocument:
+    """One session, or a list of them, as ADK's REST answers them. The whole file is read at once.
+
+    Attributes:
+        is_empty: it holds no session, wanted or not.
+    """
+
+    format = Format.JSON
+
+    def __init__(self, path: Path, choice: Choice, *, may_be_empty: bool = False) -> None:
+        """Read the file.
+
+        Raises:
+            BadInput: it is no JSON, or holds no session and must not be empty.
+        """
+        self.location = str(path)
+        self.remarks: list[str] = []
+        self._path = path
+        document = _parse(path)
+        found = document if isinstance(document, list) else [document]
+        self._sessions = [_folded(each) for each in found if _is_session(each)]
+        self.is_empty = not self._sessions
+        if self.is_empty and not may_be_empty:
+            raise BadInput(
+                f"{str(path)!r} is JSON but holds no session.",
+                hint="A session has `appName`, `userId`, `id` and `events`, as adk web exports it.",
+            )
+        self._sessions = [each for each in self._sessions if choice.takes(each["appname"], each["userid"])]
+
+    def fingerprint(self) -> str:
+        """Return the file's time and size."""
+        return file_fingerprint(self._path)
+
+    def sessions(self) -> Iterator[StoredSession]:
+        """Yield the sessions; one without a time of its own has that of its last event."""
+        for each in self._sessions:
+            times = [event.wire["timestamp"] for event in _events_of(each) if isinstance(event, StoredEvent)]
+            updated = _time(each.get("lastupdatetime"), max(times, default=0.0))
+            yield StoredSession(_owner(each), min([updated, *times]), updated)
+
+    def states(self) -> Iterator[StoredState]:
+        """Yield the sessions' own part of the merged state."""
+        for each in self._sessions:
+            if isinstance(each.get("state"), dict):
+                yield StoredState(_owner(each), scopes.split(each["state"]).session)
+
+    def shared(self) -> Iterator[SharedState]:
+        """Yield what the merged states say of apps and users; the newest session's word counts."""
+        apps: dict[str, SharedState] = {}
+        users: dict[tuple[str, str], SharedState] = {}
+        for each in sorted(self._sessions, key=lambda each: _time(each.get("lastupdatetime"), 0.0)):
+            app_name, user_id, _ = _owner(each)
+            scoped = scopes.split(each.get("state") or {})
+            updated = _time(each.get("lastupdatetime"), 0.0)
+            if scoped.app:
+                apps[app_name] = SharedState(app_name, None, scoped.app, updated)
+            if scoped.user:
+                users[app_name, user_id] = SharedState(app_name, user_id, scoped.user, updated)
+        yield from chain(apps.values(), users.values())
+
+    def count_events(self) -> int | None:
+        """Return how many events there are."""
+        return sum(len(each.get("events") or []) for each in self._sessions)
+
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | Unread]:
+        """Yield the events session by session, in the order of the sessions' first event."""
+        wanted = [each for each in self._sessions if only is None or _owner(each) in only]
+        queues = [list(_events_of(each)) for each in wanted]
+        yield from in_time(queues)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class SentSession(SessionDocument):
+    """One session that a program sent, as ADK's REST answers it."""
+
+    def __init__(self, session: dict[str, Any], location: str) -> None:
+        """Take the session; `location` says where it comes from."""
+        self.location = location
+        self.remarks: list[str] = []
+        self._sessions = [_folded(session)]
+        self.is_empty = False
+
+    def fingerprint(self) -> str:
+        """It is sent once and never looked at again."""
+        return ""
+
+
+def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | Unread]:
+    """Yield the events of a session as ADK dumps one, in either spelling."""
+    return _events_of({"appname": "", "userid": "", "id": "", **_folded(session)})
+
+
+def in_time(queues: list[list[StoredEvent | Unread]]) -> Iterator[StoredEvent | Unread]:
+    """Merge the events of several sessions by time without changing the order inside any of them."""
+
+    def clocked(
+        place: int, queue: list[StoredEvent | Unread]
+    ) -> Iterator[tuple[float, int, StoredEvent | Unread]]:
+        now = float("-inf")
+        for item in queue:
+            if isinstance(item, StoredEvent):
+                now = max(now, item.wire["timestamp"])
+            yield now, place, item
+
+    merged = heapq.merge(*(clocked(*each) for each in enumerate(queues)), key=lambda entry: entry[:2])
+    yield from (item for _, _, item in merged)
+
+
+class ExportDocument:
+    """DevUI's own export: JSON Lines, one record a line, events in the order of time. Read line by line."""
+
+    format = Format.DEVUI
+
+    def __init__(self, path: Path, choice: Choice) -> None:
+        """Check the header.
+
+        Raises:
+            BadInput: it was written by a newer DevUI.
+        """
+        self.location = str(path)
+        self.remarks: list[str] = []
+        self._path = path
+        self._choice = choice
+        with path.open(encoding="utf-8") as file:
+            version = json.loads(file.readline()).get("version")
+        if version != EXPORT_VERSION:
+            raise BadInput(
+                f"{str(path)!r} is a DevUI export of version {version}; this DevUI reads {EXPORT_VERSION}.",
+                hint="Update DevUI.",
+            )
+
+    def fingerprint(self) -> str:
+        """Return the file's time and size."""
+        return file_fingerprint(self._path)
+
+    def sessions(self) -> Iterator[StoredSession | Unread]:
+        """Yield the sessions."""
+        for owner, record in self._records("session"):
+            yield StoredSession(
+                owner,
+                record["created_at"],
+                record["updated_at"],
+                record.get("title", ""),
+                tuple(map(str, record.get("tags", ()))),
+            )
+
+    def states(self) -> Iterator[StoredState | Unread]:
+        """Yield the sessions' own state."""
+        for owner, record in self._records("session"):
+            yield StoredState(owner, record["state"], record.get("seeds") or {})
+
+    def shared(self) -> Iterator[SharedState | Unread]:
+        """Yield the state of apps and users."""
+        for kind in ("app", "user"):
+            for owner, record in self._records(kind):
+                user = owner.user_id if kind == "user" else None
+                yield SharedState(
+                    owner.app_name, user, record["state"], record["updated_at"], record.get("seeds") or {}
+                )
+
+    def count_events(self) -> int | None:
+        """Counting would read the whole file."""
+        return None
+
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | Unread]:
+        """Yield the events in the order of the file, which is that of time."""
+        for owner, record in self._records("event"):
+            if only is None or owner in only:
+                yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
+        with self._path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    record = json.loads(line)
+                except ValueError as error:
+                    raise BadInput(
+                        f"Line {number} of {self.location!r} is no JSON: {error}.",
+                        hint="The file is damaged.",
+                    ) from error
+                owner = Owner(record.get("app", ""), record.get("user", ""), record.get("session", ""))
+                if record.get("kind") == kind and (
+                    (kind == "app" and self._choice.app_name in (None, owner.app_name))
+                    or self._choice.takes(owner.app_name, owner.user_id)
+                ):
+                    yield owner, record
+
+
+def is_export(path: Path) -> bool:
+    """Tell whether a file is DevUI's own export, by its first line."""
+    with path.open("rb") as file:
+        try:
+            header = json.loads(file.readline(1000))
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(header, dict) and header.get("kind") == EXPORT_KIND
+
+
+def _parse(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise BadInput(
+            f"{str(path)!r} is neither a database nor JSON: {error}.",
+            hint="Name a store or a session's JSON.",
+        ) from error
+    except OSError as error:
+        raise BadInput(f"{str(path)!r} cannot be read: {error.strerror}.", hint="Check the file.") from error
+
+
+def _is_session(value: Any) -> bool:
+    folded = _folded(value) if isinstance(value, dict) else {}
+    named = all(isinstance(folded.get(name), str) for name in ("appname", "userid", "id"))
+    return named and isinstance(folded.get("events"), list | None)
+
+
+def _folded(session: dict[str, Any]) -> dict[str, Any]:
+    return {str(key).replace("_", "").lower(): value for key, value in session.items()}
+
+
+def _events_of(session: dict[str, Any]) -> Iterator[StoredEvent | Unread]:
+    owner = _owner(session)
+    time = _time(session.get("createtime"), 0.0)
+    for number, raw in enumerate(session.get("events") or [], 1):
+        if not isinstance(raw, dict):
+            yield Unread(f"event {number} of {owner}", f"a {type(raw).__name__} stands where an event should")
+            continue
+        wire, changes = normalise(raw)
+        if "timestamp" not in wire:
+            fallback = _time(session.get("lastupdatetime"), time)
+            wire["timestamp"] = time or fallback
+            changes = (*changes, "timestamp: missing, taken from what comes before")
+        time = wire["timestamp"]
+        if not wire.get("id"):
+            wire["id"] = f"event-{number}"
+            changes = (*changes, "id: missing, numbered")
+        yield StoredEvent(owner, wire, changes, removed=removed_keys(wire))
+
+
+def _owner(session: dict[str, Any]) -> Owner:
+    return Owner(session["appname"], session["userid"], session["id"])
+
+
+def _time(value: Any, fallback: float) -> float:
+    try:
+        return moment(value) or fallback
+    except ValueError:
+        return fallback

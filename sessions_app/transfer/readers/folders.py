@@ -1,0 +1,261 @@
+"""A folder of files that sessions were saved to, each told by what it holds; names are never trusted.
+
+The session JSON in it is one source: what its files say of the same user or app is one story, told in the order of
+time. Files are read one by one, and no more of them are kept than those whose events are due.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import os
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sessions_app.errors import BadInput
+from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerprint
+from sessions_app.transfer.readers.documents import SessionDocument, is_export
+from sessions_app.transfer.readers.records import (
+    Choice,
+    Format,
+    Owner,
+    SharedState,
+    StoredEvent,
+    StoredSession,
+    StoredState,
+    Unread,
+)
+
+HEAD = 4096
+"""Bytes of a file that tell what it is."""
+
+NOT_ENTERED = frozenset({"node_modules", "__pycache__"})
+VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
+
+
+@dataclass(slots=True)
+class Walked:
+    """What lies in a folder and the folders in it.
+
+    Attributes:
+        places: agents' folders, which are imported whole.
+        stores: databases, and exports of DevUI.
+        documents: files that begin as JSON does.
+        others: how many files are neither.
+    """
+
+    places: list[Path] = field(default_factory=list)
+    stores: list[Path] = field(default_factory=list)
+    documents: list[Path] = field(default_factory=list)
+    others: int = 0
+
+    def fingerprint(self) -> str:
+        """Return a text that changes when a file does, comes or goes. Agents' folders have their own."""
+        told = "\n".join(f"{path} {file_fingerprint(path)}" for path in (*self.stores, *self.documents))
+        return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def walk(root: Path, is_place: Callable[[Path], bool]) -> Walked:
+    """Look at all files under a folder, by their first bytes. Links and hidden folders are not followed."""
+    found = Walked()
+    for name, folders, files in os.walk(root):
+        folder = Path(name)
+        if VIRTUAL_ENVIRONMENT in files:
+            folders.clear()
+            continue
+        if folder != root and is_place(folder):
+            found.places.append(folder)
+            folders.clear()
+            continue
+        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in NOT_ENTERED)
+        for each in sorted(files):
+            _sort(folder / each, found)
+    return found
+
+
+def _sort(path: Path, found: Walked) -> None:
+    try:
+        head = _head_of(path)
+        is_store = head.startswith(SQLITE_MAGIC) or (head[:1] == b"{" and is_export(path))
+    except OSError:
+        found.documents.append(path)  # it is told of when it is opened again
+        return
+    if is_store:
+        found.stores.append(path)
+    elif head.lstrip()[:1] in (b"{", b"["):
+        found.documents.append(path)
+    else:
+        found.others += 1
+
+
+def _head_of(path: Path) -> bytes:
+    if path.is_symlink() or not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(HEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A session in one of the files.
+
+    Attributes:
+        first: when its first event happened.
+    """
+
+    path: Path
+    session: StoredSession
+    first: float
+    events: int
+
+
+class SessionFolder:
+    """The session JSON in a folder, as one source.
+
+    Attributes:
+        unread: files that are called JSON and cannot be read as such.
+        passed_over: files that begin as JSON does and hold no session.
+    """
+
+    format = Format.JSON
+
+    def __init__(self, root: Path, walked: Walked, choice: Choice) -> None:
+        """Read every file once, and keep what its sessions are."""
+        self.location = str(root.resolve())
+        self.remarks: list[str] = []
+        self.unread: list[Unread] = []
+        self.passed_over: list[Path] = []
+        self._root = root
+        self._walked = walked
+        self._choice = choice
+        self._held: dict[Owner, _Held] = {}
+        self._last_in: dict[Path, Owner] = {}
+        self._shared: dict[tuple[str, str | None], SharedState] = {}
+        for path in walked.documents:
+            self._look_at(path)
+
+    @property
+    def holds_any(self) -> bool:
+        """Tell whether there is a session in any of the files."""
+        return len(self.passed_over) + len(self.unread) < len(self._walked.documents)
+
+    def fingerprint(self) -> str:
+        """Return what changes with the folder's files."""
+        return self._walked.fingerprint()
+
+    def named(self, path: Path) -> str:
+        """Return a file's name in the folder."""
+        return str(path.relative_to(self._root))
+
+    def sessions(self) -> Iterator[StoredSession | Unread]:
+        """Yield the sessions, each with the file it is taken from."""
+        yield from self.unread
+        for held in self._held.values():
+            yield replace(held.session, part=self.named(held.path))
+
+    def states(self) -> Iterator[StoredState | Unread]:
+        """Yield the sessions' own part of the merged state."""
+        for path, owners in self._files():
+            yield from (each for each in self._open(path).states() if each.owner in owners)
+
+    def shared(self) -> Iterator[SharedState | Unread]:
+        """Yield what the merged states say of apps and users; the newest session's word counts."""
+        yield from self._shared.values()
+
+    def count_events(self) -> int | None:
+        """Return how many events there are."""
+        return sum(held.events for held in self._held.values())
+
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | Unread]:
+        """Yield the events in the order of time; each session's own events in the order they were appended."""
+        wanted = [owner for owner in self._held if only is None or owner in only]
+        wanted.sort(key=lambda owner: self._held[owner].first)
+        self._last_in = {self._held[owner].path: owner for owner in wanted}
+        opened: dict[Path, SessionDocument] = {}
+        waiting, running = iter(wanted), list[tuple[float, int, StoredEvent | Unread, Any]]()
+        coming = next(waiting, None)
+        number = 0
+        while running or coming:
+            if coming and (not running or self._held[coming].first <= running[0][0]):
+                number += 1
+                _push(running, number, float("-inf"), self._events_of(coming, opened))
+                coming = next(waiting, None)
+                continue
+            now, place, item, rest = heapq.heappop(running)
+            yield item
+            _push(running, place, now, rest)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _look_at(self, path: Path) -> None:
+        try:
+            document = self._open(path)
+        except BadInput as error:
+            if path.suffix.lower() == ".json":
+                self.unread.append(Unread(self.named(path), error.message))
+            else:
+                self.passed_over.append(path)
+            return
+        if document.is_empty:
+            self.passed_over.append(path)
+            return
+        for shared in document.shared():
+            known = self._shared.get((shared.app_name, shared.user_id))
+            if known is None or known.updated_at <= shared.updated_at:
+                self._shared[shared.app_name, shared.user_id] = shared
+        for session in document.sessions():
+            self._keep(path, document, session)
+
+    def _keep(self, path: Path, document: SessionDocument, session: StoredSession) -> None:
+        """Keep a session, of one that several files hold the longest and newest."""
+        times = [
+            event.wire["timestamp"]
+            for event in document.events({session.owner})
+            if isinstance(event, StoredEvent)
+        ]
+        held = _Held(path, session, times[0] if times else float("-inf"), len(times))
+        known = self._held.get(session.owner)
+        if known is None:
+            self._held[session.owner] = held
+            return
+        older, newer = sorted((known, held), key=lambda each: (each.events, each.session.updated_at))
+        self._held[session.owner] = newer
+        self.remarks.append(
+            f"{self.named(older.path)}: its session {session.owner} is in {self.named(newer.path)} too,"
+            " with as many events or more; that one was taken"
+        )
+
+    def _files(self) -> Iterator[tuple[Path, set[Owner]]]:
+        owners: dict[Path, set[Owner]] = {}
+        for owner, held in self._held.items():
+            owners.setdefault(held.path, set()).add(owner)
+        yield from owners.items()
+
+    def _events_of(self, owner: Owner, opened: dict[Path, SessionDocument]) -> Iterator[StoredEvent | Unread]:
+        """Return a session's events; its file stays open until the last of its sessions is asked for."""
+        path = self._held[owner].path
+        document = opened.get(path) or opened.setdefault(path, self._open(path))
+        if owner == self._last_in[path]:
+            del opened[path]
+        return document.events({owner})
+
+    def _open(self, path: Path) -> SessionDocument:
+        return SessionDocument(path, self._choice, may_be_empty=True)
+
+
+def _push(
+    running: list[tuple[float, int, StoredEvent | Unread, Any]],
+    place: int,
+    now: float,
+    items: Iterator[StoredEvent | Unread],
+) -> None:
+    """Let a session's next event wait for its turn: not before the one that came before it."""
+    item = next(items, None)
+    if item is None:
+        return
+    if isinstance(item, StoredEvent):
+        now = max(now, item.wire["timestamp"])
+    heapq.heappush(running, (now, place, item, items))

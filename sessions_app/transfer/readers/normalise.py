@@ -1,0 +1,162 @@
+"""Foreign events to ADK's wire form. Nothing is validated and nothing is lost.
+
+Names are folded to camelCase where ADK has fields (`shapes`) and left alone inside what agents own. What a model
+of ADK would refuse moves to `customMetadata["devui_unknown"]` by its path, so that agents can still load the
+session.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sessions_app.events.timestamps import moment
+from sessions_app.transfer.readers.shapes import LENIENT, fields_of, fold
+
+UNKNOWN = "devui_unknown"
+"""Key of `customMetadata` that holds, by path, what ADK's models have no field for."""
+
+REMOVED = "__ADK_SENTINEL_REMOVED__"
+"""How the Java ADK writes that a key is removed."""
+
+_TEXTS = ("id", "author", "invocationId", "branch", "errorCode", "errorMessage", "modelVersion")
+_MAPS = ("stateDelta", "artifactDelta", "requestedAuthConfigs", "requestedToolConfirmations")
+_FREE_IN_AUTH = frozenset({"scopes", "additionalHeaders", "context", "customMetadata"})
+
+
+class _Misfit(Exception):
+    """A value has not the shape of its field."""
+
+
+def normalise(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return an event in wire form and, in words, what was changed in it.
+
+    The caller sees to `id`, `invocationId` and `timestamp`; a timestamp in another unit is converted here.
+    """
+    strange: dict[str, Any] = {}
+    wire = _model("Event", raw, "", strange)
+    for name in _TEXTS:
+        if name in wire and not isinstance(wire[name], str):
+            wire[name] = str(wire[name])
+    _complete(wire, strange)
+    if not strange:
+        return wire, ()
+    metadata = wire.get("customMetadata") or {}
+    wire["customMetadata"] = {**metadata, UNKNOWN: strange}
+    return wire, tuple(f"{path}: moved to customMetadata.{UNKNOWN}" for path in strange)
+
+
+def removed_keys(wire: dict[str, Any]) -> frozenset[str]:
+    """Return the keys of the delta that a sentinel removes; their value becomes None."""
+    delta = wire["actions"]["stateDelta"]
+    keys = frozenset(key for key, value in delta.items() if value == REMOVED)
+    delta.update(dict.fromkeys(keys))
+    return keys
+
+
+def _model(model: str, value: Any, path: str, strange: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _Misfit
+    fields = fields_of(model)
+    out: dict[str, Any] = {}
+    for key, item in value.items():
+        if item is None:
+            continue
+        where = f"{path}.{key}" if path else str(key)
+        name, kind = fields.get(fold(str(key)), ("", ""))
+        if not name and model in LENIENT:
+            out[str(key)] = item
+            continue
+        if not name:
+            strange[where] = item
+            continue
+        try:
+            out[name] = _value(kind, item, where, strange)
+        except _Misfit:
+            strange[where] = item
+    return out
+
+
+def _value(kind: str, item: Any, path: str, strange: dict[str, Any]) -> Any:
+    if not kind:
+        return item
+    if kind == "bytes":
+        return _bytes(item)
+    if kind.startswith("["):
+        if not isinstance(item, list):
+            raise _Misfit
+        return [_model(kind[1:-1], each, f"{path}[{n}]", strange) for n, each in enumerate(item)]
+    if kind.startswith("{"):
+        if not isinstance(item, Mapping):
+            raise _Misfit
+        return {key: _model(kind[1:-1], each, f"{path}.{key}", strange) for key, each in item.items()}
+    return _model(kind, item, path, strange)
+
+
+def _bytes(item: Any) -> str:
+    """Return bytes as ADK writes them: base64 of the URL-safe alphabet. Either alphabet and lists of ints are read."""
+    if isinstance(item, list):
+        try:
+            return base64.urlsafe_b64encode(bytes(item)).decode()
+        except (TypeError, ValueError):
+            raise _Misfit from None
+    if not isinstance(item, str):
+        raise _Misfit
+    text = item.translate(_TO_URL_SAFE).rstrip("=")
+    try:
+        plain = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise _Misfit from None
+    return base64.urlsafe_b64encode(plain).decode()
+
+
+_TO_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def _complete(wire: dict[str, Any], strange: dict[str, Any]) -> None:
+    """Give the event what ADK always sends, and take out what has another type than ADK reads."""
+    actions = wire.setdefault("actions", {})
+    for name in _MAPS:
+        if not isinstance(actions.get(name, {}), dict):
+            strange[f"actions.{name}"] = actions.pop(name)
+        actions.setdefault(name, {})
+    actions["requestedAuthConfigs"] = {
+        key: _camel(config) for key, config in actions["requestedAuthConfigs"].items()
+    }
+    wire.setdefault("nodeInfo", {}).setdefault("path", "")
+    if not isinstance(wire.get("customMetadata", {}), dict):
+        strange["customMetadata"] = wire.pop("customMetadata")
+    if "longRunningToolIds" in wire:
+        wire["longRunningToolIds"] = sorted(map(str, wire["longRunningToolIds"]))
+    compaction = actions.get("compaction") or {}
+    for holder, name in (
+        (wire, "timestamp"),
+        (compaction, "startTimestamp"),
+        (compaction, "endTimestamp"),
+    ):
+        if name in holder:
+            _read_time(holder, name, strange)
+
+
+def _read_time(holder: dict[str, Any], name: str, strange: dict[str, Any]) -> None:
+    try:
+        holder[name] = moment(holder[name])
+    except ValueError:
+        strange[name] = holder.pop(name)
+
+
+def _camel(value: Any) -> Any:
+    """Spell the keys of an AuthConfig as ADK's REST does; maps of scopes and headers keep theirs."""
+    if isinstance(value, list):
+        return [_camel(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    folded = {_camel_name(key): item for key, item in value.items() if item is not None}
+    return {key: item if key in _FREE_IN_AUTH else _camel(item) for key, item in folded.items()}
+
+
+def _camel_name(name: str) -> str:
+    return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name).rstrip("_")

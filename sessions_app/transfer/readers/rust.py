@@ -1,0 +1,135 @@
+"""The tables of adk-rust, whose rows hold the merged state and whose parts carry no tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sessions_app import scopes
+from sessions_app.events.timestamps import moment
+from sessions_app.transfer.readers.databases import Row
+from sessions_app.transfer.readers.normalise import normalise
+from sessions_app.transfer.readers.pickles import Refused
+from sessions_app.transfer.readers.records import Owner, SharedState, StoredEvent, StoredSession, StoredState
+from sessions_app.transfer.readers.tables import TableSource, actions_of, decoded, flagged
+
+ENCRYPTED = "__encrypted_state"
+
+
+class RustSource(TableSource):
+    """The sessions of adk-rust's SQL services."""
+
+    def sessions(self) -> Any:
+        """Yield the sessions."""
+        sql = "SELECT app_name, user_id, session_id AS id, created_at, updated_at FROM sessions"
+        yield from self._rows(sql, "session", self._session)
+
+    def states(self) -> Any:
+        """Yield the sessions' own part of the merged state kept with them."""
+        sql = "SELECT app_name, user_id, session_id AS id, state FROM sessions"
+        yield from self._rows(sql, "state of", self._state)
+
+    def shared(self) -> Any:
+        """Yield the state of apps and users."""
+        sql = "SELECT app_name, state, updated_at FROM app_states"
+        yield from self._rows(sql, "state of app", self._shared_state, by_user=False)
+        sql = "SELECT app_name, user_id, state, updated_at FROM user_states"
+        yield from self._rows(sql, "state of user", self._shared_state)
+
+    def _session(self, row: Row) -> StoredSession:
+        owner = Owner(row["app_name"], row["user_id"], row["id"])
+        return StoredSession(owner, moment(row["created_at"]), moment(row["updated_at"]))
+
+    def _state(self, row: Row) -> StoredState:
+        values = _readable(decoded(row["state"]))
+        return StoredState(Owner(row["app_name"], row["user_id"], row["id"]), scopes.split(values).session)
+
+    def _shared_state(self, row: Row) -> SharedState:
+        values = _readable(decoded(row["state"]))
+        return SharedState(row["app_name"], row.get("user_id"), values, moment(row["updated_at"]))
+
+    def _event_of_columns(self, row: Row) -> StoredEvent:
+        raw = dict(decoded(row.get("llm_response")) or {})
+        raw |= {name: row.get(name) for name in ("author", "branch")}
+        raw["long_running_tool_ids"] = decoded(row.get("long_running_tool_ids")) or None
+        unread = ""
+        try:
+            raw["actions"] = actions_of(row.get("actions"))
+        except Refused as error:
+            unread = str(error)
+        if isinstance(raw.get("content"), dict):
+            raw["content"] = {
+                **raw["content"],
+                "parts": [part(each) for each in raw["content"].get("parts") or []],
+            }
+        wire, changes = normalise(raw)
+        wire["id"], wire["invocationId"] = str(row["id"]), str(row.get("invocation_id") or "")
+        wire["timestamp"] = moment(row["timestamp"])
+        event = StoredEvent(Owner(row["app_name"], row["user_id"], row["session_id"]), wire, changes)
+        return flagged(event, "actions", unread, row.get("actions")) if unread else event
+
+
+def part(value: Any) -> Any:
+    """Return a part of adk-rust's content, told by the fields it has, as ADK spells it."""
+    if not isinstance(value, Mapping):
+        return value
+    known = dict(value)
+    for name, build in _PARTS:
+        if name in known:
+            return build(known)
+    return known
+
+
+def _blob(value: dict[str, Any]) -> dict[str, Any]:
+    return {"inline_data": {"mime_type": value.pop("mime_type", None), "data": value.pop("data")}, **value}
+
+
+def _file(value: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "file_data": {"mime_type": value.pop("mime_type", None), "file_uri": value.pop("file_uri")},
+        **value,
+    }
+
+
+def _thinking(value: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "text": value.pop("thinking"),
+        "thought": True,
+        "thought_signature": value.pop("signature", None),
+        **value,
+    }
+
+
+def _call(value: dict[str, Any]) -> dict[str, Any]:
+    call = {name: value.pop(name, None) for name in ("id", "name", "args")}
+    return {"function_call": call, **value}
+
+
+def _response(value: dict[str, Any]) -> dict[str, Any]:
+    name = "functionResponse" if "functionResponse" in value else "function_response"
+    response = {**value.pop(name), "id": value.pop("id", None)}
+    return {"function_response": response, **value}
+
+
+_PARTS = (
+    ("thinking", _thinking),
+    ("functionResponse", _response),
+    ("function_response", _response),
+    ("args", _call),
+    ("data", _blob),
+    ("file_uri", _file),
+)
+"""(field that tells a kind of part, how to spell it), the most telling first"""
+
+
+def _readable(values: Any) -> dict[str, Any]:
+    """Return a state as it was kept.
+
+    Raises:
+        ValueError: it is encrypted, or no object.
+    """
+    if not isinstance(values, dict):
+        raise ValueError("the state is no object")
+    if ENCRYPTED in values:
+        raise ValueError("the state is encrypted; its events are read without it")
+    return values

@@ -1,0 +1,268 @@
+"""The tables that ADK's SQL services share in Python, JavaScript and Go: sessions, events, app_states, user_states."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, tzinfo
+from typing import Any
+
+from sessions_app import scopes
+from sessions_app.events.timestamps import moment
+from sessions_app.transfer.readers import pickles
+from sessions_app.transfer.readers.databases import Database, Row
+from sessions_app.transfer.readers.normalise import normalise, removed_keys
+from sessions_app.transfer.readers.records import (
+    Choice,
+    Format,
+    Owner,
+    SharedState,
+    StoredEvent,
+    StoredSession,
+    StoredState,
+    Unread,
+)
+
+RAW = "__adk_internal_devui_raw"
+"""Key of `customMetadata` under which the bytes of what could not be read are kept: private, as ADK's own marks."""
+
+UNREAD = "devui_unread"
+"""Key of `customMetadata` that says, for everybody to see, what could not be read and why."""
+
+MAX_RAW = 1024 * 1024
+"""Longest blob that is kept when it cannot be read; a longer one stays in its source only."""
+
+OFFSET_STEP_S = 900
+"""Zones differ by quarters of an hour."""
+
+_JSON_COLUMNS = (
+    "content",
+    "grounding_metadata",
+    "custom_metadata",
+    "usage_metadata",
+    "citation_metadata",
+    "input_transcription",
+    "output_transcription",
+)
+_FLAG_COLUMNS = ("partial", "turn_complete", "interrupted")
+_PLAIN_COLUMNS = ("author", "branch", "isolation_scope", "error_code", "error_message")
+_GO_COLUMNS = {
+    "routes_json": "routes",
+    "output_json": "output",
+    "node_info_json": "node_info",
+    "requested_input_json": "requested_input",
+}
+
+
+class TableSource:
+    """The sessions of a database in ADK's layout. Every row is read by what it holds, not by the store's name."""
+
+    def __init__(
+        self, database: Database, kind: Format, location: str, choice: Choice, zone: tzinfo = UTC
+    ) -> None:
+        """Read from `database`; `zone` is that of v0's event times, which old ADKs wrote in local time."""
+        self.format = kind
+        self.location = location
+        self.remarks: list[str] = []
+        self._database = database
+        self._choice = choice
+        self._zone = zone if kind is Format.V0 else UTC
+        self._read_event: Callable[[Row], StoredEvent] = (
+            self._whole_event if kind in {Format.SQLITE, Format.V1, Format.JS} else self._event_of_columns
+        )
+        if kind is Format.V0 and str(zone) == "UTC":
+            self._suspect_local_times()
+
+    def fingerprint(self) -> str:
+        """Return a text that changes when the database does; empty: it cannot tell."""
+        return self._database.fingerprint()
+
+    def sessions(self) -> Iterator[StoredSession | Unread]:
+        """Yield the sessions."""
+        sql = "SELECT app_name, user_id, id, create_time, update_time FROM sessions"
+        yield from self._rows(sql, "session", self._session)
+
+    def states(self) -> Iterator[StoredState | Unread]:
+        """Yield the sessions' own state."""
+        yield from self._rows("SELECT app_name, user_id, id, state FROM sessions", "state of", self._state)
+
+    def shared(self) -> Iterator[SharedState | Unread]:
+        """Yield the state of apps and users; a store may lack the tables or some rows."""
+        if self._database.columns("app_states"):
+            sql = "SELECT app_name, state, update_time FROM app_states"
+            yield from self._rows(sql, "state of app", self._shared_state, by_user=False)
+        if self._database.columns("user_states"):
+            sql = "SELECT app_name, user_id, state, update_time FROM user_states"
+            yield from self._rows(sql, "state of user", self._shared_state)
+
+    def count_events(self) -> int | None:
+        """Return how many events are wanted."""
+        where, values = self._where()
+        for row in self._database.rows(f"SELECT count(*) AS n FROM events{where}", values):  # noqa: S608
+            return int(row["n"])
+        return None
+
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | Unread]:
+        """Yield the events in the order of time; ties in the order of appending where the store knows it."""
+        where, values = self._where()
+        if only is not None:
+            some = " OR ".join(["(app_name = %s AND user_id = %s AND session_id = %s)"] * len(only))
+            where = f"{where} AND ({some})" if where else f" WHERE {some}"
+            values = [*values, *(part for owner in only for part in owner)]
+        order = self._database.append_order
+        sql = f"SELECT * FROM events{where} ORDER BY timestamp, {order}"  # noqa: S608 - no outside text
+        for row in self._database.rows(sql, values):
+            try:
+                yield self._read_event(row)
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                owner = "/".join(str(row.get(name)) for name in ("app_name", "user_id", "session_id", "id"))
+                yield Unread(f"event {owner}", str(error) or type(error).__name__)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+    def _rows(
+        self, sql: str, what: str, read: Callable[[Row], Any], *, by_user: bool = True
+    ) -> Iterator[Any]:
+        where, values = self._where(by_user=by_user)
+        for row in self._database.rows(sql + where, values):
+            try:
+                yield read(row)
+            except (ValueError, TypeError, RecursionError) as error:
+                names = [str(row[name]) for name in ("app_name", "user_id", "id") if name in row]
+                yield Unread(f"{what} {'/'.join(names)}", str(error) or type(error).__name__)
+
+    def _where(self, *, by_user: bool = True) -> tuple[str, list[str]]:
+        wanted = {"app_name": self._choice.app_name, "user_id": self._choice.user_id if by_user else None}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        terms = " AND ".join(f"{name} = %s" for name in given)
+        return (f" WHERE {terms}" if terms else ""), list(given.values())
+
+    def _session(self, row: Row) -> StoredSession:
+        created, updated = moment(row["create_time"]), moment(row["update_time"])
+        return StoredSession(Owner(row["app_name"], row["user_id"], row["id"]), created, updated)
+
+    def _state(self, row: Row) -> StoredState:
+        values = scopes.split(_object(row["state"])).session
+        return StoredState(Owner(row["app_name"], row["user_id"], row["id"]), values)
+
+    def _shared_state(self, row: Row) -> SharedState:
+        values = _object(row["state"])
+        return SharedState(row["app_name"], row.get("user_id"), values, moment(row["update_time"]))
+
+    def _whole_event(self, row: Row) -> StoredEvent:
+        """Read an event kept as one JSON. Its columns win over it, except for the time (`schemas/v1.py`)."""
+        raw = _object(row["event_data"]) if row["event_data"] is not None else {}
+        return _stored(row, raw, row["timestamp"], UTC)
+
+    def _event_of_columns(self, row: Row) -> StoredEvent:
+        """Read an event kept in columns; its actions are a pickle (Python) or JSON (Go)."""
+        raw: Row = {name: row.get(name) for name in _PLAIN_COLUMNS}
+        raw |= {name: None if row.get(name) is None else bool(row[name]) for name in _FLAG_COLUMNS}
+        raw |= {name: decoded(row.get(name)) for name in _JSON_COLUMNS}
+        raw |= {field: decoded(row.get(column)) for column, field in _GO_COLUMNS.items()}
+        raw["long_running_tool_ids"] = decoded(row.get("long_running_tool_ids_json")) or None
+        blob = row.get("actions")
+        try:
+            raw["actions"] = actions_of(blob)
+        except pickles.Refused as error:
+            return flagged(_stored(row, raw, row["timestamp"], self._zone), "actions", str(error), blob)
+        return _stored(row, raw, row["timestamp"], self._zone)
+
+    def _suspect_local_times(self) -> None:
+        """Say so when event times look local: old ADKs wrote them so, beside update times in UTC."""
+        sql = (
+            "SELECT s.update_time AS updated, max(e.timestamp) AS newest FROM sessions s JOIN events e"
+            " ON e.app_name = s.app_name AND e.user_id = s.user_id AND e.session_id = s.id"
+            " GROUP BY s.app_name, s.user_id, s.id, s.update_time"
+        )
+        offsets = {_offset(row) for row in self._database.rows(sql)}
+        if len(offsets) == 1 and (offset := offsets.pop()):
+            self.remarks.append(
+                f"The times of events stand {offset / 3600:+g} h off the sessions' own times: an old ADK wrote"
+                " them in local time. Name its zone with --timezone, such as Europe/Berlin."
+            )
+
+
+def _offset(row: Row) -> float:
+    try:
+        difference = moment(row["newest"]) - moment(row["updated"])
+    except ValueError:
+        return 0.0
+    return round(difference / OFFSET_STEP_S) * OFFSET_STEP_S
+
+
+def _stored(row: Row, raw: Row, time: Any, zone: tzinfo) -> StoredEvent:
+    wire, changes = normalise(raw)
+    wire["id"] = str(row["id"])
+    wire["invocationId"] = str(row.get("invocation_id") or "")
+    if "timestamp" not in wire:
+        wire["timestamp"] = moment(time, zone)
+    removed = removed_keys(wire)
+    return StoredEvent(
+        Owner(row["app_name"], row["user_id"], row["session_id"]), wire, changes, removed=removed
+    )
+
+
+def flagged(event: StoredEvent, part: str, why: str, blob: Any) -> StoredEvent:
+    """Return an event that says which part of it could not be read, with that part's bytes kept beside it."""
+    metadata = {**event.wire.get("customMetadata", {}), UNREAD: {part: why}}
+    raw = bytes(blob) if isinstance(blob, bytes | bytearray | memoryview) else str(blob).encode()
+    if len(raw) <= MAX_RAW:
+        metadata[RAW] = {part: base64.b64encode(raw).decode()}
+    wire = {**event.wire, "customMetadata": metadata}
+    return StoredEvent(event.owner, wire, event.changes, unread=f"{part}: {why}")
+
+
+def actions_of(blob: Any) -> Any:
+    """Return an event's actions from a pickle or from JSON, told apart by the first byte.
+
+    Raises:
+        pickles.Refused: they are neither.
+    """
+    if blob is None:
+        return {}
+    if isinstance(blob, bytes | bytearray | memoryview):
+        data = bytes(blob)
+        if not data:
+            return {}
+        if data[:1] not in b"{n \n":
+            return _mapping(pickles.read(data))
+        blob = data
+    try:
+        return _mapping(decoded(blob))
+    except (ValueError, RecursionError) as error:
+        raise pickles.Refused(f"they are neither a pickle nor JSON ({error})") from error
+
+
+def _mapping(value: Any) -> Any:
+    if not isinstance(value, dict | None):
+        raise pickles.Refused(f"they are a {type(value).__name__}, not actions")
+    return value or {}
+
+
+def decoded(value: Any) -> Any:
+    """Return a JSON column's value; drivers of servers have decoded it already.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    if isinstance(value, memoryview):
+        value = bytes(value)
+    if isinstance(value, str | bytes | bytearray):
+        return json.loads(value) if value else None
+    return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    found = decoded(value)
+    if not isinstance(found, dict):
+        raise ValueError(f"a {type(found).__name__} stands where an object should")
+    return found
+
+
+def first_row(database: Database, sql: str) -> Row:
+    """Return the only row of a query, or nothing."""
+    return next(iter(list(database.rows(sql))), {})

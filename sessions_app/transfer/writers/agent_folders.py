@@ -1,0 +1,53 @@
+"""What `adk web` left beside the agents of a folder: sessions, artifacts, and what other rooms know to import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sessions_app.agents.folder import AgentsFolder
+from sessions_app.transfer.extensions import extras
+from sessions_app.transfer.readers.agent_folder import artifacts_beside_agent, sessions_beside
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What lies beside an agent: by its kind in the plural, location → fingerprint."""
+
+    app_name: str
+    folder: Path
+    kinds: dict[str, dict[str, str]]
+
+    @property
+    def location(self) -> str:
+        """What to import."""
+        return str(self.folder.resolve())
+
+    @property
+    def stores(self) -> dict[str, str]:
+        """All locations with their fingerprints."""
+        return {location: text for stores in self.kinds.values() for location, text in stores.items()}
+
+    @property
+    def what(self) -> str:
+        """The kinds, as a sentence names them."""
+        *most, last = self.kinds
+        return f"{', '.join(most)} and {last}" if most else last
+
+
+def found_beside(folder: AgentsFolder) -> list[Found]:
+    """Return what lies in the agents' `.adk` folders."""
+    looked_at = (look(name, folder.folder_of(name)) for name in folder.names())
+    return [found for found in looked_at if found.kinds]
+
+
+def look(app_name: str, folder: Path) -> Found:
+    """Return what lies beside one agent."""
+    finders: dict[str, Callable[[Path], dict[str, str]]] = {
+        "sessions": sessions_beside,
+        "artifacts": artifacts_beside_agent,
+        **{extra.what: extra.find for extra in extras},
+    }
+    kinds = {what: stores for what, find in finders.items() if (stores := find(folder))}
+    return Found(app_name, folder, kinds)

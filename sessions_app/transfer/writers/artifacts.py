@@ -1,0 +1,74 @@
+"""Artifacts of `adk web` become rows, under the numbers and times they had."""
+
+from __future__ import annotations
+
+import json
+import time
+from hashlib import sha256
+
+from django.db import IntegrityError
+
+from sessions_app import scopes
+from sessions_app.artifacts import blobs, rows
+from sessions_app.artifacts.rows import Draft, FileKey
+from sessions_app.errors import BadInput
+from sessions_app.models import Artifact, ImportSource
+from sessions_app.transfer.readers import ArtifactFolder, StoredArtifact, Unread
+from sessions_app.transfer.report import Report
+
+FORMAT = "artifacts of adk web"
+
+
+def import_artifacts(
+    folder: ArtifactFolder, report: Report, *, into_app: str | None = None, dry_run: bool = False
+) -> None:
+    """Import the versions that are not here yet; one that is here is compared, never changed."""
+    for found in folder.versions():
+        if isinstance(found, Unread):
+            report.unread.add(f"{found.where}: {found.why}")
+            continue
+        try:
+            _take(found, report, into_app or found.app_name, dry_run)
+        except (BadInput, OSError) as error:
+            report.unread.add(f"{found}: {getattr(error, 'message', error)}")
+    for remark in folder.remarks:
+        report.remarks.add(remark)
+    if not dry_run:
+        ImportSource.objects.update_or_create(
+            location=folder.location,
+            defaults={"format": FORMAT, "fingerprint": folder.fingerprint(), "read_at": time.time()},
+        )
+
+
+def _take(found: StoredArtifact, report: Report, app_name: str, dry_run: bool) -> None:
+    key = rows.file_key("", app_name, found.user_id, found.session_id or None, found.filename)
+    content = found.path.read_bytes()
+    if twin := rows.versions(key).filter(version=found.version).first():
+        if twin.sha256 != sha256(content).hexdigest():
+            report.conflicts.add(f"{found}: that version is here with other content")
+        return
+    if not dry_run and not _store(key, found, content):
+        report.conflicts.add(f"{found}: an agent saved that version during the import")
+        return
+    report.artifacts += 1
+
+
+def _store(key: FileKey, found: StoredArtifact, content: bytes) -> bool:
+    with blobs.stored(content) as payload:
+        try:
+            rows.restore(key, _draft(found), payload, found.version, found.created_at)
+        except IntegrityError:
+            return False
+    return True
+
+
+def _draft(found: StoredArtifact) -> Draft:
+    """Return what a row says besides the content. A file without a type was saved as text, as ADK reads it."""
+    metadata = scopes.dumps(scopes.canonical(found.custom_metadata).data)
+    if found.mime_type is None:
+        return Draft(Artifact.Holding.TEXT, "{}", "text/plain", metadata, found.session_id)
+    blob = {"mimeType": found.mime_type}
+    if found.display_name:
+        blob["displayName"] = found.display_name
+    part = json.dumps({"inlineData": blob})
+    return Draft(Artifact.Holding.DATA, part, found.mime_type, metadata, found.session_id)

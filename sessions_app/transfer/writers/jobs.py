@@ -1,0 +1,74 @@
+"""Imports that run in the background of this process, for pages to start and to watch."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+
+from django.db import connections
+
+from sessions_app.errors import DevUIError
+from sessions_app.transfer.report import Report
+from sessions_app.transfer.writers.places import import_location
+
+log = logging.getLogger(__name__)
+
+_jobs: dict[str, Job] = {}
+_turn = threading.Lock()
+
+
+@dataclass(slots=True)
+class Job:
+    """One import: how far it is, and what became of it."""
+
+    location: str
+    agent: str = ""
+    done: int = 0
+    total: int | None = None
+    report: Report | None = None
+    problem: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is still at work."""
+        return self.report is None and not self.problem
+
+    def progress(self, done: int, total: int | None) -> None:
+        """Hear how far it is."""
+        self.done, self.total = done, total
+
+    def run(self) -> None:
+        """Do the work, and end with a report or a problem."""
+        try:
+            self.report = import_location(self.location, agent=self.agent, progress=self.progress)
+        except DevUIError as error:
+            self.problem = f"{error.message} {error.hint}"
+        except Exception as error:
+            log.exception("The import of %s failed", self.location)
+            self.problem = f"The import failed: {type(error).__name__}: {error}. It can be started again."
+        finally:
+            connections.close_all()
+
+
+def start(location: str, agent: str) -> Job:
+    """Start an import of an agent's folder in a thread of its own, or return the one that runs."""
+    with _turn:
+        job = _jobs.get(location)
+        if job is None or not job.is_running:
+            job = _jobs[location] = Job(location, agent)
+            threading.Thread(target=job.run, name="devui-import", daemon=True).start()
+        return job
+
+
+def find(location: str) -> Job | None:
+    """Return the newest import of a source that this process ran, if any."""
+    return _jobs.get(location)
+
+
+def forget(location: str) -> None:
+    """Forget an import that has ended."""
+    with _turn:
+        job = _jobs.get(location)
+        if job and not job.is_running:
+            del _jobs[location]

@@ -1,0 +1,70 @@
+"""Who owns the state that a batch of events writes, and the versions those writes get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sessions_app.ids import SessionKey
+from sessions_app.models import AgentSession, ImportSource, Scope
+from sessions_app.transfer.writers import rows
+from sessions_app.transfer.writers.rows import Arrival, StateOwner, Write
+
+_SHARED = (Scope.USER, Scope.APP)
+
+
+class StateOwners:
+    """The users and apps of a batch, locked in one order: users, then apps, each sorted."""
+
+    def __init__(self, source: ImportSource, arrivals: Sequence[Arrival]) -> None:
+        """Lock the owners; those that are written are made where they are missing."""
+        self._source = source
+        self._owners: dict[tuple[Scope, SessionKey], StateOwner | None] = {}
+        written = {
+            (write.scope, _name(write.scope, arrival.session))
+            for arrival in arrivals
+            for write in arrival.record.writes
+        }
+        for scope in _SHARED:
+            for name in sorted({_name(scope, arrival.session) for arrival in arrivals}):
+                make = (scope, name) in written
+                self._owners[scope, name] = rows.own_shared(source, name, scope, make=make)
+        self._written = written
+
+    def writes(self, arrival: Arrival) -> Iterator[Write]:
+        """Yield the writes of an event; each shared scope that it writes gets its next version."""
+        session, record = arrival.session, arrival.record
+        owners: dict[Scope, StateOwner] = {Scope.SESSION: rows.own_session(session, arrival.seq)}
+        for scope in _SHARED:
+            owner = self._owners[scope, _name(scope, session)]
+            if owner and any(write.scope is scope for write in record.writes):
+                owner.take_version()
+                owners[scope] = owner
+        for write in record.writes:
+            owner = owners[write.scope]
+            yield Write(
+                owner,
+                owner.version,
+                write.key,
+                write.value,
+                record.timestamp,
+                write.writer,
+                write.removed,
+                arrival,
+            )
+
+    def seen(self, session: AgentSession) -> tuple[StateOwner | None, StateOwner | None]:
+        """Return the app and the user at the versions they have now."""
+        app = self._owners[Scope.APP, _name(Scope.APP, session)]
+        return app, self._owners[Scope.USER, _name(Scope.USER, session)]
+
+    def release(self) -> None:
+        """Save the versions of the owners that were written."""
+        for (scope, name), owner in self._owners.items():
+            if owner and (scope, name) in self._written:
+                rows.release(self._source, owner)
+
+
+def _name(scope: Scope, session: AgentSession) -> SessionKey:
+    """Return what names a session's user or app, as a key with the rest left empty."""
+    user = session.user_id if scope is Scope.USER else ""
+    return SessionKey(session.realm, session.app_name, user, "")

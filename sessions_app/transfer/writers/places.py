@@ -1,0 +1,158 @@
+"""Importing all that a location holds: a store of sessions and, in an agent's folder, what lies beside it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from pathlib import Path
+
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.models import ImportSource
+from sessions_app.sessions import storage_location
+from sessions_app.transfer.extensions import Extra, extras
+from sessions_app.transfer.readers import (
+    ArtifactFolder,
+    Choice,
+    SessionFolder,
+    Walked,
+    artifacts_beside,
+    fingerprint,
+    folder_of_files,
+    holds_sessions,
+    open_source,
+    walk,
+)
+from sessions_app.transfer.report import Report
+from sessions_app.transfer.writers.artifacts import import_artifacts
+from sessions_app.transfer.writers.replay import Progress, import_sessions
+
+
+def import_location(
+    location: str,
+    *,
+    choice: Choice = Choice(),  # noqa: B008 - frozen
+    zone: tzinfo = UTC,
+    into_app: str | None = None,
+    agent: str = "",
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Import the sessions of a location, and from an agent's folder what else lies there.
+
+    Any other folder is walked: each file in it is told by what it holds.
+
+    Args:
+        location: a path or URL; see `importers.open_source`.
+        choice: which sessions and artifacts are wanted.
+        zone: of an old store's event times.
+        into_app: the app to import into, whatever the source calls it.
+        agent: the agent whose folder it is; empty: the one that the folder is named after.
+        dry_run: only say what would happen.
+        progress: hears how far it is.
+
+    Raises:
+        NotFound: there is nothing there.
+        BadInput: it is nothing that can be read; the message says what it is.
+    """
+    how = _How(choice, zone, into_app, dry_run, progress)
+    folder = folder_of_files(location)
+    is_walked = folder is not None and not _extras_in(folder)
+    report = _import_folder(folder, how) if folder and is_walked else _import_place(location, agent, how)
+    if where := storage_location.elsewhere():
+        report.remarks.add(
+            f"This server's agents keep their sessions in {where}: what was imported can be read and forked,"
+            " not run"
+        )
+    return report
+
+
+def fingerprint_of(location: str) -> str:
+    """Return a text that changes when there may be more to import; empty: only a look can tell."""
+    folder = folder_of_files(location)
+    if not folder or _extras_in(folder):
+        return fingerprint(location)
+    walked = walk(folder, _is_place)
+    return " ".join([walked.fingerprint(), *(fingerprint(str(place)) for place in walked.places)])
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What `import_location` was asked for."""
+
+    choice: Choice
+    zone: tzinfo
+    into_app: str | None
+    dry_run: bool
+    progress: Progress | None
+
+
+def _extras_in(folder: Path) -> list[Extra]:
+    return [extra for extra in extras if folder.is_dir() and extra.find(folder)]
+
+
+def _is_place(folder: Path) -> bool:
+    """Tell whether a folder is an agent's that `adk web` has run."""
+    place = str(folder)
+    return holds_sessions(place) or artifacts_beside(place) is not None or bool(_extras_in(folder))
+
+
+def _import_place(location: str, agent: str, how: _How) -> Report:
+    folder = Path(location).expanduser()
+    app_name = how.into_app or agent or folder.resolve().name
+    artifacts = artifacts_beside(location)
+    beside = _extras_in(folder)
+    if holds_sessions(location) or not (artifacts or beside):
+        with closing(open_source(location, how.choice, how.zone)) as source:
+            report = import_sessions(
+                source, into_app=how.into_app, dry_run=how.dry_run, progress=how.progress
+            )
+    else:
+        report = Report("what adk web left beside an agent", location, how.dry_run)
+    if artifacts:
+        files = ArtifactFolder(artifacts, how.choice, old_app=app_name)
+        import_artifacts(files, report, into_app=how.into_app, dry_run=how.dry_run)
+    for extra in beside:
+        extra.bring(app_name, folder, report)
+        if not how.dry_run:
+            _remember(extra.what, extra.find(folder))
+    return report
+
+
+def _import_folder(folder: Path, how: _How) -> Report:
+    """Import what is saved in a folder: its session JSON as one source, then each store and each agent's folder."""
+    walked = walk(folder, _is_place)
+    documents = SessionFolder(folder, walked, how.choice)
+    if not (walked.places or walked.stores or documents.holds_any or documents.unread):
+        raise NotFound(
+            f"The folder {str(folder)!r} holds nothing to import: no session JSON, no store, no agent's"
+            f" `.adk`. {_looked_at(walked)}",
+            hint="Name a folder of session JSON, the folder of an agent that `adk web` has run, or a store.",
+        )
+    report = import_sessions(documents, into_app=how.into_app, dry_run=how.dry_run, progress=how.progress)
+    report.format = "a folder"
+    for path in (*walked.stores, *walked.places):
+        name = documents.named(path)
+        try:
+            report.add(_import_place(str(path), "", how), name)
+        except (BadInput, NotFound) as error:
+            report.files.add(f"{name}: passed over. {error.message}")
+    for path in documents.passed_over:
+        report.files.add(f"{documents.named(path)}: passed over, it holds no session")
+    for unread in documents.unread:
+        report.files.add(f"{unread.where}: could not be read")
+    if walked.others:
+        report.remarks.add(f"{walked.others} other file(s) are neither JSON nor databases")
+    return report
+
+
+def _looked_at(walked: Walked) -> str:
+    return f"It has {walked.others + len(walked.documents)} file(s) of other kinds."
+
+
+def _remember(what: str, found: dict[str, str]) -> None:
+    for location, text in found.items():
+        ImportSource.objects.update_or_create(
+            location=location, defaults={"format": what, "fingerprint": text, "read_at": time.time()}
+        )

@@ -1,0 +1,294 @@
+"""The replay: sessions find their place here, events are compared or appended, state is settled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+from sessions_app import events
+from sessions_app.errors import BadInput
+from sessions_app.events import EventRecord
+from sessions_app.ids import SessionKey, check_event_ids, check_ids
+from sessions_app.models import AgentSession, Event, ImportedSession, ImportSource
+from sessions_app.store import change_notification
+from sessions_app.store.batched_transactions import Slices
+from sessions_app.transfer.readers import Owner, Source, StoredEvent, StoredSession, Unread
+from sessions_app.transfer.report import Report
+from sessions_app.transfer.writers import rows, settle
+from sessions_app.transfer.writers.duplicates import Twins
+from sessions_app.transfer.writers.owners import StateOwners
+from sessions_app.transfer.writers.rows import Arrival, Write
+from sessions_app.transfer.writers.session_plan import Seat, take_seat
+
+BATCH = 200
+"""Most events that one transaction takes."""
+
+KEYS = 2_000
+"""Keys with which a transaction is full, except that an event is never torn apart."""
+
+FEW_SESSIONS = 50
+"""Up to so many sessions are read on their own; for more of them the whole source is read once."""
+
+Progress = Callable[[int, int | None], None]
+"""Called with how many events were read, and of how many, where that is known."""
+
+T = TypeVar("T")
+
+
+def import_sessions(
+    source: Source, *, into_app: str | None = None, dry_run: bool = False, progress: Progress | None = None
+) -> Report:
+    """Import everything a source yields and return what became of it.
+
+    Args:
+        source: an opened source.
+        into_app: the app to import into, whatever the source calls it.
+        dry_run: only say what would happen.
+        progress: hears how far it is.
+
+    Raises:
+        BadInput: `into_app` is given for a source of several apps.
+    """
+    if into_app is not None:
+        _check_one_app(source)
+    return _Import(source, into_app, dry_run, progress or (lambda done, total: None)).run()
+
+
+def _check_one_app(source: Source) -> None:
+    apps = {found.owner.app_name for found in source.sessions() if isinstance(found, StoredSession)}
+    if len(apps) > 1:
+        raise BadInput(
+            f"{source.location} holds sessions of several apps: {', '.join(sorted(apps)[:10])}.",
+            hint="Say with --app which of them to import into the other app.",
+        )
+
+
+class _Read(NamedTuple):
+    """An event of the source, and what is stored of it."""
+
+    event: StoredEvent
+    record: EventRecord
+
+
+class _Import:
+    def __init__(self, source: Source, into_app: str | None, dry_run: bool, progress: Progress) -> None:
+        self._source = source
+        self._into_app = into_app
+        self._progress = progress
+        self._report = Report(str(source.format), source.location, dry_run)
+        self._row = None if dry_run else _source_row(source)
+        self._seats: dict[Owner, Seat] = {}
+        self._slices = Slices()
+
+    def run(self) -> Report:
+        for remark in self._source.remarks:
+            self._report.remarks.add(remark)
+        sessions = self._readable(self._source.sessions())
+        while some := list(islice(sessions, min(BATCH, self._slices.rows))):
+            self._seat(some)
+        names = [name for name, seat in self._seats.items() if not seat.closed]
+        if names:
+            self._replay(names)
+        self._count()
+        if self._row and names:
+            settle.settle(self._row, self._source, self._seats, self._into_app, self._report)
+        if self._row:
+            self._row.fingerprint, self._row.read_at = self._source.fingerprint(), time.time()
+            self._row.save()
+        return self._report
+
+    def _readable(self, items: Iterable[T | Unread]) -> Iterator[T]:
+        """Yield what could be read; report the rest."""
+        for item in items:
+            if isinstance(item, Unread):
+                self._report.unread.add(f"{item.where}: {item.why}")
+            else:
+                yield item
+
+    def _seat(self, sessions: list[StoredSession]) -> None:
+        with self._slices.one():
+            for stored in sessions:
+                name = stored.owner
+                key = SessionKey("", self._into_app or name.app_name, name.user_id, name.session_id)
+                try:
+                    check_ids(key)
+                except BadInput as error:
+                    self._report.unread.add(f"session {name}: {error.message}")
+                    continue
+                if name in self._seats:
+                    self._report.conflicts.add(f"{name}: the source has two sessions of this name")
+                    continue
+                seat = take_seat(stored, key, self._source.location, self._row)
+                self._seats[name] = seat
+                if seat.closed and not seat.is_unchanged:
+                    self._report.conflicts.add(f"{name}: {seat.closed}")
+            change_notification.ring_after_commit()
+
+    def _refuse(self, seat: Seat, why: str) -> None:
+        seat.closed = why
+        self._report.conflicts.add(f"{seat.stored.owner}: {why}")
+
+    def _replay(self, names: list[Owner]) -> None:
+        only = names if len(names) <= FEW_SESSIONS < len(self._seats) else None
+        total, read = (self._source.count_events() if only is None else None), 0
+        for batch in self._batches(self._source.events(only)):
+            self._take(list(self._readable(batch)))
+            read += len(batch)
+            self._progress(read, total)
+
+    def _batches(self, items: Iterable[StoredEvent | Unread]) -> Iterator[list[StoredEvent | Unread]]:
+        """Yield as much as one transaction should take."""
+        batch: list[StoredEvent | Unread] = []
+        keys = 0
+        for item in items:
+            batch.append(item)
+            keys += _keys_in(item)
+            if keys >= KEYS or len(batch) >= min(BATCH, self._slices.rows):
+                yield batch
+                batch, keys = [], 0
+        if batch:
+            yield batch
+
+    def _take(self, events: list[StoredEvent]) -> None:
+        """Compare what is here already and append the rest, in one transaction."""
+        read = [_Read(event, _record(event)) for event in events]  # most of the work: nobody waits for it
+        with self._slices.one():
+            seated = [(self._seat_of(each.event), each) for each in read]
+            sessions = self._lock([seat for seat, _ in seated if seat])
+            keys = {seat.pk: seat.key for seat, _ in seated if seat and seat.pk}
+            twins = Twins(keys, (event.wire["id"] for event in events))
+            arrivals = []
+            for seat, each in seated:
+                if seat is None or seat.closed or not (record := self._admit(seat, each, twins)):
+                    continue
+                self._report.events += 1
+                if seat.pk:
+                    arrivals.append(Arrival(sessions[seat.pk], seat.came, record))
+            if self._row and arrivals:
+                _append(self._row, arrivals)
+
+    def _seat_of(self, event: StoredEvent) -> Seat | None:
+        seat = self._seats.get(event.owner)
+        if seat is None:
+            self._report.unread.add(f"event {event.wire['id']}: its session {event.owner} is missing")
+        return seat
+
+    def _lock(self, seats: list[Seat]) -> dict[int, AgentSession]:
+        """Lock the sessions of a batch. Those that somebody else wrote to, or deleted, are left alone."""
+        pks = {seat.pk for seat in seats if seat.pk}
+        found = AgentSession.objects.select_for_update().filter(pk__in=pks).order_by("pk")
+        sessions = {row.pk: row for row in found}
+        for seat in seats:
+            if seat.pk and not seat.closed:
+                row = sessions.get(seat.pk)
+                if row is None or row.last_seq != seat.last_seq:
+                    self._refuse(seat, "somebody wrote to it, or deleted it, during the import")
+        return sessions
+
+    def _admit(self, seat: Seat, read: _Read, twins: Twins) -> EventRecord | None:
+        """Return the record of an event that is to be appended; None for one that is here, or is not to come."""
+        event, record = read
+        try:
+            check_event_ids(record.event_id, record.invocation_id)
+        except BadInput as error:
+            self._report.unread.add(f"event {record.event_id[:40]!r} of {event.owner}: {error.message}")
+            return None
+        place = seat.came + 1
+        twin = twins.find(seat, record.event_id)
+        if twin and twin.seq < place:
+            if twin.says(record):
+                self._report.changed.add(
+                    f"event {record.event_id} of {event.owner}: stored twice, taken once"
+                )
+                return None
+            event = _renamed(event, place)
+            record, twin = _record(event), twins.find(seat, event.wire["id"])
+        if twin and twin.seq == place and twin.says(record):
+            seat.came = place
+            return None
+        if why := (f"its event {place} is here with other content" if twin else seat.why_not_append(place)):
+            self._refuse(seat, why)
+            return None
+        seat.came = place
+        twins.add(seat, record)
+        self._tell(event)
+        return record
+
+    def _tell(self, event: StoredEvent) -> None:
+        where = f"event {event.wire['id']} of {event.owner}"
+        if event.unread:
+            self._report.unread.add(f"{where}: {event.unread}. The event came without them")
+        for change in event.changes:
+            self._report.changed.add(f"{where}: {change}")
+
+    def _count(self) -> None:
+        files: dict[str, Report] = {}
+        for seat in self._seats.values():
+            _count(self._report, seat)
+            if part := seat.stored.part:
+                _count(files.setdefault(part, Report("", part, self._report.dry_run)), seat)
+                files[part].events += max(seat.came - seat.here, 0)
+                if seat.closed and not seat.is_unchanged:
+                    files[part].conflicts.add(seat.closed)
+        for part, counted in files.items():
+            left = f"; {counted.conflicts.total} left as it is here" if counted.conflicts else ""
+            self._report.files.add(f"{part}: {counted.counts()}{left}")
+
+
+def _count(report: Report, seat: Seat) -> None:
+    if seat.is_new:
+        report.created += 1
+    elif not seat.closed and seat.came > seat.here:
+        report.extended += 1
+    elif seat.is_unchanged or not seat.closed:
+        report.unchanged += 1
+
+
+def _append(source: ImportSource, arrivals: list[Arrival]) -> None:
+    owners = StateOwners(source, arrivals)
+    events: list[Event] = []
+    writes: list[Write] = []
+    for arrival in arrivals:
+        writes += owners.writes(arrival)
+        app, user = owners.seen(arrival.session)
+        events.append(rows.event_row(arrival, app, user))
+        rows.advance(arrival)
+    Event.objects.bulk_create(events)
+    rows.store(writes)
+    sessions = {arrival.session.pk: arrival.session for arrival in arrivals}
+    rows.save_sessions(sessions.values())
+    for session in sessions.values():
+        ImportedSession.objects.filter(session=session).update(last_seq=session.last_seq, is_settled=False)
+    owners.release()
+    change_notification.ring_after_commit()
+
+
+def _record(event: StoredEvent) -> EventRecord:
+    record = events.record(dict(event.wire))
+    return events.removing(record, event.removed) if event.removed else record
+
+
+def _renamed(event: StoredEvent, place: int) -> StoredEvent:
+    """Give an event another id than an earlier one of its session has."""
+    change = f"id: {event.wire['id']} is that of an earlier event"
+    return replace(
+        event,
+        wire={**event.wire, "id": f"{event.wire['id']}~{place}"},
+        changes=(*event.changes, change),
+    )
+
+
+def _source_row(source: Source) -> ImportSource:
+    row, _ = ImportSource.objects.update_or_create(
+        location=source.location, defaults={"format": str(source.format)}
+    )
+    return row
+
+
+def _keys_in(item: StoredEvent | Unread) -> int:
+    if isinstance(item, Unread):
+        return 0
+    return len((item.wire.get("actions") or {}).get("stateDelta") or ())

@@ -1,0 +1,265 @@
+"""The rows of an import: events with their ledger, and the owners of state they write to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+
+from sessions_app import scopes
+from sessions_app.events import EventRecord
+from sessions_app.events.attribution import Writer
+from sessions_app.ids import SessionKey
+from sessions_app.models import (
+    STATE_ROWS,
+    AgentSession,
+    AppScope,
+    Cause,
+    Event,
+    ImportedScope,
+    ImportSource,
+    Scope,
+    StateChange,
+    UserScope,
+)
+from sessions_app.search import indexing
+from sessions_app.sessions.ledger import INSERT_CHANGE, UPSERT_KEY
+from sessions_app.sessions.writes import PREVIEW_LIMIT
+
+NOBODY = SessionKey("", "", "", "")
+TOGETHER = 1_000
+"""Keys that one statement names: databases limit the values that a statement may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """An event on its way into a session, with the place it gets."""
+
+    session: AgentSession
+    seq: int
+    record: EventRecord
+
+
+@dataclass(slots=True)
+class StateOwner:
+    """Who owns state, under its row's lock.
+
+    Attributes:
+        row: the scope's row; for session keys the session.
+        version: position that the source's last write has here.
+        is_kept: somebody else wrote since: the values here stay, the source's go into the history before them.
+    """
+
+    scope: Scope
+    row: Any
+    version: int
+    is_kept: bool = False
+
+    @property
+    def session(self) -> AgentSession | None:
+        """The session, when it is the owner."""
+        return self.row if self.scope is Scope.SESSION else None
+
+    def take_version(self) -> None:
+        """Take a position for one more write."""
+        if not self.is_kept:
+            self.version += 1
+
+
+def own_session(session: AgentSession, position: int) -> StateOwner:
+    """Return a session as the owner of its own keys."""
+    return StateOwner(Scope.SESSION, session, position)
+
+
+def own_shared(source: ImportSource, key: SessionKey, scope: Scope, *, make: bool) -> StateOwner | None:
+    """Return the user or app of a key, locked; None when there is none and none is to be made."""
+    names = {"realm": key.realm, "app_name": key.app_name}
+    manager: Any = AppScope.objects
+    if scope is Scope.USER:
+        names["user_id"], manager = key.user_id, UserScope.objects
+    row = manager.select_for_update().filter(**names).first()
+    if row is None and make:
+        row = manager.create(**names)
+    if row is None:
+        return None
+    mark = ImportedScope.objects.filter(source=source, scope=scope, owner_id=row.pk).first()
+    version = mark.version if mark else 0
+    return StateOwner(scope, row, version, is_kept=row.version != version)
+
+
+def release(source: ImportSource, owner: StateOwner) -> None:
+    """Write down how far an owner's versions got, and that this source alone has written it."""
+    if owner.is_kept:
+        return
+    owner.row.version = owner.version
+    owner.row.save(update_fields=["version"])
+    ImportedScope.objects.update_or_create(
+        scope=owner.scope, owner_id=owner.row.pk, defaults={"source": source, "version": owner.version}
+    )
+
+
+def event_row(arrival: Arrival, app: StateOwner | None, user: StateOwner | None) -> Event:
+    """Return the row of an event; `app` and `user` stand at the versions its commit would have seen."""
+    record = arrival.record
+    return Event(
+        session=arrival.session,
+        seq=arrival.seq,
+        event_id=record.event_id,
+        invocation_id=record.invocation_id,
+        author=record.author,
+        kind=record.kind,
+        timestamp=record.timestamp,
+        branch=record.branch,
+        app_version=app.version if app else 0,
+        user_version=user.version if user else 0,
+        is_final=record.is_final,
+        total_tokens=record.total_tokens,
+        summary=record.summary,
+        data=record.data,
+        private=record.private,
+    )
+
+
+def advance(arrival: Arrival) -> None:
+    """Count an event into its session's row, as `writes.append_event` does."""
+    session, record = arrival.session, arrival.record
+    preview = " ".join(record.text.split())[:PREVIEW_LIMIT]
+    if record.author == "user":
+        session.first_text = session.first_text or preview
+    session.last_text = preview or session.last_text
+    session.error_count += record.is_error
+    session.total_tokens += record.total_tokens
+    session.updated_at = record.timestamp
+    session.last_seq = arrival.seq
+    session.revision += 1
+
+
+def save_sessions(sessions: Iterable[AgentSession]) -> None:
+    """Save what `advance` changed."""
+    fields = ["first_text", "last_text", "error_count", "total_tokens", "updated_at", "last_seq", "revision"]
+    for session in sessions:
+        session.save(update_fields=fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One key on its way into the state and the ledger.
+
+    Attributes:
+        is_past: it goes into the ledger alone: what was written since stands in the state.
+    """
+
+    owner: StateOwner
+    position: int
+    key: str
+    value: scopes.Value
+    timestamp: float
+    writer: Writer
+    removed: bool = False
+    arrival: Arrival | None = None
+    for_key: SessionKey = NOBODY
+    is_past: bool = False
+
+
+def store(writes: Sequence[Write]) -> None:
+    """Write keys to the ledger, and to the state where nothing newer stands there."""
+    with connection.cursor() as cursor:
+        if writes:
+            cursor.executemany(INSERT_CHANGE, [_change(write) for write in writes])
+        for scope in STATE_ROWS:
+            newest = {
+                (write.owner.row.pk, scopes.key_id(write.key)): write
+                for write in writes
+                if write.owner.scope is scope and not write.is_past
+            }
+            newer = _newer_keys(scope, [write for write in newest.values() if write.owner.is_kept])
+            _store_state(cursor, scope, [write for place, write in newest.items() if place not in newer])
+    indexing.put_values(_found_by(write) for write in writes if _session_of(write) is None)
+
+
+def _newer_keys(scope: Scope, kept: Iterable[Write]) -> set[tuple[int, str]]:
+    """Return which of the keys to be written somebody else has written since the source did: (owner, key_id)."""
+    wanted: dict[tuple[int, int], list[str]] = {}
+    for write in kept:
+        owner = (write.owner.row.pk, write.owner.version)
+        wanted.setdefault(owner, []).append(scopes.key_id(write.key))
+    found: set[tuple[int, str]] = set()
+    for (owner_id, version), key_ids in wanted.items():
+        rows = StateChange.objects.filter(scope=scope, owner_id=owner_id, position__gt=version)
+        for start in range(0, len(key_ids), TOGETHER):
+            some = rows.filter(key_id__in=key_ids[start : start + TOGETHER])
+            found.update((owner_id, key_id) for key_id in some.values_list("key_id", flat=True).distinct())
+    return found
+
+
+def _store_state(cursor: CursorWrapper, scope: Scope, writes: Sequence[Write]) -> None:
+    rows = [
+        (
+            write.owner.row.pk,
+            write.key,
+            scopes.key_id(write.key),
+            write.value.public,
+            write.value.private,
+            write.value.note,
+            write.position,
+        )
+        for write in writes
+        if not write.removed
+    ]
+    if rows:
+        cursor.executemany(UPSERT_KEY[scope], rows)
+    removed: dict[int, list[str]] = {}
+    for write in writes:
+        if write.removed:
+            removed.setdefault(write.owner.row.pk, []).append(scopes.key_id(write.key))
+    for owner_id, key_ids in removed.items():
+        for start in range(0, len(key_ids), TOGETHER):
+            here = STATE_ROWS[scope]._default_manager.filter(owner=owner_id)
+            here.filter(key_id__in=key_ids[start : start + TOGETHER]).delete()
+
+
+def _session_of(write: Write) -> AgentSession | None:
+    return write.arrival.session if write.arrival else write.owner.session
+
+
+def _found_by(write: Write) -> StateChange:
+    """Return what of a write finds its owner."""
+    return StateChange(
+        scope=write.owner.scope,
+        key_id=scopes.key_id(write.key),
+        owner_id=write.owner.row.pk,
+        value=None if write.removed else write.value.public,
+    )
+
+
+def _change(write: Write) -> tuple[str | float | None, ...]:
+    """Return a row of the ledger, in the order of `INSERT_CHANGE`."""
+    session, arrival = _session_of(write), write.arrival
+    record = arrival.record if arrival else None
+    return (
+        str(write.owner.scope),
+        write.owner.row.pk,
+        write.key,
+        scopes.key_id(write.key),
+        write.position,
+        None if write.removed else write.value.public,
+        None if write.removed else write.value.private,
+        write.value.note,
+        write.removed,
+        str(Cause.IMPORT),
+        write.timestamp,
+        session.pk if session else None,
+        arrival.session.user_id if arrival else write.for_key.user_id,
+        arrival.session.session_id if arrival else write.for_key.session_id,
+        arrival.seq if arrival else 0,
+        record.event_id if record else "",
+        record.invocation_id if record else "",
+        record.author if record else "",
+        write.writer.kind,
+        scopes.clean_text(write.writer.name),
+        scopes.clean_text(write.writer.call_id),
+        write.writer.inferred,
+    )

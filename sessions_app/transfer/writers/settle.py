@@ -1,0 +1,241 @@
+"""State that no event explains, and the end of an import: everything is as the source has it.
+
+What is to be written is found out by reading, and written in short transactions that first see whether anybody else
+has written since. An import that is stopped in between finds out the rest when it is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+from sessions_app import scopes
+from sessions_app.events.attribution import Writer
+from sessions_app.ids import SessionKey, can_exist
+from sessions_app.models import (
+    STATE_ROWS,
+    AgentSession,
+    ImportedSession,
+    ImportSource,
+    Scope,
+    StateChange,
+)
+from sessions_app.store import change_notification
+from sessions_app.store.batched_transactions import Slices
+from sessions_app.transfer.readers import Owner, SharedState, Source, StoredState, Unread
+from sessions_app.transfer.report import Report
+from sessions_app.transfer.writers import rows
+from sessions_app.transfer.writers.rows import StateOwner, Write
+from sessions_app.transfer.writers.session_plan import Seat
+
+BATCH = 100
+WENT_ON = "somebody wrote to it, or deleted it, before its state could be made that of the source"
+
+
+class _Origin(NamedTuple):
+    """What the ledger says of state that no event explains: whose it is, and the source as its writer."""
+
+    key: SessionKey
+    writer: Writer
+
+    @classmethod
+    def of(cls, key: SessionKey, location: str) -> _Origin:
+        return cls(key, Writer("seed", location, inferred=False))
+
+
+def settle(
+    source_row: ImportSource,
+    source: Source,
+    seats: Mapping[Owner, Seat],
+    into_app: str | None,
+    report: Report,
+) -> None:
+    """Settle all sessions that are open and whole, then the state of their users and apps."""
+    slices = Slices()
+    whole = {name: seat for name, seat in seats.items() if seat.is_whole}
+    for stored in _readable(source.states(), report):
+        if seat := whole.get(stored.owner):
+            _settle_session(slices, source_row, seat, stored, report)
+    for shared in _readable(source.shared(), report):
+        _settle_shared(slices, source_row, into_app or shared.app_name, shared, report)
+    _finish(slices, whole.values())
+
+
+def _readable(items: Iterable[Any], report: Report) -> Iterable[Any]:
+    for item in items:
+        if isinstance(item, Unread):
+            report.unread.add(f"{item.where}: {item.why}")
+        else:
+            yield item
+
+
+def _settle_session(
+    slices: Slices, source: ImportSource, seat: Seat, stored: StoredState, report: Report
+) -> None:
+    """Give a session's keys what the source has, where its events say otherwise or nothing."""
+    session = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came).first()
+    if session is None:
+        report.conflicts.add(f"{stored.owner}: {WENT_ON}")
+        return
+    owner = rows.own_session(session, session.last_seq)
+    origin = _Origin.of(seat.key, source.location)
+    late = session.last_seq if seat.was_settled else 0
+    missing = _missing(owner, stored.values, stored.seeds, late, seat.stored.created_at, origin)
+    settled = _write_to_session(slices, session, missing)
+    if settled:
+        wrong = _corrections(owner, stored.values, session.last_seq, seat.stored.updated_at, origin)
+        settled = _write_to_session(slices, session, wrong)
+    if not settled:
+        report.conflicts.add(f"{stored.owner}: {WENT_ON}")
+
+
+def _write_to_session(slices: Slices, session: AgentSession, writes: list[Write]) -> bool:
+    """Write keys of a session. Return whether nobody else has written to it since it was read."""
+    for some in _sliced(slices, writes):
+        with slices.one():
+            same = AgentSession.objects.select_for_update().filter(pk=session.pk, revision=session.revision)
+            if not same.exists():
+                return False
+            rows.store(some)
+            change_notification.ring_after_commit()
+    return True
+
+
+def _settle_shared(
+    slices: Slices, source: ImportSource, app_name: str, shared: SharedState, report: Report
+) -> None:
+    user_id = shared.user_id or ""
+    scope = Scope.APP if shared.user_id is None else Scope.USER
+    if not can_exist(app_name, user_id):
+        return
+    key = SessionKey("", app_name, user_id, "")
+    origin = _Origin.of(key, source.location)
+    own = partial(rows.own_shared, source, key, scope)
+    with slices.one():
+        owner = own(make=bool(shared.values))
+    if owner is None:
+        return
+    first = 0 if not owner.is_kept else owner.version
+    for some in _sliced(
+        slices, _missing(owner, shared.values, shared.seeds, first, shared.updated_at, origin)
+    ):
+        with slices.one():
+            now = own(make=False)
+            if now is None or now.is_kept != owner.is_kept:
+                report.conflicts.add(f"state of {_whose(shared)}: {WENT_ON}")
+                return
+            rows.store(some)
+            change_notification.ring_after_commit()
+    if owner.is_kept:
+        _tell_kept(owner, shared, report)
+        return
+    corrections = _corrections(owner, shared.values, owner.version, shared.updated_at, origin)
+    for some in _sliced(slices, corrections) if corrections else [[]]:
+        with slices.one():
+            now = own(make=False)
+            if now is None or now.is_kept:
+                report.conflicts.add(f"state of {_whose(shared)}: {WENT_ON}")
+                return
+            if some:
+                now.take_version()
+            rows.store([replace(write, owner=now, position=now.version) for write in some])
+            rows.release(source, now)
+            change_notification.ring_after_commit()
+
+
+def _sliced(slices: Slices, writes: list[Write]) -> Iterator[list[Write]]:
+    start = 0
+    while some := writes[start : start + slices.rows]:
+        yield some
+        start += len(some)
+
+
+def _finish(slices: Slices, seats: Iterable[Seat]) -> None:
+    """Give the sessions their times, and note that they are whole."""
+    ready = iter(seats)
+    while batch := list(islice(ready, BATCH)):
+        with slices.one():
+            for seat in batch:
+                same = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came)
+                if same.update(updated_at=seat.stored.updated_at):
+                    ImportedSession.objects.filter(session__in=same).update(is_settled=True)
+
+
+def _missing(
+    owner: StateOwner,
+    wanted: Mapping[str, Any],
+    seeds: Mapping[str, Any],
+    position: int,
+    timestamp: float,
+    origin: _Origin,
+) -> list[Write]:
+    """Return seeds for keys that no write explains: known ones, else the value the source has now."""
+    ledger = StateChange.objects.filter(scope=owner.scope, owner_id=owner.row.pk)
+    explained = set(ledger.values_list("key_id", flat=True).distinct())
+    seeded = set(ledger.filter(position=0).values_list("key_id", flat=True))
+    given = {scopes.canonical_key(key): value for key, value in {**wanted, **seeds}.items()}
+    known_seeds = {scopes.canonical_key(key) for key in seeds}
+
+    def seed(key: str) -> Write:
+        value, is_past = scopes.canonical(given[key], key), scopes.key_id(key) in explained
+        return Write(
+            owner, position, key, value, timestamp, origin.writer, for_key=origin.key, is_past=is_past
+        )
+
+    return [
+        seed(key)
+        for key in given
+        if scopes.key_id(key) not in explained
+        or (key in known_seeds and position == 0 and scopes.key_id(key) not in seeded)
+    ]
+
+
+def _corrections(
+    owner: StateOwner, wanted: Mapping[str, Any], position: int, timestamp: float, origin: _Origin
+) -> list[Write]:
+    """Return writes for keys whose value in the source is another one than its events say, or that are gone."""
+    model = STATE_ROWS[owner.scope]
+    here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
+    values = {scopes.canonical_key(key): scopes.canonical(value, key) for key, value in wanted.items()}
+    changed = [
+        Write(owner, position, key, value, timestamp, origin.writer, for_key=origin.key)
+        for key, value in values.items()
+        if key in here
+        and not scopes.same_json(value.private or value.public, here[key].private or here[key].value)
+    ]
+    gone = [
+        Write(
+            owner,
+            position,
+            key,
+            scopes.canonical(None, key),
+            timestamp,
+            origin.writer,
+            removed=True,
+            for_key=origin.key,
+        )
+        for key in here.keys() - values.keys()
+    ]
+    return changed + gone
+
+
+def _tell_kept(owner: StateOwner, shared: SharedState, report: Report) -> None:
+    model = STATE_ROWS[owner.scope]
+    here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
+    other = [
+        key
+        for key, value in shared.values.items()
+        if (row := here.get(key)) and not scopes.same_json(scopes.canonical(value, key).public, row.value)
+    ]
+    if other:
+        named = ", ".join(sorted(other)[:10])
+        report.conflicts.add(f"state of {_whose(shared)}: {len(other)} key(s) keep their value here: {named}")
+
+
+def _whose(shared: SharedState) -> str:
+    if shared.user_id is None:
+        return f"app {shared.app_name}"
+    return f"user {shared.app_name}/{shared.user_id}"
