@@ -30,7 +30,7 @@ run: $(VENV)/.run ## install, and serve the example agents with demo sessions on
 install: $(VENV)/.dev ## install everything that developing needs
 
 .PHONY: test
-test: $(VENV)/.dev ## run the tests: everything on SQLite, then the store's on PostgreSQL where one answers
+test: $(VENV)/.dev ## run the tests: all on SQLite, then those of sessions and search on PostgreSQL where one answers
 	sh tests/run $(BIN)/python
 
 .PHONY: soak
