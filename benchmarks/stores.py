@@ -30,7 +30,7 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 
 from sessions_app import models as store
-from sessions_app.adk import DjangoSessionService, mapping
+from sessions_app.adk import DjangoSessionService, event_mapping
 from sessions_app.events import EventRecord
 from sessions_app.sessions import writes
 
@@ -101,7 +101,7 @@ def fill_ours(name: str, events: Iterable[Event]) -> None:
     while some := list(islice(waiting, 100)):
         with transaction.atomic():
             for made in some:
-                writes.append_event(key, mapping.to_record(made))
+                writes.append_event(key, event_mapping.to_record(made))
 
 
 def long_session(name: str, events: int, agent: str = "agent") -> None:
@@ -133,7 +133,7 @@ def long_session(name: str, events: int, agent: str = "agent") -> None:
 def _record_by(author: str) -> EventRecord:
     made = event(1)
     made.author = author
-    return mapping.to_record(made)
+    return event_mapping.to_record(made)
 
 
 LEDGER = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.pages.page import parse
+from tests.pages.html import parse
 
 EVIL = "e\u202e\u200b\x07\u2066\ufeff\U000e0041l"
 UNSEEN = set(EVIL) - set("el")

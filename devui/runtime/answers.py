@@ -10,7 +10,7 @@ from google.adk.events.event import Event
 from pydantic import ValidationError
 
 from sessions_app import scopes
-from sessions_app.adk import mapping
+from sessions_app.adk import event_mapping
 from sessions_app.events import is_failed_result
 
 
@@ -23,12 +23,12 @@ def sendable(event: Event) -> Event:
     is_json = _is_json(event)
     if is_json and not _tells_error(event):
         return event
-    record = mapping.to_record(event)
+    record = event_mapping.to_record(event)
     if is_json and record.private is None:
         return event
     private = None if _tells_error(event) else record.private
     try:
-        return mapping.from_row(record.data, private, event.id, event.invocation_id)
+        return event_mapping.from_row(record.data, private, event.id, event.invocation_id)
     except ValidationError:
         return event  # no event of ADK's: its own server says what it makes of it
 

@@ -20,7 +20,7 @@ from google.genai import types
 from typing_extensions import override
 
 from sessions_app import scopes
-from sessions_app.adk import _adk, refusals
+from sessions_app.adk import _adk, adk_errors
 from sessions_app.artifacts import blobs, rows
 from sessions_app.artifacts.rows import Draft, FileKey
 from sessions_app.models import Artifact
@@ -61,7 +61,7 @@ class DjangoArtifactService(BaseArtifactService):
                 or a reference leaves its scope.
         """
         key = self._key(app_name, user_id, session_id, filename)
-        with refusals.as_adk():
+        with adk_errors.as_adk():
             rows.refuse_path(key.filename)
         part = ensure_part(artifact)
         _check_reference(part, app_name, user_id, session_id)
@@ -95,7 +95,7 @@ class DjangoArtifactService(BaseArtifactService):
         self, *, app_name: str, user_id: str, session_id: str | None = None
     ) -> list[str]:
         """Return the names that load in the session: its own and, as `user:name`, the user's."""
-        with refusals.as_adk():
+        with adk_errors.as_adk():
             scope = rows.scope_key(self.realm, app_name, user_id, session_id)
         return await units_of_work.read(rows.filenames, scope)
 
@@ -160,7 +160,7 @@ class DjangoArtifactService(BaseArtifactService):
         return await self._load(target_key, target.version, target.session_id, references - 1)
 
     def _key(self, app_name: str, user_id: str, session_id: str | None, filename: str) -> FileKey:
-        with refusals.as_adk():
+        with adk_errors.as_adk():
             return rows.file_key(self.realm, app_name, user_id, session_id, filename)
 
 

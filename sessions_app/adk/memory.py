@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from sessions_app import models as store
 from sessions_app import scopes
-from sessions_app.adk import mapping, refusals
+from sessions_app.adk import adk_errors, event_mapping
 from sessions_app.memory import rows
 from sessions_app.memory.rows import Draft, Owner
 from sessions_app.models import MemoryEntry as Row
@@ -77,7 +77,7 @@ class DjangoMemoryService(BaseMemoryService):
             InputValidationError: an id cannot be stored.
         """
         owner = self._owner(app_name, user_id)
-        with refusals.as_adk():
+        with adk_errors.as_adk():
             await units_of_work.write(
                 rows.put, owner, [_draft_of_entry(entry, custom_metadata) for entry in memories]
             )
@@ -93,18 +93,18 @@ class DjangoMemoryService(BaseMemoryService):
         """Forget a memory for good: adding its session again does not bring it back. A missing one is no error."""
         if memory_id:
             owner = self._owner(app_name, user_id)
-            with refusals.as_adk():
+            with adk_errors.as_adk():
                 await units_of_work.write(rows.remove, owner, memory_id)
 
     def _owner(self, app_name: str, user_id: str) -> Owner:
-        with refusals.as_adk():
+        with adk_errors.as_adk():
             return rows.owner(self.realm, app_name, user_id)
 
     async def _add(
         self, owner: Owner, session_id: str, events: Iterable[Event], metadata: Mapping[str, object] | None
     ) -> None:
         spoken = [event for event in events if _text(event.content)]
-        with refusals.as_adk():
+        with adk_errors.as_adk():
             known = await units_of_work.read(rows.known_ids, owner, session_id)
             fresh = [event for event in spoken if event.id not in known]
             for start in range(0, len(fresh), BATCH):
@@ -130,7 +130,8 @@ def remember(session: store.AgentSession) -> int:
 def _page_of_events(session_pk: int, after: int) -> list[tuple[int, Event]]:
     events = store.Event.objects.filter(session_id=session_pk, seq__gt=after).order_by("seq")[:BATCH]
     return [
-        (row.seq, mapping.from_row(row.data, row.private, row.event_id, row.invocation_id)) for row in events
+        (row.seq, event_mapping.from_row(row.data, row.private, row.event_id, row.invocation_id))
+        for row in events
     ]
 
 

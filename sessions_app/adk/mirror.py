@@ -21,7 +21,7 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from sessions_app import scopes
-from sessions_app.adk import mapping, provenance, reading
+from sessions_app.adk import event_mapping, provenance, session_loading
 from sessions_app.adk.service import DjangoSessionService, cause_of, recorded
 from sessions_app.external import copying, mirrors
 from sessions_app.external.mirrors import Arrival, Copy, Truth
@@ -83,7 +83,7 @@ class MirroredSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """Return the session as it is there, and bring its copy up to date."""
-        if not reading.is_part(config):
+        if not session_loading.is_part(config):
             return await self._get(app_name, user_id, session_id)
         part = await self.truth.get_session(
             app_name=app_name, user_id=user_id, session_id=session_id, config=config
@@ -259,7 +259,7 @@ class MirroredSessionService(BaseSessionService):
 
 
 def _arrival(event: Event) -> Arrival:
-    return Arrival(mapping.to_record(event), cause_of(event))
+    return Arrival(event_mapping.to_record(event), cause_of(event))
 
 
 def _unexplained(session: Session) -> dict[str, Any]:

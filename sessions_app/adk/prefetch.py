@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from sessions_app.adk.reading import Prefix
+from sessions_app.adk.session_loading import Prefix
 from sessions_app.ids import SessionKey
 from sessions_app.store import units_of_work
 from sessions_app.store.gc_tuning import collector_paused

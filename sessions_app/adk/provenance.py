@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sessions_app.adk.untracked import StateCopy
+from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.events import KeyWrite
 from sessions_app.events.attribution import Writer
 

@@ -29,12 +29,17 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from sessions_app.adk import provenance
+from sessions_app.adk.delta_writers import (
+    WatchedDelta,
+    WatchedInvocation,
+    WatchedInvocations,
+    callback_writer,
+)
 from sessions_app.adk.invocation_log import InvocationLog, InvocationLogs
 from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.provenance import EventNotes
 from sessions_app.adk.service import DjangoSessionService
-from sessions_app.adk.untracked import StateCopy
-from sessions_app.adk.watch import WatchedDelta, WatchedInvocation, WatchedInvocations, callback_writer
+from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.events.attribution import Writer, one_of
 
 P = ParamSpec("P")

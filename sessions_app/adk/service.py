@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from sessions_app import models as store
 from sessions_app import realms, scopes
-from sessions_app.adk import _adk, mapping, provenance, reading
+from sessions_app.adk import _adk, event_mapping, provenance, session_loading
 from sessions_app.adk.prefetch import ReadAhead
 from sessions_app.errors import AlreadyExists, DevUIError, SessionMissing, StaleSession, StoreFault
 from sessions_app.events import EventRecord
@@ -114,10 +114,10 @@ class DjangoSessionService(BaseSessionService):
     ) -> Session | None:
         """Return a session with its events and merged state, or None when there is none."""
         key = self._key(app_name, user_id, session_id)
-        if self.ahead is None or reading.is_part(config):
-            found = await units_of_work.read(reading.load, key, config)
+        if self.ahead is None or session_loading.is_part(config):
+            found = await units_of_work.read(session_loading.load, key, config)
         else:
-            found = await units_of_work.read(reading.load, key, None, self.ahead.take(key))
+            found = await units_of_work.read(session_loading.load, key, None, self.ahead.take(key))
             if found is not None:
                 self.ahead.start(key, found[1])
         return found[0] if found else None
@@ -126,7 +126,7 @@ class DjangoSessionService(BaseSessionService):
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return an app's sessions without their events, oldest update first; one user's or all (None)."""
         return ListSessionsResponse(
-            sessions=await units_of_work.read(reading.listed, self.realm, app_name, user_id)
+            sessions=await units_of_work.read(session_loading.listed, self.realm, app_name, user_id)
         )
 
     @override
@@ -142,7 +142,7 @@ class DjangoSessionService(BaseSessionService):
         rows = store.UserState.objects.filter(
             owner__realm=self.realm, owner__app_name=app_name, owner__user_id=user_id
         )
-        return await units_of_work.read(reading.values, rows)
+        return await units_of_work.read(session_loading.values, rows)
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -228,7 +228,7 @@ def recorded(event: Event, delta: dict[str, Any] | None = None) -> EventRecord:
     """Return the row of an event with what the recorder saw of it. `delta`: as it was before ADK trimmed it."""
     notes = provenance.take(event.id, event.invocation_id)
     writers, keep_temp = (notes.writers, notes.keep_temp) if notes else (None, False)
-    return mapping.to_record(event, delta=delta, writers=writers, keep_temp=keep_temp)
+    return event_mapping.to_record(event, delta=delta, writers=writers, keep_temp=keep_temp)
 
 
 def cause_of(event: Event) -> store.Cause:
@@ -260,4 +260,4 @@ def _adk_errors(key: SessionKey) -> Iterator[None]:
 
 
 def _create(key: SessionKey, initial: dict[str, Any] | None) -> Session:
-    return reading.created(writes.create_session(key, initial))
+    return session_loading.created(writes.create_session(key, initial))

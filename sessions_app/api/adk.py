@@ -20,7 +20,7 @@ from ninja import Router
 
 from sessions_app import request_bodies, scopes
 from sessions_app.agents.folder import configured_folder
-from sessions_app.api import apps, proxy, restoring, snapshots
+from sessions_app.api import app_details, proxy, session_restore, snapshots
 from sessions_app.errors import BadInput, DevUIError, SessionMissing
 from sessions_app.http import json_text
 from sessions_app.ids import SessionKey, check_ids
@@ -58,7 +58,7 @@ async def version(request: HttpRequest) -> dict[str, str]:
 async def list_apps(request: HttpRequest, detailed: bool = False) -> Any:
     """List the apps by name or, detailed, with what their agents say of themselves."""
     if detailed:
-        return {"apps": await apps.details()}
+        return {"apps": await app_details.details()}
     return provider().apps()
 
 
@@ -92,11 +92,11 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     if asked.events or storage_location.elsewhere(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep, body)
         answer = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
-        if storage_location.elsewhere(app_name) or not restoring.is_refused_for_its_events(answer):
+        if storage_location.elsewhere(app_name) or not session_restore.is_refused_for_its_events(answer):
             return answer
         key = SessionKey("", app_name, user_id, (asked.session_id or "").strip() or str(uuid.uuid4()))
         # In the pool of readers: it writes in many small transactions of its own.
-        await units_of_work.read(restoring.restore, key, asked.events or [], asked.state or {})
+        await units_of_work.read(session_restore.restore, key, asked.events or [], asked.state or {})
         return await _session(*key[1:])
     request_bodies.refuse_options(asked.options)
     return await _create(app_name, user_id, asked.session_id, asked.state)

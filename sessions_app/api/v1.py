@@ -15,7 +15,7 @@ from ninja import P, QueryEx, Router
 from ninja.responses import Status
 
 from sessions_app import realms
-from sessions_app.api import branches, browsing, saved_views, state, traces
+from sessions_app.api import branches, saved_views, session_actions, state, traces
 from sessions_app.api.schemas import (
     EventPage,
     NewRun,
@@ -42,7 +42,7 @@ ERRORS = {404: Problem, 422: Problem}
 router = Router()
 router.add_router("", state.router)
 router.add_router("", branches.router)
-router.add_router("", browsing.router)
+router.add_router("", session_actions.router)
 router.add_router("", saved_views.router)
 router.add_router("", traces.router)
 
@@ -76,9 +76,11 @@ async def get_session(request: HttpRequest, session: int) -> SessionOut:
 @router.patch(
     "/sessions/{int:session}", response={200: SessionOut, 400: Problem, **ERRORS}, tags=["sessions"]
 )
-async def change_session(request: HttpRequest, session: int, body: browsing.SessionChange) -> SessionOut:
+async def change_session(
+    request: HttpRequest, session: int, body: session_actions.SessionChange
+) -> SessionOut:
     """Rename a session, tag it, pin it."""
-    await units_of_work.write(browsing.change, session, body)
+    await units_of_work.write(session_actions.change, session, body)
     return await units_of_work.read(lambda: SessionOut.of(find_session(session)))
 
 

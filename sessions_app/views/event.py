@@ -20,7 +20,7 @@ from sessions_app.lookup import event_body, find_session
 from sessions_app.models import AgentSession
 from sessions_app.presentation import jsontree, marking
 from sessions_app.timeline import comparison
-from sessions_app.views.gone import event_gone
+from sessions_app.views.missing_event import event_gone
 
 FIND_LENGTH = 500
 """Most characters of a text to search for."""

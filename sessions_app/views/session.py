@@ -32,9 +32,9 @@ from sessions_app.timeline.reading import read
 from sessions_app.timeline.runs import runs_of
 from sessions_app.timeline.siblings import list_mark, siblings
 from sessions_app.timeline.window import Window
-from sessions_app.views import within
-from sessions_app.views.gone import MISSING, event_gone
-from sessions_app.views.within import WithinQuery
+from sessions_app.views import session_search
+from sessions_app.views.missing_event import MISSING, event_gone
+from sessions_app.views.session_search import WithinQuery
 
 PAGE = "devui/sessions/session.html"
 TIMELINE = "devui/sessions/timeline.html"
@@ -178,10 +178,10 @@ def _frame(session: AgentSession, query: Context) -> Context:
 
 
 def _timeline(session: AgentSession, query: Context) -> Context:
-    timeline = read(session, within.window(session, query) or _window(session, query))
+    timeline = read(session, session_search.window(session, query) or _window(session, query))
     selected = query["selected"]
     return {
-        **within.marks(session, query, timeline.window),
+        **session_search.marks(session, query, timeline.window),
         "window": timeline.window,
         "groups": timeline.groups,
         "ahead": timeline.ahead,
@@ -299,15 +299,15 @@ def _siblings(session: AgentSession, query: Context) -> Context:
     }
 
 
-WHOLE = (_frame, _timeline, _detail, _siblings, within.bar, within.found)
+WHOLE = (_frame, _timeline, _detail, _siblings, session_search.bar, session_search.found)
 PARTS = {
     "window": (f"{TIMELINE}#window", (_timeline,)),
     "detail": (f"{PAGE}#detail", (_detail,)),
     "inspection": (f"{PAGE}#inspection", (_inspection,)),
     "board": (f"{PAGE}#board", (_board,)),
     "raw": (f"{INSPECTOR}#raw", (_raw,)),
-    "found": ("devui/sessions/within.html#found", (within.found,)),
-    "chips": ("devui/sessions/within.html#chips", (within.bar,)),
+    "found": ("devui/sessions/within.html#found", (session_search.found,)),
+    "chips": ("devui/sessions/within.html#chips", (session_search.bar,)),
     "siblings": (f"{PAGE}#siblings", (_siblings,)),
 }
 """Id of the element that htmx fills -> the template of its content and what it needs."""

@@ -13,7 +13,7 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.runs import rows
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
-from tests.api.told import append, create, wire_event
+from tests.api.builders import append, create, wire_event
 
 
 async def told() -> AgentSession:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.api.told import append, create
+from tests.api.builders import append, create
 
 
 async def test_hints_come_with_their_evidence_and_a_remedy(web):

@@ -14,7 +14,7 @@ from sessions_app.models import Run
 from sessions_app.runs import client as runs
 from sessions_app.runs import rows
 from sessions_app.store import units_of_work
-from tests.api.told import append, create
+from tests.api.builders import append, create
 from tests.sessions.faults.test_store_retry import failing
 
 

@@ -22,7 +22,7 @@ from sessions_app.runs import client
 from sessions_app.runs.questions import Question, open_questions
 from sessions_app.store import units_of_work
 from sessions_app.timeline import window as windows
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE
 from tests.runtime.conftest import Stage, opened_stage, pid_of, read_events, until
 from tests.web import serve

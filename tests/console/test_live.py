@@ -19,7 +19,7 @@ from sessions_app.models import AgentSession, ModelCall, Run
 from sessions_app.runs import client
 from sessions_app.store import units_of_work
 from tests.console.test_answers_in_runs import STAGE, newest_run
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE
 from tests.runtime.conftest import Stage, opened_stage, read_events, read_run, until
 from tests.web import serve

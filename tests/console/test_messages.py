@@ -18,7 +18,7 @@ from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import client, compose, rows
 from sessions_app.runs.questions import CONFIRMATION, INPUT
 from sessions_app.store import units_of_work
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.timeline.story import Story
 from tests.timeline.test_console import Runtime
 

@@ -15,7 +15,7 @@ from sessions_app.paths import session_url
 from sessions_app.runs import client, rows
 from sessions_app.state.history import state_at
 from sessions_app.store import units_of_work
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.timeline.story import Story
 from tests.timeline.test_console import Runtime
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.pages.page import Element, parse
+from tests.pages.html import Element, parse
 
 
 def fields_of(form: Element) -> dict[str, list[str]]:

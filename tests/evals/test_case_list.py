@@ -12,7 +12,7 @@ from sessions_app.store import units_of_work
 from tests.evals import builders
 from tests.evals.builders import case, evalset, turn
 from tests.evals.test_pages import start
-from tests.pages.page import parse
+from tests.pages.html import parse
 
 pytestmark = pytest.mark.anywhere
 

@@ -20,7 +20,7 @@ from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.models import AgentSession, StateChange, UserState
 from sessions_app.transfer.writers import Report, import_location
 from tests.importers.test_offer import wait_for_jobs
-from tests.pages.page import parse
+from tests.pages.html import parse
 
 pytestmark = pytest.mark.anywhere
 

@@ -17,7 +17,7 @@ from sessions_app.runs import processes
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import Process, settled
-from tests.pages.page import parse
+from tests.pages.html import parse
 
 
 async def page_of(web, url, status=200, **headers):

@@ -21,7 +21,7 @@ from sessions_app.transfer.writers import Report
 from tests.evals import kept
 from tests.evals.builders import case, turn
 from tests.evals.kept import broken, cases, failed, passed
-from tests.pages.page import parse
+from tests.pages.html import parse
 
 pytestmark = pytest.mark.django_db
 OSLO = [{"name": "get_weather", "args": {"city": "Oslo", "unit": "c"}}]

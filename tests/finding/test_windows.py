@@ -14,7 +14,7 @@ from sessions_app.search.execution import answers, sessions, state_terms, window
 from sessions_app.search.query import parse
 from sessions_app.sessions import labels, listing, writes
 from sessions_app.store import pagination
-from tests.pages.getting import Get
+from tests.pages.client import Get
 
 pytestmark = pytest.mark.django_db
 

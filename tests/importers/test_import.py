@@ -22,7 +22,7 @@ from sessions_app.transfer.readers.tables import RAW, UNREAD
 from sessions_app.transfer.writers import import_sessions
 from tests.importers import stores
 from tests.importers.stores import add_events, an_event, copy_of, delta, execute, sqlite_store
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.sessions.build import event
 
 KEY = SessionKey("", "weather", "ann", "s1")

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from google.adk.events.event import Event
 
-from sessions_app.adk import mapping
+from sessions_app.adk import event_mapping
 from sessions_app.events.timestamps import in_milliseconds, moment
 from sessions_app.transfer.readers import shapes
 from sessions_app.transfer.readers.normalise import UNKNOWN, normalise, removed_keys
@@ -19,7 +19,7 @@ def test_an_event_as_adk_stores_it_becomes_the_event_as_adk_sends_it():
 
     wire, changes = normalise(stored)
 
-    sent = mapping.to_wire(full_event())
+    sent = event_mapping.to_wire(full_event())
     sent["actions"]["stateDelta"] = stored["actions"]["state_delta"]
     assert wire == sent
     assert not changes

@@ -15,7 +15,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 from tests.login.conftest import PASSWORD, log_in
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.security.addresses import addresses
 
 EVIL = "http://evil.example"

@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from sessions_app.agents import cards, folder
 from sessions_app.agents.page.drawing import MAX_BOXES, MAX_TOOLS, Drawing, draw, fitting
 from sessions_app.agents.page.tree import fit, place
-from tests.pages.getting import Get
-from tests.pages.page import parse
+from tests.pages.client import Get
+from tests.pages.html import parse
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store", "agents_dir")

@@ -11,7 +11,7 @@ import pytest
 from sessions_app.agents import cards, folder
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.runs import client as runtimes
-from tests.pages.getting import Get
+from tests.pages.client import Get
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store", "agents_dir")

@@ -17,8 +17,8 @@ from sessions_app.artifacts import blobs, rows
 from sessions_app.models import Artifact
 from sessions_app.presentation import filetype
 from sessions_app.runs import compose
-from tests.pages.getting import Get
-from tests.pages.page import Element, parse, table
+from tests.pages.client import Get
+from tests.pages.html import Element, parse, table
 from tests.timeline.story import Story
 from tests.timeline.test_files import EVIL_SVG, PNG
 

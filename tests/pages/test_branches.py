@@ -11,8 +11,8 @@ from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, UserState
 from sessions_app.runs import rows
 from sessions_app.sessions import deletion, purge
-from tests.pages.getting import Get
-from tests.pages.page import Element, parse
+from tests.pages.client import Get
+from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

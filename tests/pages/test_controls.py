@@ -9,7 +9,7 @@ import pytest
 from django.template import Context, Template
 
 from sessions_app.templatetags.controls import address
-from tests.pages.page import Element, parse
+from tests.pages.html import Element, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "static" / "devui"

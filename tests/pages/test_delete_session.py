@@ -7,8 +7,8 @@ from django.test import Client
 
 from sessions_app.models import AgentSession
 from sessions_app.runs import rows as runs
-from tests.pages.getting import Get
-from tests.pages.page import parse
+from tests.pages.client import Get
+from tests.pages.html import parse
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

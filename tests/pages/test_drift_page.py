@@ -7,8 +7,8 @@ import pytest
 from sessions_app import scopes
 from sessions_app.models import SessionState, StateChange
 from sessions_app.sessions import writes
-from tests.pages.getting import Get
-from tests.pages.page import Element
+from tests.pages.client import Get
+from tests.pages.html import Element
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

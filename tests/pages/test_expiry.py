@@ -12,7 +12,7 @@ from sessions_app import expiry
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, AppSettings
 from sessions_app.sessions import app_settings, listing, writes
-from tests.pages.getting import Get
+from tests.pages.client import Get
 
 pytestmark = [pytest.mark.usefixtures("store", "agents_dir")]
 

@@ -10,8 +10,8 @@ from django.contrib.staticfiles import finders
 from django.template import Engine
 
 from sessions_app.models import Run
-from tests.pages.getting import Get
-from tests.pages.page import Element
+from tests.pages.client import Get
+from tests.pages.html import Element
 from tests.timeline.story import Story
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,8 +6,8 @@ import pytest
 
 from sessions_app.models import SessionState
 from sessions_app.sessions import writes
-from tests.pages.getting import Get
-from tests.pages.page import Element, parse
+from tests.pages.client import Get
+from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

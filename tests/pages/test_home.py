@@ -15,8 +15,8 @@ from evals_app.models import EvalSet
 from sessions_app.agents import cards
 from sessions_app.agents import folder as agents
 from sessions_app.runs import rows as runs
-from tests.pages.getting import Get
-from tests.pages.page import Element
+from tests.pages.client import Get
+from tests.pages.html import Element
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sessions_app.presentation import jsonfind, jsontree, marking
 from sessions_app.presentation.jsonfind import Hit, find
-from tests.pages.page import Element, parse
+from tests.pages.html import Element, parse
 from tests.pages.test_json_tree import JSON
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sessions_app.errors import NotFound
 from sessions_app.presentation import jsontree
-from tests.pages.page import Element, parse
+from tests.pages.html import Element, parse
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

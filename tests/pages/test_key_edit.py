@@ -12,8 +12,8 @@ from sessions_app.models import AgentSession, Cause, Event, Run, Scope, StateCha
 from sessions_app.runs import rows
 from sessions_app.sessions import state_edits, writes
 from sessions_app.state import history
-from tests.pages.getting import Get
-from tests.pages.page import Element, parse
+from tests.pages.client import Get
+from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

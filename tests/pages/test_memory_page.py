@@ -17,8 +17,8 @@ from sessions_app import scopes
 from sessions_app.memory import rows
 from sessions_app.models import MemoryEntry
 from sessions_app.runs import client as runtimes
-from tests.pages.getting import Get
-from tests.pages.page import Element, parse
+from tests.pages.client import Get
+from tests.pages.html import Element, parse
 from tests.timeline.story import START, Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]

@@ -10,8 +10,8 @@ from django.test import Client
 from sessions_app.models import AgentSession
 from sessions_app.sessions import app_settings
 from sessions_app.state.history import state_at
-from tests.pages.getting import Get
-from tests.pages.page import Element, parse
+from tests.pages.client import Get
+from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]

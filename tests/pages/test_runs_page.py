@@ -8,8 +8,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.models import Run
 from sessions_app.runs import rows as runs
-from tests.pages.getting import Get
-from tests.pages.page import parse, table
+from tests.pages.client import Get
+from tests.pages.html import parse, table
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]

@@ -17,8 +17,8 @@ from sessions_app.runs import rows as runs
 from sessions_app.search import indexing
 from sessions_app.search.execution import unindexed_scan
 from sessions_app.sessions import labels, overview, saved_views, writes
-from tests.pages.getting import Get
-from tests.pages.page import Element, parse, table
+from tests.pages.client import Get
+from tests.pages.html import Element, parse, table
 from tests.timeline.story import START, Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]

@@ -10,8 +10,8 @@ from sessions_app.events.attribution import Writer
 from sessions_app.models import StateChange
 from sessions_app.sessions import state_edits, writes
 from sessions_app.state import shared_state
-from tests.pages.getting import Get
-from tests.pages.page import Element, table
+from tests.pages.client import Get
+from tests.pages.html import Element, table
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]

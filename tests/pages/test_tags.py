@@ -11,7 +11,7 @@ from django.template import Context, Template
 from sessions_app.models import Kind, Run
 from sessions_app.presentation import textdiff
 from sessions_app.templatetags import devui
-from tests.pages.page import Element, parse
+from tests.pages.html import Element, parse
 
 
 def render(source: str, **context: Any) -> Element:

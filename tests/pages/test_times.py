@@ -8,8 +8,8 @@ import pytest
 
 from sessions_app.models import Event
 from sessions_app.templatetags.devui import duration, moment
-from tests.pages.getting import Get
-from tests.pages.page import parse
+from tests.pages.client import Get
+from tests.pages.html import parse
 from tests.timeline.story import Story
 
 

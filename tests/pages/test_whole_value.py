@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from sessions_app.models import StateChange
-from tests.pages.getting import Get
+from tests.pages.client import Get
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

@@ -10,7 +10,7 @@ from django.test import Client
 from justhtml import JustHTML
 
 from sessions_app.runs import rows as runs
-from tests.pages.page import Element, parse
+from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 
 EVENTS = 30

@@ -23,7 +23,7 @@ from sessions_app.external import creation
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event
 from sessions_app.store import units_of_work
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.remote.conftest import connected, ended, free_port, served, started, the_session
 from tests.remote.synthetic import JavaScript
 from tests.web import serve

@@ -22,7 +22,7 @@ from sessions_app.runs import client as runs
 from sessions_app.store import units_of_work
 from tests.api.peer import adk_server
 from tests.api.test_run_live import AGENTS, closed, ended_run, heard, saying
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.remote.conftest import connected, started, the_session
 from tests.remote.synthetic import JavaScript, Rust
 from tests.web import serve

@@ -140,7 +140,7 @@ async def test_an_event_that_closes_a_cancelled_invocation_is_told_from_an_error
 
 
 async def test_what_several_agents_streamed_is_kept_by_author():
-    from sessions_app.adk.streamed import StreamedAnswers
+    from sessions_app.adk.partial_answers import StreamedAnswers
 
     def said(author, text, *, partial=True, thought=False, code=None):
         content = {"role": "model", "parts": [{"text": text, "thought": thought}]} if text else None

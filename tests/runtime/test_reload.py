@@ -12,7 +12,7 @@ from django.test import Client
 from sessions_app.agents.folder import open_folder
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.store import units_of_work
-from tests.pages.page import Element, parse, table
+from tests.pages.html import Element, parse, table
 from tests.runtime.conftest import Stage, gone, read_events, until
 
 

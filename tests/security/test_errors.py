@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devui.web import errors
 from sessions_app.errors import BadInput
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.security.addresses import addresses
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

@@ -14,7 +14,7 @@ from google.genai import types
 from hypothesis import given
 
 from sessions_app import events as wire
-from sessions_app.adk import _adk, mapping
+from sessions_app.adk import _adk, event_mapping
 from sessions_app.models import Event as EventRow
 from sessions_app.models import SessionState, StateChange
 from sessions_app.redaction import redact
@@ -108,13 +108,13 @@ def test_a_response_is_final_when_adk_says_so(made):
 
 @given(events)
 def test_the_stored_event_is_what_adks_rest_sends(made):
-    assert json.loads(mapping.to_record(made).data) == as_rest_sends(made)
+    assert json.loads(event_mapping.to_record(made).data) == as_rest_sends(made)
 
 
 @given(events)
 def test_what_is_read_back_is_the_event_itself(made):
-    record = mapping.to_record(made)
-    found = mapping.from_row(record.data, record.private, made.id, made.invocation_id)
+    record = event_mapping.to_record(made)
+    found = event_mapping.from_row(record.data, record.private, made.id, made.invocation_id)
     assert found == made
 
 

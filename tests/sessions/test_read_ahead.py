@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from devui.runtime.runs import Runs
-from sessions_app.adk import DjangoSessionService, mapping
+from sessions_app.adk import DjangoSessionService, event_mapping
 from sessions_app.adk.prefetch import EVENT_BYTES, ReadAhead
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
@@ -51,13 +51,13 @@ def quick(ahead: ReadAhead) -> DjangoSessionService:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of the events that are made of rows, as they are made."""
     ids: list[str] = []
-    from_row = mapping.from_row
+    from_row = event_mapping.from_row
 
     def noting(data: str, private: str | None, event_id: str, invocation_id: str) -> Event:
         ids.append(event_id)
         return from_row(data, private, event_id, invocation_id)
 
-    monkeypatch.setattr(mapping, "from_row", noting)
+    monkeypatch.setattr(event_mapping, "from_row", noting)
     return ids
 
 
@@ -248,7 +248,7 @@ async def test_a_store_that_fails_while_it_is_read_ahead_is_told_and_harms_nothi
     await talk(quick, 3)
     await get(quick)
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-        patch.setattr(mapping, "from_row", fail)
+        patch.setattr(event_mapping, "from_row", fail)
         await ahead.settled()
     assert "could not be made ahead" in caplog.text
     assert await get(quick) == await cold()

@@ -7,7 +7,7 @@ import json
 import pytest
 from google.genai import types
 
-from sessions_app.adk import mapping
+from sessions_app.adk import event_mapping
 from sessions_app.redaction import redact_text
 from tests.sessions.build import event
 
@@ -51,7 +51,7 @@ def test_ordinary_text_is_left_alone(text: str):
 
 
 def test_texts_of_error_events_are_redacted_and_kept_apart():
-    record = mapping.to_record(event(error_code="429", error_message=f"quota of {GOOGLE}"))
+    record = event_mapping.to_record(event(error_code="429", error_message=f"quota of {GOOGLE}"))
     assert json.loads(record.data)["errorMessage"] == "quota of [redacted]"
     assert GOOGLE not in record.summary
     assert record.private is not None
@@ -61,7 +61,7 @@ def test_texts_of_error_events_are_redacted_and_kept_apart():
 def test_results_of_failed_tools_are_redacted_and_others_are_not():
     def record(body: dict[str, object]):
         response = types.FunctionResponse(id="c", name="look", response=body)
-        return mapping.to_record(
+        return event_mapping.to_record(
             event(content=types.Content(role="user", parts=[types.Part(function_response=response)]))
         )
 

@@ -13,7 +13,7 @@ from sessions_app.models import Run
 from sessions_app.runs import client as runs
 from sessions_app.runs import handover, rows, unattended
 from sessions_app.store import units_of_work
-from tests.api.told import create
+from tests.api.builders import create
 from tests.runtime.conftest import until
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from sessions_app import events, scopes
 from sessions_app.adk import Recorder
-from sessions_app.adk.untracked import StateCopy
+from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.models import AgentSession, UntrackedKey
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work

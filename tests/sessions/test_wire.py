@@ -13,7 +13,7 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
 from sessions_app import events
-from sessions_app.adk import mapping
+from sessions_app.adk import event_mapping
 from sessions_app.models import Kind
 from tests.sessions.build import event
 from tests.sessions.full_event import full_event
@@ -28,7 +28,7 @@ def said(*parts: types.Part, **fields: Any) -> Event:
 
 
 def summary(made: Event) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(mapping.to_record(made).summary)
+    found: dict[str, Any] = json.loads(event_mapping.to_record(made).summary)
     return found
 
 
@@ -53,7 +53,7 @@ def summary(made: Event) -> dict[str, Any]:
     ],
 )
 def test_each_of_the_seven_kinds_is_told(made, kind):
-    assert mapping.to_record(made).kind == kind
+    assert event_mapping.to_record(made).kind == kind
 
 
 def test_the_summary_holds_what_a_row_shows():
@@ -115,7 +115,7 @@ def result_of(body: dict[str, Any], name: str = "look") -> types.Part:
     ids=["ADK", "status", "MCP", "MCP 2", "retry plug-in"],
 )
 def test_result_of_failed_tool_counts_as_error(body):
-    record = mapping.to_record(said(result_of(body)))
+    record = event_mapping.to_record(said(result_of(body)))
     assert (record.kind, record.is_error) == (Kind.TOOL_RESULT, True)
     assert json.loads(record.summary)["results"][0]["failed"]
 
@@ -124,7 +124,7 @@ def test_result_of_failed_tool_counts_as_error(body):
     "body", [{"ok": True}, {"error": None}, {**MCP_ERROR, "isError": False}, {"failed": True}]
 )
 def test_result_of_successful_tool_is_no_error(body):
-    record = mapping.to_record(said(result_of(body)))
+    record = event_mapping.to_record(said(result_of(body)))
     assert not record.is_error
     assert not json.loads(record.summary)["results"][0]["failed"]
 
@@ -212,7 +212,7 @@ def test_the_summary_is_bounded_whatever_the_event_holds():
     made.actions.artifact_delta = {long: 1}
     made.actions.transfer_to_agent = long
     made.node_info.path = long
-    record = mapping.to_record(made)
+    record = event_mapping.to_record(made)
     assert len(record.summary) < 20_000
     assert json.loads(record.summary)["cut"]
 

@@ -18,7 +18,7 @@ from sessions_app.runs import client, rows
 from sessions_app.runs.client import Frame
 from sessions_app.runs.questions import CONFIRMATION
 from sessions_app.store import units_of_work
-from tests.pages.page import Element, parse
+from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.anywhere

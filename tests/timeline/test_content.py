@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from sessions_app.adk import mapping
+from sessions_app.adk import event_mapping
 from sessions_app.models import Event
 from sessions_app.presentation import brief
 from sessions_app.timeline import window as windows
 from sessions_app.timeline.items import SHOWN_LINES
 from sessions_app.timeline.reading import read
-from tests.pages.page import Element
+from tests.pages.html import Element
 from tests.sessions.full_event import full_event
 from tests.timeline.story import START, Story
 from tests.timeline.test_session_page import event, page_of
@@ -38,7 +38,7 @@ def blob(mime: str, name: str = "") -> dict[str, Any]:
 
 
 def test_an_event_with_every_field_shows_each_for_what_it_is(story, get):
-    body = mapping.to_wire(full_event())
+    body = event_mapping.to_wire(full_event())
     known = {
         name: body.pop(name) for name in ("id", "timestamp", "invocationId", "author", "actions", "content")
     }

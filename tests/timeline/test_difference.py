@@ -19,8 +19,8 @@ from sessions_app.state import diff, history
 from sessions_app.state.diff import points
 from sessions_app.timeline.board import board
 from sessions_app.timeline.difference import differences
-from tests.pages.getting import Get
-from tests.pages.page import parse
+from tests.pages.client import Get
+from tests.pages.html import parse
 from tests.timeline.story import Story
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.presentation.visible import name
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.timeline.story import Story
 from tests.unseen import EVIL
 

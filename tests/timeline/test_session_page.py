@@ -19,7 +19,7 @@ from sessions_app.runs.questions import CONFIRMATION
 from sessions_app.sessions import deletion
 from sessions_app.timeline.window import WINDOW
 from sessions_app.views.session import KEYS_AT_MOST
-from tests.pages.page import Element, parse
+from tests.pages.html import Element, parse
 from tests.timeline.story import START, Story
 
 HEADINGS = {f"h{level}" for level in range(1, 7)}

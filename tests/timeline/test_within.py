@@ -13,7 +13,7 @@ from sessions_app.search.query import parse
 from sessions_app.timeline import session_search
 from sessions_app.timeline.session_search import Asked, hits, looking
 from sessions_app.timeline.window import WINDOW
-from tests.pages.page import Element
+from tests.pages.html import Element
 from tests.timeline.story import Story
 from tests.unseen import EVIL, assert_shown
 

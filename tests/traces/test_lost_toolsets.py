@@ -21,7 +21,7 @@ from sessions_app.timeline import window as windows
 from sessions_app.timeline.reading import read
 from sessions_app.traces.lost_toolsets import latest_trace, lost_toolsets, toolsets_of
 from tests.fakes import ScriptedModel, call
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.sessions.build import APP, USER, create
 
 pytestmark = pytest.mark.anywhere

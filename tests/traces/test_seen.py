@@ -25,7 +25,7 @@ from sessions_app.runs import client as runs_client
 from sessions_app.store import units_of_work
 from sessions_app.traces.moment import moment_of
 from tests.fakes import ScriptedModel, call
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.sessions.build import APP, USER
 
 pytestmark = pytest.mark.anywhere

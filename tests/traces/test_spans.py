@@ -24,7 +24,7 @@ from sessions_app.traces import outbox as outboxes
 from sessions_app.traces.outbox import outbox
 from tests.clock import STEPS_S, Clock
 from tests.fakes import ScriptedModel, call
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.sessions.faults.test_store_retry import failing
 
 pytestmark = pytest.mark.anywhere

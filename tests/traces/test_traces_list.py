@@ -10,8 +10,8 @@ from django.db import connection
 
 from sessions_app.models import ModelCall, Trace
 from sessions_app.traces import waterfall
-from tests.pages.getting import Get
-from tests.pages.page import Element
+from tests.pages.client import Get
+from tests.pages.html import Element
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

@@ -17,7 +17,7 @@ from google.adk.sessions.base_session_service import BaseSessionService, GetSess
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from sessions_app.adk import DjangoSessionService, MirroredSessionService, Recorder, mapping
+from sessions_app.adk import DjangoSessionService, MirroredSessionService, Recorder, event_mapping
 from sessions_app.external import mirrors
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, MirroredSession, StateChange, TempWrite
@@ -286,7 +286,7 @@ async def test_an_append_that_comes_while_the_copy_is_compared_is_not_taken_back
     is_settled = mirrors.is_settled
 
     def late(*args: Any) -> bool:
-        writes.append_event(KEY, mapping.to_record(event(delta={"n": 2})))
+        writes.append_event(KEY, event_mapping.to_record(event(delta={"n": 2})))
         return is_settled(*args)
 
     monkeypatch.setattr(mirrors, "is_settled", late)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from tests.pages.page import Element, parse
+from tests.pages.html import Element, parse
 
 Get = Callable[..., Element]
 

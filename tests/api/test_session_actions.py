@@ -12,7 +12,7 @@ from sessions_app.models import AgentSession
 from sessions_app.runs import rows
 from sessions_app.sessions import deletion
 from sessions_app.store import units_of_work
-from tests.api.told import append, create
+from tests.api.builders import append, create
 
 API = "/api/v1"
 

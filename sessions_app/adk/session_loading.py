@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from sessions_app import models as store
 from sessions_app import scopes as state
-from sessions_app.adk import _adk, mapping
+from sessions_app.adk import _adk, event_mapping
 from sessions_app.ids import SessionKey, can_exist
 from sessions_app.store.gc_tuning import collector_paused
 
@@ -63,7 +63,7 @@ class Prefix:
     def extend(self, rows: Iterable[Row]) -> None:
         """Add the events of rows that follow."""
         for seq, data, private, event_id, invocation_id in rows:
-            self.events.append(mapping.from_row(data, private, event_id, invocation_id))
+            self.events.append(event_mapping.from_row(data, private, event_id, invocation_id))
             self.upto = seq
 
     def following(self, upto: int | None = None) -> QuerySet[Any, Row]:
@@ -241,4 +241,4 @@ StoredKey = tuple[str, str, str | None]
 
 
 def _parsed(rows: Iterable[StoredKey]) -> dict[str, Any]:
-    return {key: mapping.value_of(value, private) for key, value, private in rows}
+    return {key: event_mapping.value_of(value, private) for key, value, private in rows}

@@ -15,8 +15,8 @@ from sessions_app.runs import rows as runs
 from sessions_app.sessions import labels, saved_views
 from sessions_app.store import units_of_work
 from sessions_app.transfer.writers import import_location
-from tests.pages.getting import Get
-from tests.pages.page import parse, table
+from tests.pages.client import Get
+from tests.pages.html import parse, table
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]

@@ -17,7 +17,7 @@ from google.adk.agents.base_agent import BaseAgent
 from google.adk.events.event_actions import EventActions
 from google.adk.plugins.base_plugin import BasePlugin
 
-from sessions_app.adk.streamed import StreamedAnswers
+from sessions_app.adk.partial_answers import StreamedAnswers
 from sessions_app.events.attribution import Writer, one_of
 
 EXPLICIT = Writer("delta", inferred=False)

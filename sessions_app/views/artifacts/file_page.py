@@ -21,7 +21,7 @@ from sessions_app.models import Artifact
 from sessions_app.presentation import filetype, valuediff
 from sessions_app.presentation.preview import LOOKED_AT, Preview, preview
 from sessions_app.sessions import storage_location
-from sessions_app.views.artifacts.addresses import (
+from sessions_app.views.artifacts.file_address import (
     OWNERS,
     FileQuery,
     file_url,

@@ -9,8 +9,8 @@ import pytest
 from sessions_app.sessions import saved_views, writes
 from sessions_app.sessions.quick_open import sessions_called
 from tests.hostile import HOSTILE_IDS
-from tests.pages.getting import Get
-from tests.pages.page import Element
+from tests.pages.client import Get
+from tests.pages.html import Element
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

@@ -17,7 +17,7 @@ from sessions_app.http import download
 from sessions_app.models import Artifact
 from sessions_app.presentation import filetype
 from sessions_app.presentation.preview import LOOKED_AT
-from sessions_app.views.artifacts.addresses import missing
+from sessions_app.views.artifacts.file_address import missing
 from sessions_app.views.event import json_answer
 from sessions_app.views.files import headers_of
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sessions_app.presentation import prose
 from sessions_app.presentation.brief import spoken
 from sessions_app.presentation.prose import markdown, rich
-from tests.pages.page import parse
+from tests.pages.html import parse
 
 
 def test_markdown_becomes_html():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sessions_app.presentation import visible
 from sessions_app.presentation.prose import markdown
-from tests.pages.page import parse
+from tests.pages.html import parse
 
 FAMILY = "👨‍👩‍👧 ❤️ 🏳️‍🌈 👍🏽 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f 1️⃣"
 ENGLISH = "abc 123 — “é” ☂ 東京 café"

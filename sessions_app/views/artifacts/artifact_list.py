@@ -21,7 +21,7 @@ from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
 from sessions_app.sessions import list_updates, overview, storage_location
 from sessions_app.store import pagination
-from sessions_app.views.artifacts.addresses import FILTERS, OWNERS, file_url, list_address
+from sessions_app.views.artifacts.file_address import FILTERS, OWNERS, file_url, list_address
 
 LIST = "devui/artifacts/list.html"
 

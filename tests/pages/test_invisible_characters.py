@@ -18,7 +18,7 @@ from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.runs import rows as runs
 from sessions_app.sessions import writes
-from tests.pages.page import parse
+from tests.pages.html import parse
 from tests.timeline.story import Story
 from tests.unseen import EVIL, assert_shown
 
