@@ -23,7 +23,7 @@ from benchmarks.figures import Figure
 from benchmarks.serving import OURS, server
 from benchmarks.stores import APP, FULL, USER, fill_ours, long_session, ours, session_of
 from sessions_app.models import AgentSession
-from sessions_app.timeline.board import state_mark_of
+from sessions_app.timeline.state_board import state_mark_of
 
 EVENTS = 10_000
 KEYS = 300

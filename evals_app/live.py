@@ -20,7 +20,7 @@ from evals_app.files import library
 from evals_app.models import EvalRun, EvalSet
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import StoreFault
-from sessions_app.live import page
+from sessions_app.live import page_socket
 from sessions_app.live.broadcast import Broadcast
 from sessions_app.store import units_of_work
 
@@ -63,7 +63,7 @@ class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no
     async def _follow(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
         try:
             await self._tell(named, query)
-        except page.PageGone:
+        except page_socket.PageGone:
             return
         except StoreFault as fault:
             log.warning("The socket of %s is closed and opened again: %s", dict(named), fault.message)
@@ -92,14 +92,16 @@ class RunSocket(_Telling):
                 number = broadcast.number
                 message = await broadcast.read_once(cursor, changes, run_id, cursor)
                 if message is not None:
-                    await page.send(self, broadcast.render_once(cursor, partial(page.text_of, message)))
+                    await page_socket.send(
+                        self, broadcast.render_once(cursor, partial(page_socket.text_of, message))
+                    )
                     cursor = message["cursor"]
                     said_at = time.monotonic()
                     if message["type"] == "end":
                         return
                     await asyncio.sleep(PAUSE_S)
                 if not await broadcast.wait_for_view(number, BEAT_S - (time.monotonic() - said_at)):
-                    await page.send(self, page.text_of({"type": "beat"}))
+                    await page_socket.send(self, page_socket.text_of({"type": "beat"}))
                     said_at = time.monotonic()
 
 
@@ -134,10 +136,10 @@ class EvalsetSocket(_Telling):
                 found = await units_of_work.write(_look_again, named["pk"])
                 if found["digest"] != known or found["gone"] != was_gone:
                     known, was_gone = found["digest"], found["gone"]
-                    await page.send(self, page.text_of({"type": "file", **found}))
+                    await page_socket.send(self, page_socket.text_of({"type": "file", **found}))
                     said_at = time.monotonic()
             if time.monotonic() - said_at > BEAT_S:
-                await page.send(self, page.text_of({"type": "beat"}))
+                await page_socket.send(self, page_socket.text_of({"type": "beat"}))
                 said_at = time.monotonic()
             await asyncio.sleep(LOOK_S)
 

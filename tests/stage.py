@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sessions_app.errors import RuntimeUnavailable
-from sessions_app.runs import client
+from sessions_app.runs import runtime_client
 
 
 class NoProcess:
@@ -26,6 +26,6 @@ class NoProcess:
 @pytest.fixture
 def weather_can_run() -> Iterator[None]:
     """Let the app `weather` be one that can be run."""
-    client.register(NoProcess())
+    runtime_client.register(NoProcess())
     yield
-    client.register(None)
+    runtime_client.register(None)

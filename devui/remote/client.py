@@ -1,4 +1,4 @@
-"""An app of a remote server, as pages and the API see it (`sessions_app.runs.client.RuntimeClient`)."""
+"""An app of a remote server, as pages and the API see it (`sessions_app.runs.runtime_client.RuntimeClient`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from devui.remote.server import RemoteServer
 from devui.supervisor.feeds import Feeds
 from sessions_app.errors import BadInput
 from sessions_app.models import Run
-from sessions_app.runs import rows
-from sessions_app.runs.client import Frame, RuntimeSocket
+from sessions_app.runs import lifecycle
+from sessions_app.runs.runtime_client import Frame, RuntimeSocket
 from sessions_app.store import units_of_work
 
 HEALTHY = {"state": "ready"}
@@ -46,10 +46,10 @@ class RemoteClient:
             RuntimeUnavailable: another process has it, which does not react.
         """
         if run_id not in self._server.runs.active and await units_of_work.write(
-            rows.end_queued, run_id, Run.Status.CANCELLED
+            lifecycle.end_queued, run_id, Run.Status.CANCELLED
         ):
             return
-        if not await units_of_work.write(rows.request_cancel, run_id):
+        if not await units_of_work.write(lifecycle.request_cancel, run_id):
             return
         if run_id in self._server.runs.active:
             await self._server.runs.cancel(run_id)

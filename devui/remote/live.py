@@ -55,7 +55,7 @@ Message = str | bytes
 
 
 class LiveCall:
-    """A live run, and the socket by which a client takes part in it (`sessions_app.runs.client.RuntimeSocket`)."""
+    """A live run and its client socket (`sessions_app.runs.runtime_client.RuntimeSocket`)."""
 
     def __init__(self, line: Line, copies: Copies, runs: RemoteRuns, key: SessionKey, query: str) -> None:
         self.closed: tuple[int, str] | None = None

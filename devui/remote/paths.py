@@ -31,7 +31,7 @@ from sessions_app.errors import AlreadyExists, BadInput, DevUIError, SessionMiss
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import upstream_path
-from sessions_app.runs import rows, unattended
+from sessions_app.runs import background, lifecycle
 from sessions_app.store import units_of_work
 
 SESSION_PARTS = 6
@@ -226,11 +226,13 @@ class Paths:
 
     async def _row(self, session: AgentSession, request: dict[str, Any]) -> Run:
         def create(run_id: str) -> Run:
-            run = rows.create_run(session.pk, request, rows.ADK, self.runs.runtime_id, run_id=run_id)
+            run = lifecycle.create_run(
+                session.pk, request, lifecycle.ADK, self.runs.runtime_id, run_id=run_id
+            )
             run.session = session
             return run
 
-        return await unattended.row_of_caller(create)
+        return await background.row_of_caller(create)
 
     async def _brought(self, key: SessionKey) -> AgentSession:
         """Return the copy of a session, made if need be.

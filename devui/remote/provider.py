@@ -12,14 +12,14 @@ from devui.supervisor.feeds import Feeds
 from devui.supervisor.supervisor import STOPPED
 from sessions_app.agents import remotes
 from sessions_app.errors import NotFound, RuntimeUnavailable
-from sessions_app.runs.client import RuntimeClient
+from sessions_app.runs.runtime_client import RuntimeClient
 
 if TYPE_CHECKING:
     from devui.remote.server import RemoteServer
 
 
 class Runtimes:
-    """Finds what runs an app (`sessions_app.runs.client.RuntimeProvider`). An async context manager."""
+    """Finds what runs an app (`sessions_app.runs.runtime_client.RuntimeProvider`). An async context manager."""
 
     def __init__(self, supervisor: Supervisor, addresses: Iterable[Address] = ()) -> None:
         self.supervisor = supervisor

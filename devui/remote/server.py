@@ -25,7 +25,7 @@ from sessions_app.agents import cards, remotes
 from sessions_app.agents.remotes import Remote
 from sessions_app.errors import BadInput, DevUIError, NotFound, StoreFault
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import processes, rows
+from sessions_app.runs import lifecycle, processes
 from sessions_app.store import retry, units_of_work
 
 LOOK_S = 15.0
@@ -114,7 +114,7 @@ class RemoteServer:
 
     async def take(self, run_id: str) -> None:
         """Carry out a queued run. One that has ended meanwhile, or that another process has begun, is left alone."""
-        if not await retry.write(rows.assign, run_id, self.runtime_id):
+        if not await retry.write(lifecycle.assign, run_id, self.runtime_id):
             return
         run = await retry.read(_read_run, run_id)
         if run is not None and run.status == Run.Status.QUEUED and run_id not in self.runs.active:
@@ -122,14 +122,16 @@ class RemoteServer:
 
     async def take_up(self) -> None:
         """Carry out what was left queued for this server's apps by a web process that has gone."""
-        for run_id, app_name in await units_of_work.read(rows.left_behind):
+        for run_id, app_name in await units_of_work.read(lifecycle.left_behind):
             if remotes.of_app(app_name) != self.told:
                 continue
             if app_name in self.told.app_names:
                 await self.take(run_id)
             else:
                 why = f"{self.told.url} has no app {remotes.name_there(app_name)!r} any more."
-                await units_of_work.write(rows.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why)
+                await units_of_work.write(
+                    lifecycle.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why
+                )
 
     async def describe(self, app_name: str) -> None:
         """Ask what an app is like, and write its card.
@@ -222,7 +224,7 @@ class RemoteServer:
             await asyncio.sleep(processes.HEARTBEAT_S)
             try:
                 await units_of_work.write(processes.beat, self.runtime_id)
-                for run_id in await units_of_work.read(rows.cancel_requests, self.runtime_id):
+                for run_id in await units_of_work.read(lifecycle.cancel_requests, self.runtime_id):
                     await self.runs.cancel(run_id)
             except StoreFault as fault:
                 log.warning("The store did not take a sign of life of %s: %s", self.told.name, fault.message)

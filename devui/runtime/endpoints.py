@@ -23,8 +23,8 @@ from devui.runtime.said import message_of
 from devui.runtime.seen import Moment, seen
 from sessions_app import scopes
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
-from sessions_app.runs import rows
-from sessions_app.runs.frames import FrameLog
+from sessions_app.runs import lifecycle
+from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store import units_of_work
 
 UNKNOWN_CALL = "Function call not found for function response ids"
@@ -123,7 +123,7 @@ def _add_runs(router: APIRouter, host: RuntimeHost) -> None:
     @router.post("/runs/{run_id}/cancel")
     async def cancel_run(run_id: str) -> dict[str, Any]:
         ended = await host.runs.cancel(run_id)
-        return {"ended": ended, "status": await units_of_work.read(rows.status_of, run_id)}
+        return {"ended": ended, "status": await units_of_work.read(lifecycle.status_of, run_id)}
 
 
 def _add_evals(router: APIRouter, host: RuntimeHost) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from google.adk.agents.live_request_queue import LiveRequest
 from pydantic import ValidationError
 
-from sessions_app.runs.client import close_reason
+from sessions_app.runs.runtime_client import close_reason
 
 LIVE_PATH = "/run_live"
 

@@ -22,7 +22,7 @@ from devui.runtime.runs import Runs
 from devui.runtime.turns import LiveRun
 from sessions_app.ids import can_exist
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import rows, unattended
+from sessions_app.runs import background, lifecycle
 from sessions_app.sessions import storage_location
 
 
@@ -125,7 +125,7 @@ class ManagedRunner(Runner):
     ) -> AsyncGenerator[Event, None]:
         await self._runs.bring(self.app_name, user_id, session_id)
         named = self.app_name, user_id, session_id
-        run = await unattended.row_of_caller(partial(_create_run, self._runs, *named, request))
+        run = await background.row_of_caller(partial(_create_run, self._runs, *named, request))
         if run is None:
             events = start()  # ADK itself says that there is no such session
         else:
@@ -154,7 +154,7 @@ def _create_run(
     if session is None:
         return None
     storage_location.refuse_elsewhere(session, runs.place)
-    run = rows.create_run(session.pk, request, rows.ADK, runs.runtime_id, run_id=run_id)
+    run = lifecycle.create_run(session.pk, request, lifecycle.ADK, runs.runtime_id, run_id=run_id)
     run.session = session
     return run
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from django.db import Error, connections
 
-from sessions_app.runs import processes, rows
+from sessions_app.runs import lifecycle, processes
 
 END_S = 3.0
 """Seconds to come to an end once the parent is gone; then the process is ended, whatever the agent does."""
@@ -36,7 +36,7 @@ class Heartbeat(threading.Thread):
         while not self._stopped.wait(processes.HEARTBEAT_S):
             try:
                 processes.beat(self._runtime_id)
-                for run_id in rows.cancel_requests(self._runtime_id):
+                for run_id in lifecycle.cancel_requests(self._runtime_id):
                     self._on_cancel(run_id)
             except Error as error:  # also psycopg's InterfaceError, which is no DatabaseError
                 log.warning("The store did not take a heartbeat; trying again: %s", error)

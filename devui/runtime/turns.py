@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any
 
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import rows
-from sessions_app.runs.frames import FrameLog
+from sessions_app.runs import lifecycle
+from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
@@ -135,18 +135,18 @@ class Turns:
         live.frames.publish("stored", seq=seq, event_id=event_id, author=author, branch=branch)
         if not live.invocation_id and invocation_id:
             live.invocation_id = invocation_id
-            self._spawn(retry.write(rows.note_invocation, live.id, invocation_id))
+            self._spawn(retry.write(lifecycle.note_invocation, live.id, invocation_id))
         return live
 
     async def _finish(self, live: LiveRun, status: str, error: Mapping[str, str]) -> None:
         if live.ended.is_set():
             return
-        ending: Collection[str] = rows.ACTIVE
+        ending: Collection[str] = lifecycle.ACTIVE
         if status == Status.CANCELLED and live.reason:
             error = {"error_type": "ServerStopped", "error": live.reason}
-            ending = rows.ACTIVE if live.source == rows.ADK else (Status.RUNNING,)
+            ending = lifecycle.ACTIVE if live.source == lifecycle.ADK else (Status.RUNNING,)
         end = partial(
-            rows.finish,
+            lifecycle.finish,
             error_type=error.get("error_type", ""),
             error=error.get("error", ""),
             traceback=error.get("traceback", ""),
@@ -164,12 +164,12 @@ class Turns:
         """
         while not live.abort.is_set():
             freed = self._freed
-            first = await retry.read(rows.active_run, live.session.pk)
+            first = await retry.read(lifecycle.active_run, live.session.pk)
             if first is None or (first.status == Status.QUEUED and (first.created_at, first.pk) > live.place):
                 return False
             if first.pk == live.id:
                 code = self.code_version, self.git_revision
-                claimed = await retry.write(rows.claim, live.id, self.runtime_id, *code, time.time())
+                claimed = await retry.write(lifecycle.claim, live.id, self.runtime_id, *code, time.time())
                 if claimed is None:
                     return False
                 live.watch = Stopwatch(claimed.started_at)
@@ -190,12 +190,12 @@ class Turns:
         """Return how a run ended that nothing broke off: cancelled, waiting for input, or done."""
         if live.abort.is_set():
             return Status.CANCELLED
-        waiting = await retry.read(rows.open_calls, live.session.pk, live.invocation_id)
+        waiting = await retry.read(lifecycle.open_calls, live.session.pk, live.invocation_id)
         return Status.WAITING if waiting else Status.DONE
 
     async def _leave(self, live: LiveRun) -> None:
-        status = await retry.read(rows.status_of, live.id) or Status.CANCELLED
-        if status not in rows.ACTIVE:
+        status = await retry.read(lifecycle.status_of, live.id) or Status.CANCELLED
+        if status not in lifecycle.ACTIVE:
             live.frames.publish("status", status=status)
         live.frames.publish("end", status=status)
         self.active.pop(live.id, None)

@@ -13,8 +13,8 @@ from pydantic_core import ErrorDetails
 
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.models import AgentSession
-from sessions_app.runs import rows
-from sessions_app.runs.client import RuntimeClient, RuntimeProvider
+from sessions_app.runs import lifecycle
+from sessions_app.runs.runtime_client import RuntimeClient, RuntimeProvider
 from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ async def _play(session: DemoSession, client: RuntimeClient) -> None:
     for text in session.turns:
         message = {"role": "user", "parts": [{"text": text}]}
         request = {"new_message": message, "streaming": session.streaming}
-        run = await units_of_work.write(rows.create_run, row.pk, request, "demo")
+        run = await units_of_work.write(lifecycle.create_run, row.pk, request, "demo")
         await client.start_run(run.pk)
         async for _ in client.stream(run.pk):
             pass

@@ -24,7 +24,7 @@ from devui.serving.housekeeping import keep_house
 from devui.web.connections import PromptConnection
 from sessions_app.errors import BadInput
 from sessions_app.live import indexer
-from sessions_app.runs import client
+from sessions_app.runs import runtime_client
 from sessions_app.store import units_of_work
 
 MAX_PORT = 65535
@@ -135,7 +135,7 @@ async def _serve(
     try:
         async with runtimes:
             supervisor = runtimes.supervisor
-            client.register(runtimes)
+            runtime_client.register(runtimes)
             supervisor.spawn(keep_house())
             supervisor.spawn(indexer.keep_indexed())
             supervisor.spawn(build_behind_first_page())
@@ -143,7 +143,7 @@ async def _serve(
                 supervisor.spawn(first())
             await server.serve(sockets=[listener])
     finally:
-        client.register(None)
+        runtime_client.register(None)
 
 
 def _end(server: uvicorn.Server, number: int, frame: FrameType | None) -> None:

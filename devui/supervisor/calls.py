@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from devui.supervisor.child import Child
 from sessions_app.errors import BadInput, DevUIError, RuntimeUnavailable
-from sessions_app.runs.client import Frame
+from sessions_app.runs.runtime_client import Frame
 
 if TYPE_CHECKING:
     import httpx
@@ -93,7 +93,7 @@ async def open_stream(
 
 
 class Socket:
-    """An open socket to ADK's server (`sessions_app.runs.client.RuntimeSocket`)."""
+    """An open socket to ADK's server (`sessions_app.runs.runtime_client.RuntimeSocket`)."""
 
     def __init__(self, child: Child, connection: ClientConnection) -> None:
         self.closed: tuple[int, str] | None = None

@@ -1,4 +1,4 @@
-"""The runtime of one app, as pages and the API see it (`sessions_app.runs.client.RuntimeClient`)."""
+"""The runtime of one app, as pages and the API see it (`sessions_app.runs.runtime_client.RuntimeClient`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from devui.supervisor.feeds import Feeds
 from devui.supervisor.limits import Limits
 from sessions_app.errors import DevUIError
 from sessions_app.models import Run
-from sessions_app.runs import rows
-from sessions_app.runs.client import Frame, RuntimeSocket
+from sessions_app.runs import lifecycle
+from sessions_app.runs.runtime_client import Frame, RuntimeSocket
 from sessions_app.store import units_of_work
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ class AppClient:
         Raises:
             RuntimeUnavailable: the run belongs to another server's process, which does not react.
         """
-        if await units_of_work.write(rows.end_queued, run_id, Run.Status.CANCELLED):
+        if await units_of_work.write(lifecycle.end_queued, run_id, Run.Status.CANCELLED):
             return
-        if not await units_of_work.write(rows.request_cancel, run_id):
+        if not await units_of_work.write(lifecycle.request_cancel, run_id):
             return
         runtime_id = await units_of_work.read(_runtime_of, run_id)
         child = self._processes.child_with(runtime_id)

@@ -17,7 +17,7 @@ from devui.supervisor import calls
 from devui.supervisor.child import Child
 from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.models import Run
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.store import retry, units_of_work
 
 HAND_OVER_S = 3.0
@@ -141,7 +141,7 @@ class Deliveries:
         refusal: DevUIError | None = None
         try:
             with child.used():
-                if not await units_of_work.write(rows.assign, run_id, child.id):
+                if not await units_of_work.write(lifecycle.assign, run_id, child.id):
                     return None
                 if not await self._has_present_code(child):
                     return child
@@ -150,10 +150,10 @@ class Deliveries:
             refusal = error
         if not child.is_alive:
             await child.exited.wait()
-            status = await units_of_work.read(rows.status_of, run_id)
+            status = await units_of_work.read(lifecycle.status_of, run_id)
             if status == Status.QUEUED:
                 return child
-            if status in rows.ACTIVE:
+            if status in lifecycle.ACTIVE:
                 return None
         if refusal is not None:
             raise refusal
@@ -168,7 +168,7 @@ class Deliveries:
 
     async def _give_up(self, run_id: str, error_type: str, error: str) -> None:
         status = Status.CRASHED if self._ended_before.pop(run_id, 0) else Status.FAILED
-        await retry.write(rows.end_queued, run_id, status, error_type, error)
+        await retry.write(lifecycle.end_queued, run_id, status, error_type, error)
 
     async def _take_back(self, run_id: str) -> None:
         """Let a run wait for the next server, which sees that this one has gone.
@@ -176,7 +176,7 @@ class Deliveries:
         When the store does not take that, the run belongs to its process, which ends with this server.
         """
         try:
-            await units_of_work.write(rows.assign, run_id, self._processes.id)
+            await units_of_work.write(lifecycle.assign, run_id, self._processes.id)
         except StoreFault as fault:
             log.warning("Run %s waits for the next server: %s", run_id, fault.message)
 

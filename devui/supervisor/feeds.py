@@ -11,9 +11,9 @@ from devui.supervisor import calls
 from devui.supervisor.child import Child
 from sessions_app.errors import DevUIError, RuntimeUnavailable
 from sessions_app.models import Run
-from sessions_app.runs import processes, rows
-from sessions_app.runs.client import Frame
-from sessions_app.runs.frames import FrameLog
+from sessions_app.runs import lifecycle, processes
+from sessions_app.runs.frame_log import FrameLog
+from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import retry
 
 LOOK_S = 0.2
@@ -77,7 +77,7 @@ class Feeds:
         try:
             while not frames.ended:
                 run = await retry.read(_look, run_id)
-                if run is None or run.status not in rows.ACTIVE:
+                if run is None or run.status not in lifecycle.ACTIVE:
                     _end(frames, run.status if run else Run.Status.CANCELLED)
                 elif child := self._find(run.runtime_id):
                     await self._read(child, run_id, frames)
@@ -94,7 +94,7 @@ class Feeds:
         """Read until the end, or until the process lets go of it or does not answer: its row says what became of it."""
         try:
             async for frame in calls.frames(child, run_id, after=frames.last):
-                if frame["type"] == "end" and frame["status"] in rows.ACTIVE:
+                if frame["type"] == "end" and frame["status"] in lifecycle.ACTIVE:
                     return
                 frames.add(frame)
         except DevUIError:

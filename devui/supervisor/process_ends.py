@@ -7,7 +7,7 @@ import logging
 from devui.supervisor.child import Child
 from sessions_app.agents import cards
 from sessions_app.errors import StoreFault
-from sessions_app.runs import processes, rows
+from sessions_app.runs import lifecycle, processes
 from sessions_app.store import retry, units_of_work
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ def crash_orphans() -> None:
     """End the runs and eval runs that nobody else will end."""
     from evals_app.runs import writes as evals
 
-    rows.crash_orphans()
+    lifecycle.crash_orphans()
     evals.crash_orphans()
 
 
@@ -44,7 +44,7 @@ def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
     from evals_app.runs import writes as evals
 
     evals.crash_runs_of(runtime_id, why)
-    return rows.crash_runs_of(runtime_id, why, spared)
+    return lifecycle.crash_runs_of(runtime_id, why, spared)
 
 
 def note_failed_start(child: Child) -> None:

@@ -27,7 +27,7 @@ from devui.supervisor.sockets import SocketFolder
 from sessions_app.agents import cards, remotes
 from sessions_app.agents import folder as agents
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping, StoreFault
-from sessions_app.runs import processes, rows
+from sessions_app.runs import lifecycle, processes
 from sessions_app.store import retry, units_of_work
 
 STOPPED = "The server was stopped."
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Finds or starts the runtime process of an app (`sessions_app.runs.client.RuntimeProvider`).
+    """Finds or starts the runtime process of an app (`sessions_app.runs.runtime_client.RuntimeProvider`).
 
     An async context manager: inside it processes are watched, behind it none is left.
     """
@@ -157,7 +157,7 @@ class Supervisor:
         What it had not begun goes to the next process.
         """
         why = f"Its process was ended to cancel run {run_id}, whose agent did not react."
-        await units_of_work.write(rows.finish, run_id, rows.Status.CANCELLED)
+        await units_of_work.write(lifecycle.finish, run_id, lifecycle.Status.CANCELLED)
         await self._end(child, why)
 
     async def _end(self, child: Child, why: str) -> None:
@@ -212,7 +212,7 @@ class Supervisor:
 
     async def _left_behind(self) -> list[tuple[str, str]]:
         """Return what servers that have gone left queued, but what waits for remote servers that are known here."""
-        left = await units_of_work.read(rows.left_behind)
+        left = await units_of_work.read(lifecycle.left_behind)
         return [(run_id, app_name) for run_id, app_name in left if remotes.of_app(app_name) is None]
 
     async def _take_up(self) -> None:
@@ -274,7 +274,7 @@ class Supervisor:
             del self._current[child.app_name]
         is_closing = self._closing.is_set()
         will_start = child.ready.is_set() or child.was_killed or is_closing
-        queued = await retry.read(rows.not_begun_by, child.id) if will_start else []
+        queued = await retry.read(lifecycle.not_begun_by, child.id) if will_start else []
         evals = await process_ends.eval_runs_without(child) if will_start and not is_closing else []
         crashed = await retry.write(process_ends.crash_runs_of, child.id, child.death(), queued)
         await retry.write(processes.stop, child.id)
@@ -317,7 +317,7 @@ class Supervisor:
 
     async def _hand_on(self, child: Child) -> None:
         """Give what waits for its turn in a process to the one that replaces it."""
-        for run_id in await retry.read(rows.not_begun_by, child.id):
+        for run_id in await retry.read(lifecycle.not_begun_by, child.id):
             self.deliveries.start(child.app_name, run_id)
 
     async def _end_when_done(self, child: Child, why: str) -> None:

@@ -19,7 +19,7 @@ from sessions_app import scopes
 from sessions_app.errors import BadInput, InvocationMissing
 from sessions_app.events.superseded import marks_from
 from sessions_app.models import AgentSession, Event, Scope, StateChange
-from sessions_app.runs.client import provider
+from sessions_app.runs.runtime_client import provider
 from sessions_app.state import history
 
 Json = dict[str, Any]

@@ -32,7 +32,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import Trace
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
-from sessions_app.traces.rows import Stage, save_stages
+from sessions_app.traces.records import Stage, save_stages
 
 OPEN_S = 0.5
 """Seconds after which a request is kept though no response has come."""

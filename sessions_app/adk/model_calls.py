@@ -22,7 +22,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.traces import content_store
 from sessions_app.traces.content_store import Piece
 from sessions_app.traces.outbox import Make, Unit
-from sessions_app.traces.rows import CallRecord, save_call
+from sessions_app.traces.records import CallRecord, save_call
 
 SEEN_MOST = 100_000
 """Contents that are known by a look at them."""

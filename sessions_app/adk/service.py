@@ -30,7 +30,7 @@ from sessions_app.adk.prefetch import ReadAhead
 from sessions_app.errors import AlreadyExists, DevUIError, SessionMissing, StaleSession, StoreFault
 from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, can_exist, check_event_ids
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import active_session, append_groups, writes
 from sessions_app.sessions.writes import Appended, Expected, Untracked
 from sessions_app.store import units_of_work
@@ -208,11 +208,11 @@ async def _note_question(event: Event, appended: Appended) -> None:
     pk, rewound = appended.session_pk, event.actions.rewind_before_invocation_id
     try:
         if rewound:
-            await units_of_work.write(rows.note_rewind, pk, rewound)
+            await units_of_work.write(lifecycle.note_rewind, pk, rewound)
         elif event.long_running_tool_ids:
-            await units_of_work.write(rows.note_question, pk, event.invocation_id, appended.seq)
+            await units_of_work.write(lifecycle.note_question, pk, event.invocation_id, appended.seq)
         elif event.author == "user" and event.get_function_responses():
-            await units_of_work.write(rows.note_answer, pk)
+            await units_of_work.write(lifecycle.note_answer, pk)
     except Exception:
         log.exception("It could not be kept that session %s waits, or no longer waits, for an answer", pk)
 

@@ -24,7 +24,7 @@ from sessions_app.models import Span as Row
 from sessions_app.redaction import redact
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
-from sessions_app.traces.rows import SpanRecord, save_spans
+from sessions_app.traces.records import SpanRecord, save_spans
 
 T = TypeVar("T")
 

@@ -25,8 +25,8 @@ from sessions_app.errors import BadInput, DevUIError, SessionMissing
 from sessions_app.http import json_text
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.paths import upstream_path
-from sessions_app.runs import rows
-from sessions_app.runs.client import provider
+from sessions_app.runs import lifecycle
+from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import storage_location, writes
 from sessions_app.store import units_of_work
 
@@ -233,7 +233,7 @@ def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -
     with transaction.atomic():
         session = snapshots.find(app_name, user_id, session_id)
         storage_location.refuse_copy(session)
-        rows.refuse_busy(session.pk, session_id)
+        lifecycle.refuse_busy(session.pk, session_id)
         writes.edit_state(SessionKey("", app_name, user_id, session.session_id), delta)
 
 
@@ -243,7 +243,7 @@ def _delete(app_name: str, user_id: str, session_id: str) -> None:
             session = snapshots.find(app_name, user_id, session_id)
         except SessionMissing:
             return
-        rows.refuse_busy(session.pk, session_id)
+        lifecycle.refuse_busy(session.pk, session_id)
         writes.delete_session(SessionKey("", app_name, user_id, session.session_id))
 
 
@@ -251,7 +251,7 @@ def _refuse_busy(app_name: str, user_id: str, session_id: str) -> None:
     """Refuse to change a session that another service keeps while a run is active on it."""
     with suppress(SessionMissing):
         session = snapshots.find(app_name, user_id, session_id)
-        rows.refuse_busy(session.pk, session_id)
+        lifecycle.refuse_busy(session.pk, session_id)
 
 
 def _is_in_a_realm(app_name: str, user_id: str, session_id: str) -> bool:

@@ -11,7 +11,7 @@ from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentCard
 from sessions_app.runs import agent_loading
-from sessions_app.runs.client import provider
+from sessions_app.runs.runtime_client import provider
 from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)

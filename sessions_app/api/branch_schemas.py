@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, model_validator
 
 from sessions_app.api.schemas import SessionOut
-from sessions_app.branches.plan import RewindPlan, Text
+from sessions_app.branches.rewind_plan import RewindPlan, Text
 from sessions_app.ids import Name
 
 

@@ -18,7 +18,7 @@ from sessions_app.api.branch_schemas import (
     Was,
 )
 from sessions_app.api.schemas import Problem, SessionOut
-from sessions_app.branches import compare as comparing
+from sessions_app.branches import session_comparison as comparing
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.lookup import find_event, find_session

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from sessions_app.errors import BadInput, DevUIError, NotFound, SessionMissing
-from sessions_app.runs.client import RuntimeSocket, close_reason, provider
+from sessions_app.runs.runtime_client import RuntimeSocket, close_reason, provider
 
 PROTOCOL_ERROR = 1002
 """How ADK's server closes when there is no such session."""

@@ -18,7 +18,7 @@ from django.http.response import HttpResponseBase
 from sessions_app import scopes
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.http import json_text
-from sessions_app.runs.client import provider
+from sessions_app.runs.runtime_client import provider
 
 PASSED_ON = ("Content-Type", "Accept", "Traceparent", "Tracestate")
 EVENT_STREAM = "text/event-stream"

@@ -16,9 +16,9 @@ from sessions_app.api import proxy
 from sessions_app.errors import NotFound
 from sessions_app.http import json_text
 from sessions_app.paths import upstream_artifact_path, upstream_dev_path, upstream_path
-from sessions_app.runs.client import provider
+from sessions_app.runs.runtime_client import provider
 from sessions_app.store import units_of_work
-from sessions_app.traces import adk_shape
+from sessions_app.traces import adk_spans
 
 APP = "/apps/{seg:app_name}"
 USER = APP + "/users/{seg:user_id}"
@@ -86,13 +86,13 @@ async def event_graph(
 @router.get(DEV + "/debug/trace/session/{seg:session_id}")
 async def session_trace(request: HttpRequest, app_name: str, session_id: str) -> HttpResponseBase:
     """Return the spans of a session's runs, from rows: a restart forgets none."""
-    return json_text(json.dumps(await units_of_work.read(adk_shape.session_trace, app_name, session_id)))
+    return json_text(json.dumps(await units_of_work.read(adk_spans.session_trace, app_name, session_id)))
 
 
 @router.get(DEV + "/debug/trace/{seg:event_id}")
 async def event_trace(request: HttpRequest, app_name: str, event_id: str) -> HttpResponseBase:
     """Return the attributes of the span that made an event, from rows."""
-    found = await units_of_work.read(adk_shape.event_trace, app_name, event_id)
+    found = await units_of_work.read(adk_spans.event_trace, app_name, event_id)
     if found is None:
         raise NotFound("Trace not found", hint="No span that is kept has made this event.")
     return json_text(json.dumps(found))

@@ -15,7 +15,7 @@ from sessions_app.errors import EventMissing
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import ModelCall, Span, Trace
 from sessions_app.store import pagination, units_of_work
-from sessions_app.traces import calls, waterfall
+from sessions_app.traces import model_calls, waterfall
 
 router = Router(tags=["traces"])
 
@@ -174,9 +174,9 @@ def _call_page(session: int, invocation: str | None, event: str | None, limit: i
 
 
 def _whole_call(session: int, call: int) -> WholeCall:
-    row = calls.find_call(find_session(session), call)
-    before = calls.call_before(row)
-    return WholeCall(**_told(row), **calls.whole(row), before=before.pk if before else None)
+    row = model_calls.find_call(find_session(session), call)
+    before = model_calls.call_before(row)
+    return WholeCall(**_told(row), **model_calls.whole(row), before=before.pk if before else None)
 
 
 def _told(row: ModelCall) -> dict[str, Any]:

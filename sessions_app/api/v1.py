@@ -30,8 +30,8 @@ from sessions_app.http import json_text
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import rows, unattended
-from sessions_app.runs.client import RuntimeClient, provider
+from sessions_app.runs import background, lifecycle
+from sessions_app.runs.runtime_client import RuntimeClient, provider
 from sessions_app.search import execution
 from sessions_app.search.query import Query, parse
 from sessions_app.sessions import listing
@@ -127,7 +127,7 @@ async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run goes on by itself; its events appear in the session."""
     app_name = await units_of_work.read(_app_to_run, body)
     client = await provider().client(app_name)
-    run = await unattended.to_its_end(_start(client, body))
+    run = await background.to_its_end(_start(client, body))
     return Status(202, await retry.read(_run, run.id))
 
 
@@ -143,7 +143,7 @@ async def get_run(request: HttpRequest, run_id: str) -> RunOut:
 async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     """Cancel a run and return how it ended. One that has ended is left as it is."""
     run = await units_of_work.read(_run, run_id)
-    if await units_of_work.write(rows.request_cancel, run_id):
+    if await units_of_work.write(lifecycle.request_cancel, run_id):
         client = await provider().client(run.app)
         await client.cancel_run(run_id)
     return await units_of_work.read(_run, run_id)
@@ -172,20 +172,20 @@ def _event_page(session_key: int, after: int, limit: int) -> str:
 
 
 async def _start(client: RuntimeClient, body: NewRun) -> Run:
-    run = await unattended.new_row(partial(_create, body))
+    run = await background.new_row(partial(_create, body))
     try:
         await client.start_run(run.pk)
     except ServerStopping:
         pass  # it is queued, and the next start of the server takes it up
     except DevUIError as error:
         name = type(error).__name__
-        await retry.write(rows.end_queued, run.pk, Run.Status.FAILED, name, error.message)
+        await retry.write(lifecycle.end_queued, run.pk, Run.Status.FAILED, name, error.message)
         raise
     return run
 
 
 def _create(body: NewRun, run_id: str) -> Run:
-    return rows.create_run(body.session, body.request(), "api", run_id=run_id)
+    return lifecycle.create_run(body.session, body.request(), "api", run_id=run_id)
 
 
 def _run(run_id: str) -> RunOut:
@@ -211,5 +211,5 @@ def _app_to_run(body: NewRun) -> str:
     session = find_session(body.session)
     refuse_kept(session)
     if body.invocation_id and body.message is None:
-        rows.refuse_carried_on(session.pk, body.invocation_id)
+        lifecycle.refuse_carried_on(session.pk, body.invocation_id)
     return session.app_name

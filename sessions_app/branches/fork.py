@@ -26,7 +26,7 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Sum
 
 from sessions_app import realms, scopes
-from sessions_app.branches.copying import Copy
+from sessions_app.branches.session_copy import Copy
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_event, find_session, session_missing

@@ -9,7 +9,7 @@ from itertools import islice
 from django.db.models import Min, Q, QuerySet, Subquery
 
 from sessions_app import scopes
-from sessions_app.branches.plan import Effect, Listed, Recalled, SharedKey, Text
+from sessions_app.branches.rewind_plan import Effect, Listed, Recalled, SharedKey, Text
 from sessions_app.models import (
     AgentSession,
     AppState,

@@ -20,15 +20,8 @@ from sessions_app import events, scopes
 from sessions_app.artifacts import rows as artifacts
 from sessions_app.artifacts.blobs import Payload
 from sessions_app.artifacts.rows import USER_PREFIX, Draft
-from sessions_app.branches import files, not_undone
-from sessions_app.branches.plan import (
-    Difference,
-    FileFate,
-    FilePlan,
-    KeyPlan,
-    RewindPlan,
-    Text,
-)
+from sessions_app.branches import artifact_versions, not_undone
+from sessions_app.branches.rewind_plan import Difference, FileFate, FilePlan, KeyPlan, RewindPlan, Text
 from sessions_app.errors import BadInput, InvocationMissing, StaleSession
 from sessions_app.events import EventRecord
 from sessions_app.events.attribution import Writer
@@ -44,7 +37,7 @@ from sessions_app.models import (
     StateChange,
 )
 from sessions_app.realms import refuse_kept
-from sessions_app.runs.rows import refuse_busy, settle_rewound
+from sessions_app.runs.lifecycle import refuse_busy, settle_rewound
 from sessions_app.sessions import storage_location, writes
 from sessions_app.sessions.writes import Appended
 from sessions_app.state import history
@@ -185,9 +178,9 @@ def _differences(then: dict[str, StateChange], now: dict[str, StateChange]) -> l
 
 def _files_since(session: AgentSession, first: Event) -> tuple[list[str], list[FilePlan]]:
     """Return the `user:` files that were saved since, and the session's files that have changed."""
-    current = files.named_versions(session, first=first.seq, last=session.last_seq)
+    current = artifact_versions.named_versions(session, first=first.seq, last=session.last_seq)
     own = sorted(name for name in current if not name.startswith(USER_PREFIX))
-    then = files.versions_before(session, first.seq, own)
+    then = artifact_versions.versions_before(session, first.seq, own)
     plans = [
         FilePlan(name, current[name], then.get(name), _fate(session, name, then.get(name)))
         for name in own
@@ -206,12 +199,12 @@ def _fate(session: AgentSession, name: str, then: int | None) -> FileFate:
 
 
 def _versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
-    return files.artifacts_of(session).filter(filename_id=scopes.key_id(name))
+    return artifact_versions.artifacts_of(session).filter(filename_id=scopes.key_id(name))
 
 
 def _save(session: AgentSession, file: FilePlan) -> int:
     """Save the next version of a file: its old content, or the mark that hides it. Return the version."""
-    key = files.file_key(session, file.name)
+    key = artifact_versions.file_key(session, file.name)
     if file.fate != FileFate.RESTORED or file.then is None:
         mark = Draft(
             Artifact.Holding.DATA,

@@ -16,7 +16,7 @@ from sessions_app.errors import AlreadyExists, BadInput, UpstreamFailed
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
 from sessions_app.paths import upstream_path
-from sessions_app.runs.client import provider
+from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import storage_location
 
 

@@ -18,7 +18,7 @@ from sessions_app import redaction
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.events.timestamps import moment
 from sessions_app.paths import upstream_artifact_path
-from sessions_app.runs.client import provider
+from sessions_app.runs.runtime_client import provider
 
 MOST_FILES = 100
 MOST_VERSIONS = 50

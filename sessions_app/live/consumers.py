@@ -9,8 +9,8 @@ from urllib.parse import parse_qs
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from sessions_app.errors import StoreFault
-from sessions_app.live import page
-from sessions_app.live.tail import Tail
+from sessions_app.live import page_socket
+from sessions_app.live.session_tail import Tail
 
 BAD_CURSOR = 4400
 NO_SESSION = 4404
@@ -55,12 +55,12 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
 
     async def send_message(self, text: str) -> None:
         """Send one message."""
-        await page.send(self, text)
+        await page_socket.send(self, text)
 
     async def _follow(self, tail: Tail) -> None:
         try:
             await tail.run()
-        except page.PageGone:
+        except page_socket.PageGone:
             return
         except StoreFault as fault:
             log.warning(

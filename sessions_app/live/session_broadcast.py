@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from sessions_app.live import snapshot as reading
 from sessions_app.live.broadcast import Broadcast
+from sessions_app.live.run_streams import Streams
 from sessions_app.live.snapshot import Batch, Look
-from sessions_app.live.streams import Streams
 from sessions_app.store import units_of_work
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.runs import RunMark, news_of
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.run_marks import RunMark, news_of
 
 UPDATES_PER_SECOND = 15
 """How often streamed text is sent, however fast it comes."""

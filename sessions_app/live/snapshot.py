@@ -13,14 +13,14 @@ from django.db.models import OuterRef, Subquery
 from django.template.loader import render_to_string
 
 from sessions_app import realms
-from sessions_app.live.pending import Stream
+from sessions_app.live.streaming_text import Stream
 from sessions_app.models import AgentSession, AppScope, Event, Kind, UntrackedKey, UserScope
 from sessions_app.presentation import visible
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.board import state_mark
-from sessions_app.timeline.reading import BROKEN, read
-from sessions_app.timeline.runs import RunMark, Runs, runs_of
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.run_marks import RunMark, Runs, runs_of
 from sessions_app.timeline.siblings import list_mark
+from sessions_app.timeline.state_board import state_mark
+from sessions_app.timeline.timeline_reader import BROKEN, read
 from sessions_app.traces.lost_toolsets import lost_toolsets
 
 TIMELINE = "devui/sessions/timeline.html"

@@ -9,7 +9,7 @@ from django.db.models import Case, When
 
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentCard
-from sessions_app.runs.client import RuntimeClient, provider
+from sessions_app.runs.runtime_client import RuntimeClient, provider
 
 POLL_S = 0.1
 LOAD_S = 60.0

@@ -8,7 +8,7 @@ from typing import Any
 from sessions_app.errors import BadInput
 from sessions_app.presentation import schemaform
 from sessions_app.presentation.schemaform import Posted
-from sessions_app.runs import credentials
+from sessions_app.runs import credential_requests
 from sessions_app.runs.questions import Question
 
 SECRETS = ("api_key", "username", "password", "token", "response_uri", "credential")
@@ -52,10 +52,10 @@ def read(question: Question, posted: Posted) -> dict[str, Any]:
     return _wrapped(question, _filled(question, posted))
 
 
-def _credential(asked: credentials.WantedCredential, posted: Posted) -> dict[str, Any]:
+def _credential(asked: credential_requests.WantedCredential, posted: Posted) -> dict[str, Any]:
     try:
-        return credentials.answer(asked, {name: posted.get(name, "") for name in SECRETS})
-    except credentials.WrongCredential as error:
+        return credential_requests.answer(asked, {name: posted.get(name, "") for name in SECRETS})
+    except credential_requests.WrongCredential as error:
         raise Unanswerable(
             {error.name: f"{error.message} {error.hint}"}, error.message, hint=error.hint
         ) from error

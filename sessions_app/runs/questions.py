@@ -19,7 +19,7 @@ from sessions_app.events.superseded import marks_from
 from sessions_app.models import AgentCard, AgentSession, Event, Kind, Run
 from sessions_app.presentation import schemaform
 from sessions_app.redaction import REQUEST_CREDENTIAL
-from sessions_app.runs import credentials
+from sessions_app.runs import credential_requests
 
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
@@ -55,7 +55,7 @@ class Question:
     hint: str = ""
     payload: Any = None
     schema: dict[str, Any] = field(default_factory=dict)
-    credential: credentials.WantedCredential | None = None
+    credential: credential_requests.WantedCredential | None = None
     is_answered: bool = False
 
     @property
@@ -200,7 +200,7 @@ def _question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
             payload=wanted.get("payload"),
         )
     if name == REQUEST_CREDENTIAL:
-        return replace(asked, credential=credentials.wanted(args))
+        return replace(asked, credential=credential_requests.wanted(args))
     if name == INPUT:
         schema = args.get("response_schema") or args.get("responseSchema")
         return replace(asked, schema=schema if isinstance(schema, dict) else {}, payload=args.get("payload"))

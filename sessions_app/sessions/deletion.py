@@ -18,7 +18,7 @@ from django.db import IntegrityError, transaction
 from sessions_app import realms
 from sessions_app.errors import AlreadyExists, NotFound
 from sessions_app.models import AgentSession, Artifact, DeletedSession, Run
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import storage_location
 from sessions_app.store import change_notification
 

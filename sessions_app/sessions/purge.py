@@ -32,7 +32,7 @@ from sessions_app.models import (
     StateChange,
     UserScope,
 )
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.search import indexing
 from sessions_app.sessions import deletion, storage_location
 from sessions_app.store import change_notification, full_text

@@ -18,7 +18,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, AppScope, Scope, StateChange, UserScope
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import storage_location, writes
 from sessions_app.sessions.writes import Appended
 from sessions_app.state import history
@@ -155,7 +155,7 @@ def _change(session_pk: int, name: str, condition: Condition, delta: dict[str, A
         session = find_session(session_pk, locked=True)
         refuse_kept(session)
         storage_location.refuse_copy(session)
-        rows.refuse_busy(session.pk, session.session_id)
+        lifecycle.refuse_busy(session.pk, session.session_id)
         had_value = _check(session, scope, bare, name, condition)
         if delta is None and not had_value:
             raise NotFound(f"The key {name!r} has no value.", hint="There is nothing to remove.")

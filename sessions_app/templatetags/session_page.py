@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from sessions_app import events
 from sessions_app.models import StateChange
 from sessions_app.presentation import jsontree
-from sessions_app.timeline import changes, runs
+from sessions_app.timeline import key_changes, run_marks
 
 register = template.Library()
 
@@ -24,19 +24,19 @@ def pairs(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
 
 
 register.filter("said", events.short)
-register.filter("message_text", runs.message_text)
+register.filter("message_text", run_marks.message_text)
 
 
 @register.filter
 def writer_text(change: StateChange) -> str:
     """`{{ change|writer_text }}`: who wrote a row of the ledger, in words."""
-    return changes.writer_text(changes.writer_of_change(change), change.author, change.cause)
+    return key_changes.writer_text(key_changes.writer_of_change(change), change.author, change.cause)
 
 
 @register.filter
 def is_inferred(change: StateChange) -> bool:
     """`{% if change|is_inferred %}`: the writer of a row of the ledger was read off the event."""
-    return changes.is_inferred(changes.writer_of_change(change), change.author, change.cause)
+    return key_changes.is_inferred(key_changes.writer_of_change(change), change.author, change.cause)
 
 
 @register.simple_tag

@@ -10,8 +10,8 @@ from django.db.models import CharField, Count, Max
 from django.db.models.functions import Substr
 
 from sessions_app.models import AgentSession, Event, TempWrite, UntrackedKey
-from sessions_app.timeline.changes import TEMP, cut, scope_prefix, writer_of
-from sessions_app.timeline.entries import Entry
+from sessions_app.timeline.board_entries import Entry
+from sessions_app.timeline.key_changes import TEMP, cut, scope_prefix, writer_of
 
 GHOST_LIMIT = 2000
 """Characters of a ghost's value: it has no row in the ledger that a page could fetch the rest from."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from sessions_app.timeline.fields import beside, is_count, listed, mapping, rows
+from sessions_app.timeline.event_fields import beside, is_count, listed, mapping, rows
 
 SCHEMES = frozenset({"http", "https"})
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sessions_app.models import Run
+from sessions_app.timeline.event_window import Totals
 from sessions_app.timeline.items import Item
 from sessions_app.timeline.lanes import Speaker, lanes
-from sessions_app.timeline.runs import RunMark
-from sessions_app.timeline.window import Totals
+from sessions_app.timeline.run_marks import RunMark
 
 
 @dataclass(frozen=True, slots=True)

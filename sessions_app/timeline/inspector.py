@@ -11,16 +11,16 @@ from sessions_app import events
 from sessions_app.models import AgentSession, Event, Kind
 from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
-from sessions_app.timeline import actions, details, parts
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.actions import Action, Compaction
-from sessions_app.timeline.changes import KeyChange, changes_of
-from sessions_app.timeline.details import Details
-from sessions_app.timeline.fields import mapping
+from sessions_app.timeline import content_parts, event_actions, event_details
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.content_parts import Part
+from sessions_app.timeline.event_actions import Action, Compaction
+from sessions_app.timeline.event_details import Details
+from sessions_app.timeline.event_fields import mapping
+from sessions_app.timeline.event_window import Totals
 from sessions_app.timeline.items import Item
-from sessions_app.timeline.parts import Part
-from sessions_app.timeline.reading import read
-from sessions_app.timeline.window import Totals
+from sessions_app.timeline.key_changes import KeyChange, changes_of
+from sessions_app.timeline.timeline_reader import read
 
 VALUE_LIMIT = 20_000
 """Characters of an old or a new value in the delta; the whole value stands in the history of its key."""
@@ -97,7 +97,7 @@ class Inspection:
     @property
     def actions(self) -> list[Action]:
         """What the event does, in words."""
-        return actions.actions_of(self._actions)
+        return event_actions.actions_of(self._actions)
 
     @property
     def saved(self) -> list[Saved]:
@@ -156,21 +156,21 @@ def inspect(session: AgentSession, event: Event, *, more: bool = False) -> Inspe
     return Inspection(
         item=item,
         body=body,
-        parts=[*parts.parts_of(body.get("content")), *_broken_off(body)],
+        parts=[*content_parts.parts_of(body.get("content")), *_broken_off(body)],
         partners=_partners(session, item),
         changes=[ShownChange(change, _lines(change)) for change in written[:most]],
         offers_more=not more and len(written) > most,
-        details=details.details_of(body),
+        details=event_details.details_of(body),
         totals=group.totals,
-        compaction=actions.compaction_of(said),
-        rewinds_to=_first_of(session, event, actions.rewound_invocation(said)),
+        compaction=event_actions.compaction_of(said),
+        rewinds_to=_first_of(session, event, event_actions.rewound_invocation(said)),
     )
 
 
-def _broken_off(body: dict[str, Any]) -> Iterator[parts.Part]:
+def _broken_off(body: dict[str, Any]) -> Iterator[content_parts.Part]:
     """Yield what was streamed of answers that a cancel broke off."""
     for number, answer in enumerate(events.partial_answers(body)):
-        yield from parts.parts_of(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
+        yield from content_parts.parts_of(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
 
 
 def _lines(change: KeyChange) -> list[Line]:

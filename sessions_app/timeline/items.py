@@ -13,9 +13,9 @@ from sessions_app import events, scopes
 from sessions_app.events.superseded import Marks
 from sessions_app.models import AgentSession, Event, Kind, Run
 from sessions_app.runs.questions import Question
-from sessions_app.timeline.changes import KeyChange
+from sessions_app.timeline.event_window import Totals
+from sessions_app.timeline.key_changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
-from sessions_app.timeline.window import Totals
 
 SHOWN_CHANGES = 8
 """Keys of an event that its row shows; the inspector shows all."""

@@ -11,7 +11,7 @@ from django.db.models.functions import Substr
 
 from sessions_app.models import Scope, StateChange
 from sessions_app.state import history
-from sessions_app.timeline.changes import BRIEF, cut
+from sessions_app.timeline.key_changes import BRIEF, cut
 
 PAGE = 20
 WHOLE = 4_000

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from sessions_app.branches import compare as comparing
+from sessions_app.branches import session_comparison as comparing
 from sessions_app.branches.fork import fork, title_of
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.errors import AlreadyExists, BadInput, StaleSession
@@ -17,10 +17,10 @@ from sessions_app.http import render_partial, wants_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.paths import session_url
-from sessions_app.runs.rows import active_run
+from sessions_app.runs.lifecycle import active_run
 from sessions_app.sessions import lineage, overview, storage_location
 from sessions_app.state import diff
-from sessions_app.timeline import window as windows
+from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.siblings import siblings
 
 REWIND = "devui/sessions/rewind.html"

@@ -15,8 +15,17 @@ from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import agent_loading, answers, availability, calls, compose, handover, repeating, rows
-from sessions_app.runs.compose import Draft
+from sessions_app.runs import (
+    agent_loading,
+    answers,
+    availability,
+    dispatch,
+    lifecycle,
+    message_draft,
+    request_snippets,
+    rerun,
+)
+from sessions_app.runs.message_draft import Draft
 from sessions_app.runs.questions import find_question
 from sessions_app.store import units_of_work
 
@@ -42,14 +51,14 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
     session = await units_of_work.read(find_session, pk)
     refuse_kept(session)
     await availability.refuse_unavailable(session.app_name)
-    draft = await units_of_work.read(compose.empty, session.app_name)
+    draft = await units_of_work.read(message_draft.empty, session.app_name)
     problem: DevUIError | None = None
     if not draft.config:
         try:
             await agent_loading.load(session.app_name)
         except DevUIError as error:
             problem = error
-        draft = await units_of_work.read(compose.empty, session.app_name)
+        draft = await units_of_work.read(message_draft.empty, session.app_name)
     given = {name: request.GET.get(name, "") for name in ("message", "invocation_id")}
     draft = replace(draft, text=given["message"], invocation_id=given["invocation_id"])
     context = {**_form(session, draft), "problem": problem}
@@ -69,7 +78,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     refuse_kept(session)
     send_id = request.POST.get("send_id", "")
     if request.POST.get("call_id"):
-        if await units_of_work.read(rows.sent_before, session.pk, send_id):
+        if await units_of_work.read(lifecycle.sent_before, session.pk, send_id):
             return _done(request, session)
         try:
             answer = await _answer(session, request)
@@ -78,7 +87,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
                 raise
             return _unanswered(request, error.faults)
         try:
-            await handover.start(session, answer, send_id)
+            await dispatch.start(session, answer, send_id)
         except SessionMissing:
             raise
         except CANNOT_RUN as error:
@@ -88,11 +97,11 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
         return _done(request, session)
     draft = await units_of_work.read(_draft, session, request)
     if draft.is_valid:
-        draft = replace(draft, errors=await handover.problems_of(session.app_name, draft))
+        draft = replace(draft, errors=await dispatch.problems_of(session.app_name, draft))
     if not draft.is_valid:
         return _refused(request, session, draft)
     try:
-        await handover.start(session, await units_of_work.read(draft.request), send_id)
+        await dispatch.start(session, await units_of_work.read(draft.request), send_id)
     except SessionMissing:
         raise
     except CANNOT_RUN as error:
@@ -115,7 +124,9 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
     if errors:
         return _refused(request, session, replace(draft, errors=errors))
     with_token = getattr(request, "devui_login", None) is not None
-    made = calls.Call.of(session, draft, names, request.build_absolute_uri("/"), with_token=with_token)
+    made = request_snippets.Call.of(
+        session, draft, names, request.build_absolute_uri("/"), with_token=with_token
+    )
     context = {"curl": made.curl(), "python": made.python(), "session": session}
     return render_partial(request, CALL, context, partial="calls", target="console-call")
 
@@ -130,8 +141,8 @@ async def again(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     run = await units_of_work.read(_run, run_id)
     refuse_kept(run.session)
-    asked = await units_of_work.read(repeating.request_of, run)
-    await handover.start(run.session, asked, request.POST.get("send_id", ""))
+    asked = await units_of_work.read(rerun.request_of, run)
+    await dispatch.start(run.session, asked, request.POST.get("send_id", ""))
     return _done(request, run.session)
 
 
@@ -143,7 +154,7 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: no such run.
     """
     run = await units_of_work.read(_run, run_id)
-    await handover.cancel(run)
+    await dispatch.cancel(run)
     return _done(request, run.session)
 
 
@@ -157,7 +168,9 @@ def _run(run_id: str) -> Run:
 def _draft(session: AgentSession, request: HttpRequest) -> Draft:
     """Return what was sent; without the switch, which other programs leave out, the model streams."""
     streaming = bool(request.POST.get("streaming") or not request.POST.get("has_streaming"))
-    return compose.read(session.app_name, request.POST, request.FILES.getlist("files"), streaming=streaming)
+    return message_draft.read(
+        session.app_name, request.POST, request.FILES.getlist("files"), streaming=streaming
+    )
 
 
 async def _answer(session: AgentSession, request: HttpRequest) -> dict[str, Any]:
@@ -165,7 +178,7 @@ async def _answer(session: AgentSession, request: HttpRequest) -> dict[str, Any]
     call_id = request.POST["call_id"]
     question = await units_of_work.read(find_question, session, call_id)
     if question is None:
-        raise handover.not_waiting(call_id)
+        raise dispatch.not_waiting(call_id)
     response = answers.read(question, request.POST)
     return {"new_message": answers.content(question, response), "streaming": True}
 

@@ -19,7 +19,7 @@ from sessions_app.http import json_text
 from sessions_app.lookup import event_body, find_session
 from sessions_app.models import AgentSession
 from sessions_app.presentation import jsontree, marking
-from sessions_app.timeline import comparison
+from sessions_app.timeline import event_comparison
 from sessions_app.views.missing_event import event_gone
 
 FIND_LENGTH = 500
@@ -99,7 +99,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
         return _gone(request, session, gone, {"left": left, "right": right})
     if left is None or right is None:
         return _compared(session, left, right)
-    compared = comparison.compare(session, left, right)
+    compared = event_comparison.compare(session, left, right)
     context = {
         "session": session,
         "name": session.name,
@@ -121,7 +121,7 @@ def _gone(
 
 def _compared(session: AgentSession, left: int | None, right: int | None) -> HttpResponse:
     right = right or session.last_seq
-    left = left or comparison.like_before(session, right)
+    left = left or event_comparison.like_before(session, right)
     if not left or left == right:
         raise EventMissing(
             f"There is no event to compare event {right} with.",

@@ -22,7 +22,7 @@ from sessions_app.ids import ID_BYTES
 from sessions_app.memory import listing, rows
 from sessions_app.models import AgentSession, MemoryEntry
 from sessions_app.paths import upstream_path
-from sessions_app.runs.client import provider
+from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import overview, storage_location
 from sessions_app.store import pagination, units_of_work
 

@@ -12,11 +12,11 @@ from sessions_app.errors import DevUIError
 from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession
-from sessions_app.runs.client import provider
+from sessions_app.runs.runtime_client import provider
 from sessions_app.store import units_of_work
-from sessions_app.traces.calls import names_of
-from sessions_app.traces.contents import content
-from sessions_app.traces.moment import Moment, moment_of
+from sessions_app.traces.model_calls import names_of
+from sessions_app.traces.preview_point import Moment, moment_of
+from sessions_app.traces.request_contents import content
 
 PAGE = "devui/traces/seen.html"
 

@@ -16,7 +16,7 @@ from sessions_app.http import go_to, render_partial
 from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import availability, handover, rows
+from sessions_app.runs import availability, dispatch, lifecycle
 from sessions_app.store import units_of_work
 
 EDIT = "devui/sessions/message_edit.html"
@@ -46,7 +46,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
             except BadInput as error:
                 form.add_error(None, f"{error.message} {error.hint}")
             else:
-                await handover.start(made, said.request(values["message"], values["state_delta"]))
+                await dispatch.start(made, said.request(values["message"], values["state_delta"]))
                 return go_to(request, session_url(made))
         else:
             form.add_error("message", "The message is empty.")
@@ -69,7 +69,7 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     refuse_kept(run.session)
     if request.method == "POST" and not context["later"]:
         asked = {"invocation_id": run.invocation_id, "streaming": True}
-        await handover.start(run.session, asked, request.POST.get("send_id", ""))
+        await dispatch.start(run.session, asked, request.POST.get("send_id", ""))
         return go_to(request, session_url(run.session))
     status = 422 if request.method == "POST" else 200
     return await sync_to_async(render_partial)(
@@ -93,7 +93,7 @@ def _resumable(run_id: str) -> tuple[Run, dict[str, Any]]:
         raise BadInput("This run ended before it had an invocation.", hint="Send its message again.")
     events = Event.objects.filter(session=run.session, invocation_id=run.invocation_id)
     last = events.order_by("-seq").defer("data", "private").first()
-    later = rows.carried_on(run.session_id, run.invocation_id)
+    later = lifecycle.carried_on(run.session_id, run.invocation_id)
     context = {
         "run": run,
         "session": run.session,

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_safe
 from sessions_app.forms import RunQuery, RunWatch
 from sessions_app.http import render_partial
 from sessions_app.models import Event, Run
-from sessions_app.runs import repeating, rows
+from sessions_app.runs import lifecycle, rerun
 from sessions_app.search.query.times import moment
 from sessions_app.sessions import list_updates, overview
 from sessions_app.store import pagination
@@ -129,7 +129,7 @@ def changes(request: HttpRequest) -> HttpResponse:
 def _runs() -> QuerySet[Run]:
     """Return the runs without their requests, which hold whole messages; `said` sums up the event of each message."""
     messages = Event.objects.filter(session=OuterRef("session"), seq=OuterRef("first_seq") + 1, author="user")
-    is_repeatable = ExpressionWrapper(repeating.REPEATABLE, output_field=BooleanField())
+    is_repeatable = ExpressionWrapper(rerun.REPEATABLE, output_field=BooleanField())
     runs = Run.objects.select_related("session").annotate(
         is_repeatable=is_repeatable, said=Subquery(messages.values("summary")[:1])
     )
@@ -170,7 +170,7 @@ def _rows(runs: Sequence[Run]) -> list[RunRow]:
 def _row(run: Run, lost_toolsets: Sequence[str]) -> RunRow:
     seconds = run.finished_at - run.started_at if run.finished_at and run.started_at else None
     events = run.last_seq - run.first_seq if run.last_seq is not None and run.first_seq is not None else None
-    is_active = run.status in rows.ACTIVE
+    is_active = run.status in lifecycle.ACTIVE
     can_repeat = not is_active and bool(run.is_repeatable)  # type: ignore[attr-defined]  # annotated by `_runs`
     said = json.loads(run.said or "{}")  # type: ignore[attr-defined]  # annotated by `_runs`
     return RunRow(run, said.get("text", ""), is_active, can_repeat, seconds, events, lost_toolsets)

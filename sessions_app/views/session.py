@@ -23,15 +23,15 @@ from sessions_app.realms import in_own_realm, is_kept, present
 from sessions_app.runs.availability import problem_of
 from sessions_app.sessions import deletion, lineage
 from sessions_app.sessions.storage_location import mirror_of
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.board import SeenBoard, board
-from sessions_app.timeline.difference import differences
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.event_window import Window
 from sessions_app.timeline.inspector import inspect
-from sessions_app.timeline.raw import raw_of
-from sessions_app.timeline.reading import read
-from sessions_app.timeline.runs import runs_of
+from sessions_app.timeline.raw_json import raw_of
+from sessions_app.timeline.run_marks import runs_of
 from sessions_app.timeline.siblings import list_mark, siblings
-from sessions_app.timeline.window import Window
+from sessions_app.timeline.state_board import SeenBoard, board
+from sessions_app.timeline.state_difference import differences
+from sessions_app.timeline.timeline_reader import read
 from sessions_app.views import session_search
 from sessions_app.views.missing_event import MISSING, event_gone
 from sessions_app.views.session_search import WithinQuery

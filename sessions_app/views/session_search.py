@@ -16,8 +16,8 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.search.execution import EVENT_FIELDS
 from sessions_app.search.query import Query, QueryProblem, complete, parse
 from sessions_app.timeline import session_search
+from sessions_app.timeline.event_window import Window
 from sessions_app.timeline.session_search import NOT_YET, Asked, AskedPart, Counted, Found
-from sessions_app.timeline.window import Window
 
 Context = dict[str, Any]
 

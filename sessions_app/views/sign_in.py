@@ -19,7 +19,7 @@ from sessions_app.forms import QueryForm
 from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_kept
-from sessions_app.runs import answers, credentials, handover
+from sessions_app.runs import answers, credential_requests, dispatch
 from sessions_app.runs.questions import Question, find_question
 from sessions_app.store import units_of_work
 
@@ -82,10 +82,10 @@ async def end(request: HttpRequest) -> HttpResponse:
     session = await units_of_work.read(find_session, told["session"])
     try:
         question = await _open(session.pk, told["call"])
-        asked = question.credential or credentials.wanted({})
-        credential = credentials.came_back(asked, request.build_absolute_uri(), told["redirect"])
+        asked = question.credential or credential_requests.wanted({})
+        credential = credential_requests.came_back(asked, request.build_absolute_uri(), told["redirect"])
         message = answers.content(question, credential)
-        await handover.start(session, {"new_message": message, "streaming": True})
+        await dispatch.start(session, {"new_message": message, "streaming": True})
     except DevUIError as error:
         error.back = session_url(session)
         raise

@@ -18,7 +18,7 @@ from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.presentation import jsontree
 from sessions_app.sessions import listing, overview
 from sessions_app.state import drift, history, shared_state
-from sessions_app.timeline.changes import cut
+from sessions_app.timeline.key_changes import cut
 from sessions_app.timeline.key_history import history_of
 
 PAGE = "devui/sessions/state.html"

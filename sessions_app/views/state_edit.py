@@ -19,7 +19,7 @@ from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.paths import session_url
 from sessions_app.presentation import valuediff, visible
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import state_edits, storage_location
 from sessions_app.sessions.state_edits import Condition
 from sessions_app.state import history
@@ -156,7 +156,7 @@ def _about(session: AgentSession, scope: Scope, current: StateChange | None) -> 
         "scope": str(scope),
         "current": current,
         "reach": state_edits.reach(session, scope),
-        "run": rows.active_run(session.pk),
+        "run": lifecycle.active_run(session.pk),
         "back": session_url(session),
     }
 

@@ -18,8 +18,8 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.sessions import overview
 from sessions_app.store import pagination
-from sessions_app.traces import calls, waterfall
-from sessions_app.traces.contents import Content, content
+from sessions_app.traces import model_calls, waterfall
+from sessions_app.traces.request_contents import Content, content
 from sessions_app.views.event import json_answer
 
 CALL = "devui/traces/call.html"
@@ -70,8 +70,8 @@ def of_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """
     session = find_session(pk)
     event = find_event(session, seq=seq)
-    found = calls.call_of(event, session)
-    listed = calls.calls_of(session, event.invocation_id)
+    found = model_calls.call_of(event, session)
+    listed = model_calls.calls_of(session, event.invocation_id)
     return _shown(request, session, found, listed, event=event)
 
 
@@ -84,8 +84,8 @@ def call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         NotFound: it has no such call.
     """
     session = find_session(pk)
-    found = calls.find_call(session, call)
-    return _shown(request, session, found, calls.calls_of(session, found.invocation_id))
+    found = model_calls.find_call(session, call)
+    return _shown(request, session, found, model_calls.calls_of(session, found.invocation_id))
 
 
 @require_safe
@@ -96,8 +96,8 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         SessionMissing: no such session.
         NotFound: it has no such call, or there is nothing at the pointer.
     """
-    found = calls.find_call(find_session(pk), call)
-    return json_answer(request, scopes.dumps(calls.whole(found)))
+    found = model_calls.find_call(find_session(pk), call)
+    return json_answer(request, scopes.dumps(model_calls.whole(found)))
 
 
 @require_safe
@@ -130,7 +130,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
         "session": session,
         "name": session.name,
         "shown": waterfall.waterfall(session, trace.invocation_id),
-        "listed": calls.calls_of(session, trace.invocation_id),
+        "listed": model_calls.calls_of(session, trace.invocation_id),
     }
     return render(request, TRACE, context)
 
@@ -177,26 +177,28 @@ def _shown(
 
 
 def _in_full(found: ModelCall, shown: int) -> dict[str, Any]:
-    told, before = calls.asked(found), calls.call_before(found)
-    then = calls.asked(before) if before else None
-    added, removed = calls.tools_change(told, then)
+    told, before = model_calls.asked(found), model_calls.call_before(found)
+    then = model_calls.asked(before) if before else None
+    added, removed = model_calls.tools_change(told, then)
     return {
         "before": before,
         "told": told,
-        "instruction": calls.text_of(told.instruction),
-        "instruction_lines": calls.instruction_change(told, then),
-        "stretches": [_stretch(one, found, before) for one in calls.stretches(found, told, then, shown)],
+        "instruction": model_calls.text_of(told.instruction),
+        "instruction_lines": model_calls.instruction_change(told, then),
+        "stretches": [
+            _stretch(one, found, before) for one in model_calls.stretches(found, told, then, shown)
+        ],
         "tools_added": added,
         "tools_removed": removed,
-        "tools": list(zip(calls.names_of(told.tools), told.tools, strict=True)),
+        "tools": list(zip(model_calls.names_of(told.tools), told.tools, strict=True)),
         "responses": [
             (one, content(0, one["content"], f"/responses/{number}/content") if "content" in one else None)
-            for number, one in enumerate(calls.responses(found))
+            for number, one in enumerate(model_calls.responses(found))
         ],
     }
 
 
-def _stretch(one: calls.Stretch, found: ModelCall, before: ModelCall | None) -> ShownStretch:
+def _stretch(one: model_calls.Stretch, found: ModelCall, before: ModelCall | None) -> ShownStretch:
     last = one.first + one.count - 1
     first_read = last - len(one.contents) + 1
     call_pk = before.pk if before and one.change == "removed" else found.pk

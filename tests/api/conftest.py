@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
-from sessions_app.runs import client as runs
+from sessions_app.runs import runtime_client as runs
 from tests import warm
 from tests.api.peer import Peer, PeerProvider, adk_server
 from tests.store import finish_threads, store_url

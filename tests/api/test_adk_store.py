@@ -12,7 +12,7 @@ import pytest
 from sessions_app.events import record
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event, Run, SessionState
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 from tests.hostile import HOSTILE_IDS
@@ -106,14 +106,14 @@ async def test_metadata_that_is_more_than_a_title_is_state(web, delta):
 async def test_a_change_while_a_run_is_active_is_refused_naming_the_run(web, method, body):
     await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
     session = await units_of_work.read(AgentSession.objects.get)
-    run = await units_of_work.write(rows.create_run, session.pk, {})
+    run = await units_of_work.write(lifecycle.create_run, session.pk, {})
     answer = await web.request(method, SESSIONS + "/s1", json=body)
     assert answer.status_code == 409
     assert answer.json()["code"] == "session_busy"
     assert run.id in answer.json()["detail"]
     assert (await web.get(SESSIONS + "/s1")).json()["state"] == {"n": 1}
     assert (await web.patch(SESSIONS + "/s1", json=TITLE)).status_code == 200
-    await units_of_work.write(rows.finish, run.id, Run.Status.DONE)
+    await units_of_work.write(lifecycle.finish, run.id, Run.Status.DONE)
     assert (await web.request(method, SESSIONS + "/s1", json=body)).status_code == 200
 
 

@@ -10,7 +10,7 @@ import pytest
 from sessions_app.events import record
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 from tests.api.builders import append, create, wire_event
@@ -63,7 +63,7 @@ async def test_a_rewind_is_done_when_the_session_is_as_planned(web):
 
 async def test_a_rewind_is_refused_while_a_run_is_active_and_the_run_is_named(web):
     session = await told()
-    run = await units_of_work.write(rows.create_run, session.pk, {})
+    run = await units_of_work.write(lifecycle.create_run, session.pk, {})
     answer = await post(web, session, "rewind", before_invocation="i2")
     assert (answer.status_code, answer.json()["code"]) == (409, "session_busy")
     assert run.pk in answer.json()["detail"]

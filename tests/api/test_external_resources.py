@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Supervisor
-from sessions_app.runs import client as runs
+from sessions_app.runs import runtime_client as runs
 from tests import warm
 from tests.api.conftest import EXAMPLES
 from tests.store import store_url

@@ -9,7 +9,7 @@ import pytest
 
 from sessions_app.models import AgentSession
 from sessions_app.store import units_of_work
-from sessions_app.timeline.changes import changes_of
+from sessions_app.timeline.key_changes import changes_of
 from sessions_app.transfer.readers import open_source
 from sessions_app.transfer.writers import import_sessions
 from tests.api.builders import append

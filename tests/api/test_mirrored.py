@@ -19,7 +19,7 @@ from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.external import creation
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, MirroredSession, Run
-from sessions_app.runs import client as runs
+from sessions_app.runs import runtime_client as runs
 from sessions_app.sessions import deletion, state_edits, writes
 from sessions_app.store import units_of_work
 from tests import warm

@@ -11,8 +11,8 @@ import pytest_asyncio
 
 from devui.supervisor import Supervisor
 from sessions_app.models import Run
-from sessions_app.runs import client as runs
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
+from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests import warm
 from tests.api.conftest import AGENTS
@@ -46,7 +46,7 @@ async def ended_run() -> Run:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             run = await units_of_work.read(Run.objects.first)
-            if run is not None and run.status not in rows.ACTIVE:
+            if run is not None and run.status not in lifecycle.ACTIVE:
                 return run
             await asyncio.sleep(0.05)
 

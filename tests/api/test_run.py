@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from sessions_app.models import Event
-from sessions_app.runs import client as runs
+from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.api.agents.slow.agent import WORDS
 

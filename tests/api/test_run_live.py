@@ -17,8 +17,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from devui.supervisor import Supervisor
 from sessions_app.models import Run
-from sessions_app.runs import client as runs
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
+from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests import warm
 from tests.store import store_url
@@ -86,7 +86,7 @@ async def ended_run() -> Run:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             run = await units_of_work.read(Run.objects.first)
-            if run is not None and run.status not in rows.ACTIVE:
+            if run is not None and run.status not in lifecycle.ACTIVE:
                 return run
             await asyncio.sleep(0.05)
 

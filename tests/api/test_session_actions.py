@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from sessions_app.models import AgentSession
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import deletion
 from sessions_app.store import units_of_work
 from tests.api.builders import append, create
@@ -71,7 +71,7 @@ async def test_an_undo_is_refused_when_the_id_was_taken_again(web):
 
 async def test_a_run_keeps_its_session(web):
     session = await create("s1")
-    run = await units_of_work.write(rows.create_run, session.pk, {})
+    run = await units_of_work.write(lifecycle.create_run, session.pk, {})
     answer = await web.post(f"{API}/sessions/delete", json={"sessions": [session.pk]})
     assert (answer.status_code, answer.json()["code"]) == (409, "session_busy")
     assert run.id in answer.json()["detail"]

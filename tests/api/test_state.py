@@ -10,7 +10,7 @@ import pytest
 from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run, StateChange
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
 from tests.api.builders import append, create
@@ -127,14 +127,14 @@ async def test_a_removal_says_null_in_its_event_and_leaves_no_value(web):
 @pytest.mark.parametrize("method", ["put", "delete"])
 async def test_a_change_is_refused_while_a_run_is_active_and_names_it(web, method):
     session = await create(initial={"n": 0})
-    run = await units_of_work.write(rows.create_run, session.pk, {})
+    run = await units_of_work.write(lifecycle.create_run, session.pk, {})
     body = {"json": {"value": 1}} if method == "put" else {}
     answer = await web.request(method.upper(), of(session), params={"key": "n"}, **body)
     assert (answer.status_code, answer.json()["code"]) == (409, "session_busy")
     assert run.id in answer.json()["detail"]
     assert f"/runs/{run.id}/cancel" in answer.json()["hint"]
     assert await seqs(session) == []
-    await units_of_work.write(rows.finish, run.id, Run.Status.DONE)
+    await units_of_work.write(lifecycle.finish, run.id, Run.Status.DONE)
     answer = await web.request(method.upper(), of(session), params={"key": "n"}, **body)
     assert answer.status_code == 200
 

@@ -11,8 +11,8 @@ import pytest
 
 from sessions_app.api import v1
 from sessions_app.models import Run
-from sessions_app.runs import client as runs
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
+from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.api.builders import append, create
 from tests.sessions.faults.test_store_retry import failing
@@ -165,7 +165,7 @@ class Runtime:
         self.started.append(run_id)
 
     async def cancel_run(self, run_id: str) -> None:
-        await units_of_work.write(rows.finish, run_id, Run.Status.CANCELLED)
+        await units_of_work.write(lifecycle.finish, run_id, Run.Status.CANCELLED)
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ async def test_runs_are_listed_newest_first_and_filtered(web, runtime):
         (await web.post("/api/v1/runs", json={"session": key, "message": "x"})).json()["id"]
         for key in (one.pk, two.pk, one.pk)
     ]
-    await units_of_work.write(rows.finish, made[0], Run.Status.DONE)
+    await units_of_work.write(lifecycle.finish, made[0], Run.Status.DONE)
 
     async def listed(**params: Any) -> list[str]:
         return [run["id"] for run in (await web.get("/api/v1/runs", params=params)).json()["runs"]]

@@ -18,10 +18,10 @@ import pytest_asyncio
 from django.test import AsyncClient
 
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.runs import client
+from sessions_app.runs import runtime_client
 from sessions_app.runs.questions import Question, open_questions
 from sessions_app.store import units_of_work
-from sessions_app.timeline import window as windows
+from sessions_app.timeline import event_window as windows
 from tests.pages.html import parse
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE
 from tests.runtime.conftest import Stage, opened_stage, pid_of, read_events, until
@@ -40,9 +40,9 @@ async def stage(module_store: None, tmp_path_factory: pytest.TempPathFactory) ->
     agents = shutil.copytree(STAGE, data / "agents", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(RUNTIME_STAGE / "acting.py", agents)
     async with opened_stage(agents, data) as opened:
-        client.register(opened.supervisor)
+        runtime_client.register(opened.supervisor)
         yield opened
-        client.register(None)
+        runtime_client.register(None)
 
 
 async def asked(session: AgentSession) -> Question:

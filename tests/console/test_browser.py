@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from sessions_app.agents import cards
 from sessions_app.models import Run
-from sessions_app.runs import client
+from sessions_app.runs import runtime_client
 from sessions_app.runs.questions import INPUT
 from tests.browser import OpenWindow, copied
 from tests.console.test_messages import PNG, SCHEMA, TRIP, Judge
@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("ag
 @pytest.fixture
 def runtime() -> Iterator[Judge]:
     found = Judge()
-    client.register(found)
+    runtime_client.register(found)
     yield found
-    client.register(None)
+    runtime_client.register(None)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sessions_app.models import AgentSession
-from sessions_app.runs.calls import Call
-from sessions_app.runs.compose import Draft
+from sessions_app.runs.message_draft import Draft
+from sessions_app.runs.request_snippets import Call
 
 SESSION = AgentSession(pk=7, app_name="weather", user_id="ann", session_id="it's $HOME `x`")
 BASE = "http://127.0.0.1:8000/"

@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from sessions_app.models import AgentSession, ModelCall, Run
-from sessions_app.runs import client
+from sessions_app.runs import runtime_client
 from sessions_app.store import units_of_work
 from tests.console.test_answers_in_runs import STAGE, newest_run
 from tests.pages.html import parse
@@ -39,9 +39,9 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def stage(module_store: None, agents: Path) -> AsyncIterator[Stage]:
     """The agents, as pages reach them."""
     async with opened_stage(agents, agents.parent) as opened:
-        client.register(opened.supervisor)
+        runtime_client.register(opened.supervisor)
         yield opened
-        client.register(None)
+        runtime_client.register(None)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

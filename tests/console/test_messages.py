@@ -15,7 +15,7 @@ from django.urls import reverse
 from sessions_app.agents import cards
 from sessions_app.models import Event, Run
 from sessions_app.redaction import REQUEST_CREDENTIAL
-from sessions_app.runs import client, compose, rows
+from sessions_app.runs import lifecycle, message_draft, runtime_client
 from sessions_app.runs.questions import CONFIRMATION, INPUT
 from sessions_app.store import units_of_work
 from tests.pages.html import parse
@@ -55,14 +55,14 @@ class Judge(Runtime):
 def story(transactional_db: None) -> Iterator[Story]:
     cards.write_ready("weather", "v1", {"name": "weather", "run_config": SCHEMA})
     yield Story()
-    client.register(None)
+    runtime_client.register(None)
     units_of_work.close_pools()
 
 
 @pytest.fixture
 def runtime() -> Judge:
     found = Judge()
-    client.register(found)
+    runtime_client.register(found)
     return found
 
 
@@ -169,9 +169,9 @@ async def test_adk_judges_the_run_config_and_says_it_at_the_field(story, runtime
 
 
 async def test_too_many_and_too_large_files_are_refused(story, runtime, monkeypatch):
-    many = [SimpleUploadedFile(f"{n}.txt", b"x") for n in range(compose.MOST_FILES + 1)]
+    many = [SimpleUploadedFile(f"{n}.txt", b"x") for n in range(message_draft.MOST_FILES + 1)]
     assert "too many" in (await send(story, htmx=True, files=many)).content.decode()
-    monkeypatch.setattr(compose, "MOST_BYTES", 10)
+    monkeypatch.setattr(message_draft, "MOST_BYTES", 10)
     large = [SimpleUploadedFile("a.txt", b"x" * 6), SimpleUploadedFile("b.txt", b"x" * 6)]
     assert "together" in (await send(story, htmx=True, files=large)).content.decode()
     assert await asked() == []
@@ -195,8 +195,8 @@ async def test_once_a_process_has_a_run_its_row_holds_no_files_and_no_credential
     answer = {"name": "adk_request_credential", "id": "c", "response": {"exchangedAuthCredential": secret}}
     parts = [{"inlineData": {"displayName": "a", "data": "QUFB"}}, {"functionResponse": answer}]
     request = {"new_message": {"role": "user", "parts": parts}}
-    run = await units_of_work.write(rows.create_run, story.pk, request)
-    claimed = await units_of_work.write(rows.claim, run.pk, None, "v1")
+    run = await units_of_work.write(lifecycle.create_run, story.pk, request)
+    claimed = await units_of_work.write(lifecycle.claim, run.pk, None, "v1")
     assert json.loads(claimed.request) == request, "the process itself has all of it"
     [kept] = await asked()
     assert kept["new_message"]["parts"][0] == {"inlineData": {"displayName": "a"}}
@@ -207,9 +207,9 @@ async def test_a_run_is_repeated_with_its_message_and_its_files(story, runtime):
     await send(story, message="look", files=[SimpleUploadedFile("a.png", PNG)], state_delta='{"a": 1}')
     [before] = await asked()
     run = await units_of_work.read(Run.objects.get)
-    await units_of_work.write(rows.claim, run.pk, None, "v1")
+    await units_of_work.write(lifecycle.claim, run.pk, None, "v1")
     await units_of_work.write(lambda: story.add(*before["new_message"]["parts"], author="user"))
-    await units_of_work.write(lambda: rows.finish(run.pk, Run.Status.FAILED))
+    await units_of_work.write(lambda: lifecycle.finish(run.pk, Run.Status.FAILED))
     response = await AsyncClient().post(reverse("run-again", kwargs={"run_id": run.pk}))
     assert response.status_code == 303
     assert (await asked())[-1] == before
@@ -218,7 +218,7 @@ async def test_a_run_is_repeated_with_its_message_and_its_files(story, runtime):
 
 async def test_an_answer_is_not_repeated(story, runtime):
     answer = {"functionResponse": {"id": "c", "name": "n", "response": {}}}
-    run = await units_of_work.write(rows.create_run, story.pk, {"new_message": {"parts": [answer]}})
+    run = await units_of_work.write(lifecycle.create_run, story.pk, {"new_message": {"parts": [answer]}})
     response = await AsyncClient().post(reverse("run-again", kwargs={"run_id": run.pk}))
     assert response.status_code == 400
     assert len(await asked()) == 1

@@ -12,7 +12,7 @@ from django.test import AsyncClient
 from sessions_app.agents import cards
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.paths import session_url
-from sessions_app.runs import client, rows
+from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.state.history import state_at
 from sessions_app.store import units_of_work
 from tests.pages.html import parse
@@ -31,9 +31,9 @@ def story(transactional_db: None) -> Iterator[Story]:
     told.says("Sunny.", delta={"city": "Rome"})
     told.add({"text": "And tomorrow?"}, PICTURE, author="user", delta={"day": 2})
     told.says("Rain.")
-    client.register(Runtime())
+    runtime_client.register(Runtime())
     yield told
-    client.register(None)
+    runtime_client.register(None)
     units_of_work.close_pools()
 
 
@@ -108,9 +108,9 @@ async def test_an_eval_attempt_stays_as_it_ran(story):
 async def ended(story: Story, status: str, invocation: str = "i1") -> Run:
     """Return a run that ended."""
     run = await units_of_work.write(
-        rows.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}}
+        lifecycle.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}}
     )
-    await units_of_work.write(lambda: rows.finish(run.pk, status, invocation_id=invocation))
+    await units_of_work.write(lambda: lifecycle.finish(run.pk, status, invocation_id=invocation))
     return run
 
 
@@ -149,7 +149,7 @@ async def test_an_invocation_that_a_later_run_went_on_with_is_not_resumed_and_th
     if status in ENDED:
         later = await ended(story, status)
     else:
-        later = await units_of_work.write(rows.create_run, story.pk, {"invocation_id": "i1"})
+        later = await units_of_work.write(lifecycle.create_run, story.pk, {"invocation_id": "i1"})
     count = await units_of_work.read(Run.objects.count)
 
     page = await AsyncClient().get(f"/runs/{run.pk}/resume/")
@@ -166,7 +166,7 @@ async def test_an_invocation_that_a_later_run_went_on_with_is_not_resumed_and_th
         )
         assert not form.all("button")
     assert await units_of_work.read(Run.objects.count) == count
-    assert (await units_of_work.read(rows.carried_on, story.pk, "i1")).pk == later.pk
+    assert (await units_of_work.read(lifecycle.carried_on, story.pk, "i1")).pk == later.pk
 
 
 async def test_an_invocation_whose_later_run_failed_too_goes_on(story):
@@ -185,7 +185,7 @@ async def test_a_program_that_resumes_a_finished_invocation_is_refused(story):
 
 
 async def test_a_run_without_an_invocation_cannot_go_on(story):
-    run = await units_of_work.write(rows.create_run, story.pk, {})
+    run = await units_of_work.write(lifecycle.create_run, story.pk, {})
     assert (await AsyncClient().get(f"/runs/{run.pk}/resume/")).status_code == 400
     assert (await AsyncClient().get("/runs/nobody/resume/")).status_code == 404
 

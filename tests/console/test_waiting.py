@@ -6,11 +6,11 @@ import pytest
 
 from sessions_app.branches.rewind import rewind
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.runs.questions import find_question
 from sessions_app.sessions import listing
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.reading import read
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.timeline_reader import read
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -18,19 +18,19 @@ pytestmark = pytest.mark.django_db
 
 def waiting(story: Story, invocation: str, call: str) -> Run:
     """Return a run that waits for the answer to a call it has made."""
-    run = rows.create_run(story.pk, {})
-    rows.claim(run.pk, None, "v1")
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.claim(run.pk, None, "v1")
     story.invocation = invocation
     story.calls("ask_boss", call, waiting=True)
-    rows.finish(run.pk, Run.Status.WAITING, invocation_id=invocation)
+    lifecycle.finish(run.pk, Run.Status.WAITING, invocation_id=invocation)
     return run
 
 
 def done(story: Story, invocation: str) -> Run:
     """Return a run that ended well."""
-    run = rows.create_run(story.pk, {})
-    rows.claim(run.pk, None, "v1")
-    rows.finish(run.pk, Run.Status.DONE, invocation_id=invocation)
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.claim(run.pk, None, "v1")
+    lifecycle.finish(run.pk, Run.Status.DONE, invocation_id=invocation)
     return run
 
 
@@ -65,7 +65,7 @@ def test_a_session_waits_whatever_is_run_on_it_until_all_is_answered():
 def test_a_run_that_works_is_told_before_one_that_waits():
     story = Story()
     waiting(story, "i1", "c1")
-    rows.create_run(story.pk, {})
+    lifecycle.create_run(story.pk, {})
     assert listed() == "queued"
 
 

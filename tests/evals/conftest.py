@@ -18,7 +18,7 @@ from evals_app.models import EvalRun
 from evals_app.runs import launch
 from evals_app.runs.launch import Order
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.runs import client as runs
+from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.evals import agents, builders
 from tests.evals import echo as echoing

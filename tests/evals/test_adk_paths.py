@@ -341,9 +341,9 @@ class Remembering(Process):
 @pytest.fixture
 def remembering(web, process):
     """The process of the agent, which remembers a conversation."""
-    from sessions_app.runs import client
+    from sessions_app.runs import runtime_client
 
-    client.register(Remembering(process.source))
+    runtime_client.register(Remembering(process.source))
 
 
 async def test_a_session_becomes_a_case_that_starts_as_the_session_did(web, remembering, smoke):

@@ -16,7 +16,7 @@ from evals_app.analysis import report, trends
 from evals_app.engine.execute import execute_run
 from evals_app.models import EvalRun
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.runs import client as runs
+from sessions_app.runs import runtime_client as runs
 from tests.browser import OpenWindow
 from tests.evals import agents, builders, kept
 

@@ -16,7 +16,7 @@ from evals_app.runs.launch import Order
 from evals_app.runs.limits import Limits
 from evals_app.runs.writes import Death, Outcome
 from sessions_app.agents.folder import open_folder
-from sessions_app.runs import client, processes, rows
+from sessions_app.runs import lifecycle, processes, runtime_client
 from sessions_app.sessions.writes import SessionKey, create_session
 from sessions_app.store import units_of_work
 from tests import warm
@@ -177,8 +177,8 @@ def test_a_process_that_is_ended_on_purpose_or_by_a_conversation_blames_nobody(o
     assert of(run)["a"].tried_before[-1]["error"] == "It was ended to cancel run 7."
     begin(run, "a")
     session = create_session(SessionKey("", "counter", "u", "s"))
-    talk = rows.create_run(session.pk, {})
-    rows.claim(talk.pk, PROCESS, "v1")
+    talk = lifecycle.create_run(session.pk, {})
+    lifecycle.claim(talk.pk, PROCESS, "v1")
     writes.go_on_without(PROCESS, DIED)
     assert statuses(run) == ["pending"] * 3
 
@@ -395,14 +395,14 @@ async def test_runs_of_a_server_go_on_by_themselves_also_those_beside_the_one_th
 
     with warm.starts():
         async with Supervisor(killer.parent, environment={"DATABASE_URL": store_url()}) as running:
-            client.register(running)
+            runtime_client.register(running)
             try:
                 runs = [await units_of_work.write(order, name) for name in ("s", "exits")]
                 for run in runs:
                     await dispatch.hand_over(run)
                 await settled()
             finally:
-                client.register(None)
+                runtime_client.register(None)
     first, second = [await units_of_work.read(EvalRun.objects.get, pk=run.pk) for run in runs]
     assert (first.status, second.status) == ("done", "done")
     assert await units_of_work.read(statuses, first) == OUTCOMES

@@ -12,8 +12,8 @@ from evals_app.files import library
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import dispatch, writes
 from sessions_app.errors import RuntimeUnavailable
-from sessions_app.runs import client as runs
 from sessions_app.runs import processes
+from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import Process, settled

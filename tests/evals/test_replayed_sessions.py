@@ -13,7 +13,7 @@ from evals_app.engine.recording import conversation_of
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import AgentSession
-from sessions_app.runs import client as runs
+from sessions_app.runs import runtime_client as runs
 from sessions_app.state import history
 from sessions_app.store import units_of_work
 from tests.evals.agents import Source

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from sessions_app.models import AgentSession, Run, SessionTag
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.search.execution import ids
 from sessions_app.sessions import app_settings, writes
-from sessions_app.timeline import window as windows
+from sessions_app.timeline import event_window as windows
 from tests.finding.conftest import Find
 from tests.timeline.story import Story
 

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession, Event, ImportedSession, StateChange
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import writes
 from sessions_app.sessions.writes import SessionKey
 from sessions_app.state import history

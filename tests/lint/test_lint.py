@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sessions_app.models import AgentCard, Run
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.state import lint
 from sessions_app.state.lint import Hint, Rule
 from sessions_app.state.lint.gathering import MOST_KEYS
@@ -159,7 +159,7 @@ def test_a_run_that_failed_for_want_of_a_temp_key_is_found(story):
     story.says("x", delta={"temp:raw": "d"}, keep_temp=True)
     story.invocation = "i2"
     last = story.asks("and now?")
-    run = rows.create_run(story.pk, {})
+    run = lifecycle.create_run(story.pk, {})
     Run.objects.filter(pk=run.pk).update(
         status=Run.Status.FAILED,
         invocation_id="i2",

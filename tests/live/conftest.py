@@ -17,7 +17,7 @@ from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
 
 from sessions_app.live.routing import websocket_urlpatterns
-from sessions_app.runs import client
+from sessions_app.runs import runtime_client
 from tests import warm
 from tests.live.windows import open_page  # noqa: F401 - a fixture
 from tests.store import finish_threads, store_url
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def store(transactional_db: None) -> Iterator[None]:
     """A store emptied after the test: sockets read in other threads, so nothing can be rolled back."""
     yield
-    client.register(None)
+    runtime_client.register(None)
     finish_threads()
 
 

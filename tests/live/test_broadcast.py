@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from devui.asgi import application
 from sessions_app.live import snapshot
-from sessions_app.live.tail import Tail
+from sessions_app.live.session_tail import Tail
 from sessions_app.store import units_of_work
 from tests.live.conftest import PATIENCE, Message, Page, foreign_writer, seqs_in, watching
 from tests.live.test_streaming import is_pending, running, runtime  # noqa: F401 - a fixture

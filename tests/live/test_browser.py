@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from sessions_app.models import Run
-from sessions_app.runs import client, rows
+from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.sessions import deletion, writes
 from sessions_app.store import change_listener
 from tests.live.test_streaming import Runtime
@@ -128,9 +128,9 @@ def test_a_rewind_that_comes_by_itself_marks_what_it_took_back(open_page, story)
 
 def test_the_title_of_the_tab_tells_that_the_agent_runs(open_page, story):
     page = open_page(story)
-    run = rows.create_run(story.pk, {})
+    run = lifecycle.create_run(story.pk, {})
     expect(page).to_have_title("● s1 · DevUI")
-    rows.finish(run.pk, Run.Status.DONE)
+    lifecycle.finish(run.pk, Run.Status.DONE)
     expect(page).to_have_title("s1 · DevUI")
 
 
@@ -380,9 +380,9 @@ def test_the_rail_marks_errors_that_came_while_one_read_further_up(open_page, lo
 
 def test_text_streams_and_gives_way_to_its_event(open_page, story):
     runtime = Runtime()
-    client.register(runtime)
-    run = rows.create_run(story.pk, {})
-    rows.claim(run.pk, None, "v1")
+    runtime_client.register(runtime)
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.claim(run.pk, None, "v1")
     page = open_page(story)
     runtime_says(page, runtime, "It is ")
     expect(page.locator("#pending .prose")).to_have_text("It is")

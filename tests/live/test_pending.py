@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessions_app.live.pending import Pending
+from sessions_app.live.streaming_text import Pending
 from sessions_app.models import Event
 
 

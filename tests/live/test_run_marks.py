@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sessions_app.models import Run
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.store import units_of_work
 from tests.live.conftest import watching
 from tests.live.windows import Line, event
@@ -20,8 +20,8 @@ Status = Run.Status
 
 
 def begin(story: Story) -> Run:
-    run = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "Break it"}]}})
-    assert rows.claim(run.pk, None, "v1")
+    run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "Break it"}]}})
+    assert lifecycle.claim(run.pk, None, "v1")
     return run
 
 
@@ -29,7 +29,7 @@ def speak(story: Story, run: Run, text: str = "on it") -> None:
     """Let a run's agent speak, in an invocation of its own."""
     story.invocation = f"i-{run.pk}"
     story.says(text)
-    rows.note_invocation(run.pk, story.invocation)
+    lifecycle.note_invocation(run.pk, story.invocation)
 
 
 def places(page: Page) -> list[str]:
@@ -47,7 +47,7 @@ async def test_a_run_is_told_by_the_socket_when_it_is_known_and_when_it_ends(sto
         running = await page.until(lambda m: m["type"] == "marks" and f"i-{run.pk}" in m["html"])
         assert 'data-status="running"' in running["html"]
         await units_of_work.write(
-            lambda: rows.finish(run.pk, Status.FAILED, error="no <b>luck</b>", traceback="line 7")
+            lambda: lifecycle.finish(run.pk, Status.FAILED, error="no <b>luck</b>", traceback="line 7")
         )
         failed = await page.until(lambda m: m["type"] == "marks" and "failed" in m["html"])
         assert "no &lt;b&gt;luck&lt;/b&gt;" in failed["html"]
@@ -56,7 +56,7 @@ async def test_a_run_is_told_by_the_socket_when_it_is_known_and_when_it_ends(sto
 
 async def test_a_run_is_told_once(story):
     run = await units_of_work.write(begin, story)
-    await units_of_work.write(lambda: rows.finish(run.pk, Status.CRASHED))
+    await units_of_work.write(lambda: lifecycle.finish(run.pk, Status.CRASHED))
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "marks")
         await units_of_work.write(story.says, "one")
@@ -74,14 +74,14 @@ class TestInABrowser:
         speak(story, run)
         state = page.locator(f".invocation[data-invocation='i-{run.pk}'] .run-state")
         expect(state).to_contain_text("Running")
-        rows.finish(run.pk, Status.CRASHED, error_type="RuntimeCrashed", error="Signal 9.")
+        lifecycle.finish(run.pk, Status.CRASHED, error_type="RuntimeCrashed", error="Signal 9.")
         expect(state).to_contain_text("Crashed")
         expect(state).to_contain_text("Signal 9.")
         expect(state).to_have_count(1)
 
         newer = begin(story)
         speak(story, newer, "again")
-        rows.finish(newer.pk, Status.DONE)
+        lifecycle.finish(newer.pk, Status.DONE)
         expect(page.locator(f".invocation[data-invocation='i-{newer.pk}']")).to_be_visible()
         expect(page.locator("#runs .run")).to_have_count(0)
         expect(page.locator(f".invocation[data-invocation='i-{newer.pk}'] .run-state")).to_have_count(0)
@@ -90,7 +90,7 @@ class TestInABrowser:
     def test_a_run_that_leaves_no_event_shows_up_where_it_was(self, open_page: Callable[..., Page], story):
         page = open_page(story)
         lost = begin(story)
-        rows.finish(lost.pk, Status.CRASHED, error="Signal 9.")
+        lifecycle.finish(lost.pk, Status.CRASHED, error="Signal 9.")
         alone = page.locator(".run-alone")
         expect(alone).to_contain_text("Break it")
         expect(alone).to_contain_text("Crashed")
@@ -99,9 +99,9 @@ class TestInABrowser:
         run = begin(story)
         speak(story, run)
         expect(event(page, 1)).to_be_visible()
-        rows.finish(run.pk, Status.DONE)
-        cancelled = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "Never mind"}]}})
-        rows.end_queued(cancelled.pk, Status.CANCELLED)
+        lifecycle.finish(run.pk, Status.DONE)
+        cancelled = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "Never mind"}]}})
+        lifecycle.end_queued(cancelled.pk, Status.CANCELLED)
         expect(alone).to_have_count(2)
         live = places(page)
         assert live == [lost.pk, "1", cancelled.pk]
@@ -117,7 +117,7 @@ class TestInABrowser:
         speak(story, run)
         expect(page.locator(".run-state")).to_have_count(1)
         line.cut()
-        rows.finish(run.pk, Status.CANCELLED)
+        lifecycle.finish(run.pk, Status.CANCELLED)
         line.mend()
         expect(page.locator(".run-state")).to_contain_text("Cancelled")
         expect(page.locator(".run-state")).to_have_count(1)
@@ -126,7 +126,7 @@ class TestInABrowser:
         page = open_page(story)
         run = begin(story)
         story.calls("pay", "c1", waiting=True)
-        rows.finish(run.pk, Status.WAITING, invocation_id=story.invocation)
+        lifecycle.finish(run.pk, Status.WAITING, invocation_id=story.invocation)
         expect(page.locator(".run-state")).to_contain_text("waiting")
         story.invocation = "i2"
         story.answers("pay", "c1", author="user")
@@ -142,7 +142,7 @@ class TestInABrowser:
         story.add(errorCode="ValueError", errorMessage="no luck")
         expect(event(page, 2)).to_contain_text("no luck")
         event(page, 2).locator(".event-seq").click()
-        rows.finish(run.pk, Status.FAILED, error="no luck", traceback="File x, line 7")
+        lifecycle.finish(run.pk, Status.FAILED, error="no luck", traceback="File x, line 7")
         error = event(page, 2).locator(".event-error")
         expect(error.locator("pre")).to_have_text("File x, line 7")
         expect(page.locator("#detail .event-error pre")).to_have_text("File x, line 7")

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.live import consumers, snapshot, tail
+from sessions_app.live import consumers, session_tail, snapshot
 from sessions_app.models import Run
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import change_listener, units_of_work
 from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
@@ -169,7 +169,7 @@ async def test_the_list_is_said_to_change_when_another_session_of_the_app_goes_o
 
 async def test_runs_are_told_from_the_queue_to_the_traceback(story):
     run = await units_of_work.write(
-        rows.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}}
+        lifecycle.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}}
     )
     async with watching(story.pk) as page:
         queued = await page.until(lambda message: message["type"] == "run")
@@ -177,7 +177,7 @@ async def test_runs_are_told_from_the_queue_to_the_traceback(story):
         assert "Weather?" in queued["html"]
         assert f"/runs/{run.pk}/cancel/" in queued["html"]
         ends = {"error_type": "ValueError", "error": "no <b>luck</b>", "traceback": "Traceback: line 7"}
-        await units_of_work.write(lambda: rows.finish(run.pk, Run.Status.FAILED, **ends))
+        await units_of_work.write(lambda: lifecycle.finish(run.pk, Run.Status.FAILED, **ends))
         failed = await page.until(lambda message: message["type"] == "run" and not message["active"])
         assert "ValueError" in failed["html"]
         told = await page.until(lambda message: message["type"] == "marks" and "failed" in message["html"])
@@ -186,7 +186,7 @@ async def test_runs_are_told_from_the_queue_to_the_traceback(story):
 
 
 async def test_a_quiet_line_is_kept_alive(story, monkeypatch):
-    monkeypatch.setattr(tail, "BEAT_S", 0.0)
+    monkeypatch.setattr(session_tail, "BEAT_S", 0.0)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "beat")
 
@@ -225,7 +225,7 @@ async def test_hostile_content_is_inert(store):
     await units_of_work.write(lambda: story.add({"text": HOSTILE, "thought": True}, **fields))
     await units_of_work.write(lambda: story.calls(HOSTILE, HOSTILE, waiting=True, **{HOSTILE: HOSTILE}))
     await units_of_work.write(lambda: story.answers(HOSTILE, HOSTILE, response={HOSTILE: HOSTILE}))
-    await units_of_work.write(rows.create_run, story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
+    await units_of_work.write(lifecycle.create_run, story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
         html = "".join(message.get("html", "") for message in page.messages)

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from sessions_app import scopes
 from sessions_app.models import Run
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from tests.live.windows import event
 from tests.timeline.story import Story
@@ -104,14 +104,14 @@ def test_a_form_that_another_window_overtook_shows_what_is_stored_now(open_page,
 
 def test_while_a_run_is_active_the_form_says_so_and_offers_to_cancel(open_page, story):
     story.says("hi", delta={"n": "old"})
-    run = rows.create_run(story.pk, {})
+    run = lifecycle.create_run(story.pk, {})
     page = open_page(story)
     open_form(page, "n")
     page.locator("#edit-value").fill("new")
     expect(page.locator("#edit-busy")).to_contain_text(run.pk)
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#dialog .notice-danger")).to_be_visible()
-    rows.finish(run.pk, Run.Status.DONE)
+    lifecycle.finish(run.pk, Run.Status.DONE)
     page.locator("#edit-value").fill("newer")
     expect(page.locator("#edit-busy")).to_have_count(0)
     page.get_by_role("button", name="Save").click()

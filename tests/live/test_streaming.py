@@ -9,9 +9,9 @@ import pytest
 
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import Run
-from sessions_app.runs import client, rows
-from sessions_app.runs.client import Frame
-from sessions_app.runs.frames import FrameLog
+from sessions_app.runs import lifecycle, runtime_client
+from sessions_app.runs.frame_log import FrameLog
+from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import units_of_work
 from tests.live.conftest import Message, watching
 
@@ -45,13 +45,13 @@ class Runtime:
 @pytest.fixture
 def runtime() -> Runtime:
     found = Runtime()
-    client.register(found)
+    runtime_client.register(found)
     return found
 
 
 async def running(story) -> Run:
-    run = await units_of_work.write(rows.create_run, story.pk, {})
-    await units_of_work.write(rows.claim, run.pk, None, "v1")
+    run = await units_of_work.write(lifecycle.create_run, story.pk, {})
+    await units_of_work.write(lifecycle.claim, run.pk, None, "v1")
     return run
 
 
@@ -100,7 +100,7 @@ async def test_what_was_cut_off_disappears_at_the_end(story, runtime):
         await page.until(lambda message: message["type"] == "run")
         runtime.says("It is sun")
         await page.until(is_pending)
-        await units_of_work.write(rows.finish, run.pk, Run.Status.CANCELLED)
+        await units_of_work.write(lifecycle.finish, run.pk, Run.Status.CANCELLED)
         runtime.log.publish("end", status="cancelled")
         await page.until(lambda message: is_pending(message) and not message["html"])
 
@@ -127,7 +127,7 @@ async def test_a_stream_that_breaks_is_logged_and_events_go_on(story, caplog):
         async def client(self, app_name: str) -> Runtime:
             raise ValueError("wires crossed")
 
-    client.register(Broken())
+    runtime_client.register(Broken())
     await running(story)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
@@ -141,7 +141,7 @@ async def test_a_runtime_that_cannot_be_reached_is_no_trouble(story, caplog):
         async def client(self, app_name: str) -> Runtime:
             raise RuntimeUnavailable("gone", hint="")
 
-    client.register(Away())
+    runtime_client.register(Away())
     await running(story)
     async with watching(story.pk) as page:
         await units_of_work.write(story.says, "hello")

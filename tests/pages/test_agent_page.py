@@ -10,7 +10,7 @@ import pytest
 
 from sessions_app.agents import cards, folder
 from sessions_app.errors import NotFound, RuntimeUnavailable
-from sessions_app.runs import client as runtimes
+from sessions_app.runs import runtime_client as runtimes
 from tests.pages.client import Get
 from tests.timeline.story import Story
 

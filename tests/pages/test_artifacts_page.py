@@ -16,7 +16,7 @@ from pytest_django import DjangoAssertNumQueries
 from sessions_app.artifacts import blobs, rows
 from sessions_app.models import Artifact
 from sessions_app.presentation import filetype
-from sessions_app.runs import compose
+from sessions_app.runs import message_draft
 from tests.pages.client import Get
 from tests.pages.html import Element, parse, table
 from tests.timeline.story import Story
@@ -430,7 +430,7 @@ def test_a_refused_upload_of_a_new_file_can_be_corrected_where_it_stands(client:
 
 
 def test_an_upload_that_is_too_large_is_refused(client: Client):
-    answer = send(client, b"x" * (compose.MOST_BYTES + 1))
+    answer = send(client, b"x" * (message_draft.MOST_BYTES + 1))
     assert answer.status_code == 422
     assert b"20 MB is the most" in answer.content
 

@@ -9,7 +9,7 @@ from django.test import Client
 
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, UserState
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import deletion, purge
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
@@ -89,7 +89,7 @@ def test_a_plan_that_is_old_is_shown_anew_and_nothing_is_done(story: Story, clie
 
 
 def test_a_session_that_runs_is_not_rewound_and_the_run_is_named(story: Story, client: Client, get: Get):
-    run = rows.create_run(story.pk, {})
+    run = lifecycle.create_run(story.pk, {})
     page = get(rewind_page(story))
     assert run.id[:8] in page.one("div", css="notice-warn").text
     assert "disabled" in page.one("button", css="button-primary").attrs

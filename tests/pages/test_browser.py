@@ -8,7 +8,7 @@ import zipfile
 import pytest
 from playwright.sync_api import Page, expect
 
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.search import indexing
 from sessions_app.search.execution import unindexed_scan
 from sessions_app.sessions import deletion, writes

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from sessions_app.models import AgentSession
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from tests.pages.client import Get
 from tests.pages.html import parse
 from tests.timeline.story import Story

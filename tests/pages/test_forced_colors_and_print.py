@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from sessions_app.models import Run
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from tests.browser import OpenWindow
 from tests.timeline.story import Story
 

@@ -14,7 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 from evals_app.models import EvalSet
 from sessions_app.agents import cards
 from sessions_app.agents import folder as agents
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from tests.pages.client import Get
 from tests.pages.html import Element
 from tests.timeline.story import Story

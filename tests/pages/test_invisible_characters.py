@@ -13,10 +13,10 @@ from django.test import Client
 
 from sessions_app.events.attribution import Writer
 from sessions_app.live import snapshot
-from sessions_app.live.pending import Stream
+from sessions_app.live.streaming_text import Stream
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.paths import session_url
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import writes
 from tests.pages.html import parse
 from tests.timeline.story import Story

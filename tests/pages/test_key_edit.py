@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from sessions_app.models import AgentSession, Cause, Event, Run, Scope, StateChange
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.sessions import state_edits, writes
 from sessions_app.state import history
 from tests.pages.client import Get
@@ -240,7 +240,7 @@ def test_while_a_run_is_active_nothing_is_changed_and_the_way_out_is_offered(
 ):
     url = edit_url(story, "city")
     held = {**fields(get(url)), "value": "Paris", "step": "save"}
-    run = rows.create_run(story.pk, {})
+    run = lifecycle.create_run(story.pk, {})
     response = client.post(url, held)
     assert response.status_code == 409
     page = parse(response.content)
@@ -248,7 +248,7 @@ def test_while_a_run_is_active_nothing_is_changed_and_the_way_out_is_offered(
     assert page.one("form", id="edit-cancel-run").attrs["action"] == f"/runs/{run.pk}/cancel/"
     assert fields(page)["value"] == "Paris"
     assert not Event.objects.exists()
-    rows.finish(run.pk, Run.Status.DONE)
+    lifecycle.finish(run.pk, Run.Status.DONE)
     assert client.post(url, {**fields(page), "step": "save"}).status_code == 303
     assert merged(story)["city"] == "Paris"
 
@@ -277,7 +277,7 @@ def test_a_key_that_changed_since_or_a_busy_session_is_not_removed(client: Clien
     assert response.status_code == 409
     page = parse(response.content)
     assert "Oslo" in page.text
-    rows.create_run(story.pk, {})
+    lifecycle.create_run(story.pk, {})
     busy = client.post(url, {"seen": page.one("input", name="seen").attrs["value"]})
     assert (busy.status_code, bool(parse(busy.content).one("div", id="edit-busy"))) == (409, True)
     assert merged(story)["city"] == "Oslo"

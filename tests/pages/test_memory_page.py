@@ -16,7 +16,7 @@ from pytest_django import DjangoAssertNumQueries
 from sessions_app import scopes
 from sessions_app.memory import rows
 from sessions_app.models import MemoryEntry
-from sessions_app.runs import client as runtimes
+from sessions_app.runs import runtime_client as runtimes
 from tests.pages.client import Get
 from tests.pages.html import Element, parse
 from tests.timeline.story import START, Story

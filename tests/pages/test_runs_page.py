@@ -7,7 +7,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.models import Run
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from tests.pages.client import Get
 from tests.pages.html import parse, table
 from tests.timeline.story import Story

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from sessions_app.models import Run
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import labels, writes
 from tests.browser import OpenWindow
 from tests.live.windows import event

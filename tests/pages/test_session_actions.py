@@ -11,7 +11,7 @@ import pytest
 from django.test import AsyncClient, Client
 
 from sessions_app.models import AgentSession, SavedView
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import labels, saved_views
 from sessions_app.store import units_of_work
 from sessions_app.transfer.writers import import_location

@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from sessions_app.agents import folder
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.search import indexing
 from sessions_app.search.execution import unindexed_scan
 from sessions_app.sessions import labels, overview, saved_views, writes

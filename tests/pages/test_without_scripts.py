@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from justhtml import JustHTML
 
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 

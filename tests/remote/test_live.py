@@ -18,7 +18,7 @@ from websockets.exceptions import InvalidStatus
 
 from devui.remote import live
 from sessions_app.models import Event, Run
-from sessions_app.runs import client as runs
+from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.api.peer import adk_server
 from tests.api.test_run_live import AGENTS, closed, ended_run, heard, saying

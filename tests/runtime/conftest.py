@@ -20,7 +20,7 @@ from django.core.management import call_command
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Limits, Supervisor
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.runs import processes, rows
+from sessions_app.runs import lifecycle, processes
 from sessions_app.sessions import writes
 from sessions_app.sessions.writes import SessionKey
 from sessions_app.store import units_of_work
@@ -83,7 +83,9 @@ class Stage:
     async def queue(self, session: AgentSession, text: str, **request: Any) -> Run:
         """Queue a run that says `text`."""
         message = {"role": "user", "parts": [{"text": text}]}
-        return await units_of_work.write(rows.create_run, session.pk, {"new_message": message, **request})
+        return await units_of_work.write(
+            lifecycle.create_run, session.pk, {"new_message": message, **request}
+        )
 
     async def start(self, session: AgentSession, text: str, **request: Any) -> Run:
         """Queue a run and hand it over."""
@@ -98,7 +100,7 @@ class Stage:
 
     async def end_of(self, run: Run) -> Run:
         """Wait until a run has ended and return the row."""
-        return await until(lambda: read_run(run), lambda row: row.status not in rows.ACTIVE)
+        return await until(lambda: read_run(run), lambda row: row.status not in lifecycle.ACTIVE)
 
     async def frames(self, run: Run, app: str, after: int = 0) -> list[dict[str, Any]]:
         """Return all frames of a run."""

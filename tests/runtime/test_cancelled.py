@@ -14,7 +14,7 @@ from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Kind, ModelCall, Run, Trace
 from sessions_app.store import units_of_work
 from sessions_app.timeline import inspector
-from sessions_app.traces import calls
+from sessions_app.traces import model_calls
 from tests.runtime.conftest import Stage, adk_body, read_events, read_run, until
 
 Status = Run.Status
@@ -75,7 +75,7 @@ async def test_a_model_is_not_given_what_a_cancel_broke_off(stage: Stage):
 
     await nothing_open(session)
     asked = await units_of_work.read(ModelCall.objects.filter(session=session).latest, "pk")
-    contents = (await units_of_work.read(calls.whole_request, asked))["contents"]
+    contents = (await units_of_work.read(model_calls.whole_request, asked))["contents"]
     assert [content["role"] for content in contents] == ["user", "user"]
     assert contents[-1]["parts"][0]["text"] == "say again"
 

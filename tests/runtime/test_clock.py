@@ -16,7 +16,7 @@ from devui.supervisor import process_ends
 from sessions_app.agents import cards
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentCard, ModelCall, Run, RuntimeProcess, Trace
-from sessions_app.runs import processes, rows
+from sessions_app.runs import lifecycle, processes
 from sessions_app.store import units_of_work
 from sessions_app.store.stopwatch import Stopwatch
 from tests import clock as clocks
@@ -40,18 +40,18 @@ def session(db):
 @pytest.mark.parametrize("step", STEPS_S)
 def test_a_living_process_is_known_when_the_clock_was_set(session, clock, step):
     run = new_run(session)
-    rows.claim(run.pk, new_process().pk, "v1")
+    lifecycle.claim(run.pk, new_process().pk, "v1")
     clock.step(step)
-    assert rows.crash_orphans() == []
+    assert lifecycle.crash_orphans() == []
 
 
 def test_a_pid_that_is_used_again_is_told_from_the_process_before(session):
     runtime = new_process()
     run = new_run(session)
-    rows.claim(run.pk, runtime.pk, "v1")
+    lifecycle.claim(run.pk, runtime.pk, "v1")
     boot, ticks = processes.identity(os.getpid()).rsplit(" ", 1)
     RuntimeProcess.objects.update(pid_identity=f"{boot} {int(ticks) + 1}")
-    assert rows.crash_orphans() == [run.pk]
+    assert lifecycle.crash_orphans() == [run.pk]
 
 
 def test_a_pid_of_another_boot_is_another_process():
@@ -67,11 +67,11 @@ def test_a_pid_of_another_boot_is_another_process():
 def test_a_process_whose_row_knows_its_start_by_the_clock_alone_is_still_told(session):
     runtime = new_process()
     run = new_run(session)
-    rows.claim(run.pk, runtime.pk, "v1")
+    lifecycle.claim(run.pk, runtime.pk, "v1")
     RuntimeProcess.objects.update(pid_identity="")
-    assert rows.crash_orphans() == []
+    assert lifecycle.crash_orphans() == []
     RuntimeProcess.objects.update(pid_started_at=runtime.pid_started_at - 3600)
-    assert rows.crash_orphans() == [run.pk]
+    assert lifecycle.crash_orphans() == [run.pk]
 
 
 def test_the_start_that_ps_shows_tells_processes_apart(monkeypatch):
@@ -87,21 +87,21 @@ def test_the_start_that_ps_shows_tells_processes_apart(monkeypatch):
 def test_a_process_on_another_host_is_heard_whatever_the_clocks_say(session, clock, monkeypatch, step):
     runtime = new_process()
     run = new_run(session)
-    rows.claim(run.pk, runtime.pk, "v1")
+    lifecycle.claim(run.pk, runtime.pk, "v1")
     RuntimeProcess.objects.update(host=socket.gethostname() + "-other", pid=1)
     passed = 0.0
     steady = time.monotonic
     monkeypatch.setattr(time, "monotonic", lambda: steady() + passed)
 
-    assert rows.crash_orphans() == []
+    assert lifecycle.crash_orphans() == []
     clock.step(step)
     passed = processes.SILENCE_S / 2
-    assert rows.crash_orphans() == []
+    assert lifecycle.crash_orphans() == []
     processes.beat(runtime.pk)
     passed *= 2
-    assert rows.crash_orphans() == [], "it beat half of that time ago"
+    assert lifecycle.crash_orphans() == [], "it beat half of that time ago"
     passed += processes.SILENCE_S
-    assert rows.crash_orphans() == [run.pk]
+    assert lifecycle.crash_orphans() == [run.pk]
 
 
 def test_whether_a_process_on_another_host_lives_is_waited_for(session, monkeypatch):
@@ -123,30 +123,30 @@ def test_a_run_that_is_queued_when_the_clock_was_set_back_waits_behind_those_bef
     first = new_run(session)
     clock.step(-3600)
     second, third = new_run(session), new_run(session)
-    assert rows.claim(second.pk, runtime.pk, "v1") is None
-    rows.claim(first.pk, runtime.pk, "v1")
-    assert rows.claim(second.pk, runtime.pk, "v1") is None
-    assert rows.active_run(session.pk) == first
-    rows.finish(first.pk, Status.DONE)
-    assert rows.active_run(session.pk) == second
-    assert rows.claim(third.pk, runtime.pk, "v1") is None
-    assert rows.claim(second.pk, runtime.pk, "v1")
+    assert lifecycle.claim(second.pk, runtime.pk, "v1") is None
+    lifecycle.claim(first.pk, runtime.pk, "v1")
+    assert lifecycle.claim(second.pk, runtime.pk, "v1") is None
+    assert lifecycle.active_run(session.pk) == first
+    lifecycle.finish(first.pk, Status.DONE)
+    assert lifecycle.active_run(session.pk) == second
+    assert lifecycle.claim(third.pk, runtime.pk, "v1") is None
+    assert lifecycle.claim(second.pk, runtime.pk, "v1")
 
 
 def test_no_run_begins_beside_another_whatever_their_times_say(session):
     runtime = new_process()
     running, queued = new_run(session), new_run(session)
-    rows.claim(running.pk, runtime.pk, "v1")
+    lifecycle.claim(running.pk, runtime.pk, "v1")
     Run.objects.filter(pk=queued.pk).update(created_at=running.created_at - 60)
-    assert rows.claim(queued.pk, runtime.pk, "v1") is None
-    assert rows.active_run(session.pk) == running
+    assert lifecycle.claim(queued.pk, runtime.pk, "v1") is None
+    assert lifecycle.active_run(session.pk) == running
 
 
 def test_a_run_never_ends_before_it_began(session, clock):
     run = new_run(session)
-    rows.claim(run.pk, new_process().pk, "v1")
+    lifecycle.claim(run.pk, new_process().pk, "v1")
     clock.step(-3600)
-    rows.finish(run.pk, Status.CRASHED)
+    lifecycle.finish(run.pk, Status.CRASHED)
     ended = Run.objects.get(pk=run.pk)
     assert ended.finished_at == ended.started_at
 

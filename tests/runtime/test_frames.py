@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sessions_app.runs.frames import MAX_FRAMES, FrameLog
+from sessions_app.runs.frame_log import MAX_FRAMES, FrameLog
 
 
 def say(log: FrameLog, text: str, author: str = "weather", **fields) -> None:

@@ -13,8 +13,8 @@ import pytest
 from devui.supervisor import deliveries
 from sessions_app.errors import RuntimeUnavailable, ServerStopping
 from sessions_app.models import Run, RuntimeProcess
-from sessions_app.runs import client as runs_client
-from sessions_app.runs import handover, processes, rows
+from sessions_app.runs import dispatch, lifecycle, processes
+from sessions_app.runs import runtime_client as runs_client
 from sessions_app.store import units_of_work
 from tests.runtime.conftest import Stage, pid_of, read_events, read_run, until
 
@@ -52,7 +52,7 @@ async def is_assigned(run: Run) -> Run:
 async def test_a_run_whose_process_dies_while_the_console_hands_it_over_is_run_by_the_next(own: Stage):
     nap = await block(own)
     queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
-    handing_over = asyncio.create_task(handover._hand_over("napper", queued.pk))
+    handing_over = asyncio.create_task(dispatch._hand_over("napper", queued.pk))
     await is_assigned(queued)
 
     await kill(own, nap)
@@ -77,11 +77,11 @@ async def test_a_run_that_was_handed_over_before_its_process_died_is_run_by_the_
 @pytest.mark.soak
 async def test_a_process_that_dies_when_it_begins_is_replaced_only_so_often(own: Stage, agents_dir):
     agent = agents_dir / "talker" / "agent.py"
-    dies = "import os\nfrom sessions_app.runs import rows\nrows.claim = lambda *given: os._exit(9)\n"
+    dies = "import os\nfrom sessions_app.runs import lifecycle as rows\nrows.claim = lambda *given: os._exit(9)\n"
     agent.write_text(dies + agent.read_text())
     run = await own.queue(await own.session("talker"), "say hi")
 
-    await handover._hand_over("talker", run.pk)
+    await dispatch._hand_over("talker", run.pk)
 
     ended = await own.end_of(run)
     assert (ended.status, ended.error_type) == (Status.CRASHED, "RuntimeCrashed")
@@ -101,7 +101,7 @@ async def test_runs_that_waited_long_are_handed_on_while_others_look_for_orphans
         handing_over = [asyncio.create_task(client.start_run(run.pk)) for run in queued]
         for run in queued:
             await is_assigned(run)
-        monkeypatch.setattr(rows, "UNASSIGNED_S", 0.0)
+        monkeypatch.setattr(lifecycle, "UNASSIGNED_S", 0.0)
 
         await kill(stage, nap)
 
@@ -135,7 +135,7 @@ async def test_a_run_whose_process_is_killed_while_it_loads_is_run_by_the_next(o
     waits = f"import pathlib, time\nflag = pathlib.Path({str(flag)!r})\nif not flag.exists():\n"
     agent.write_text(waits + "    flag.touch()\n    time.sleep(60)\n" + agent.read_text())
     run = await own.queue(await own.session("talker"), "say hi")
-    handing_over = asyncio.create_task(handover._hand_over("talker", run.pk))
+    handing_over = asyncio.create_task(dispatch._hand_over("talker", run.pk))
 
     async def is_loading() -> bool:
         return flag.exists()
@@ -152,7 +152,7 @@ async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, age
     (agents_dir / "talker" / "agent.py").write_text("import os\nos._exit(7)\n")
     run = await own.queue(await own.session("talker"), "say hi")
 
-    await handover._hand_over("talker", run.pk)
+    await dispatch._hand_over("talker", run.pk)
 
     ended = await own.end_of(run)
     assert (ended.status, "exit status 7" in ended.error) == (Status.CRASHED, True)
@@ -162,7 +162,7 @@ async def test_an_agent_that_cannot_be_loaded_fails_its_run_once(own: Stage, age
 async def test_a_run_cancelled_while_it_is_handed_over_stays_cancelled(own: Stage):
     nap = await block(own)
     queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
-    handing_over = asyncio.create_task(handover._hand_over("napper", queued.pk))
+    handing_over = asyncio.create_task(dispatch._hand_over("napper", queued.pk))
     await is_assigned(queued)
 
     await (await own.supervisor.client("napper")).cancel_run(queued.pk)
@@ -213,7 +213,7 @@ async def test_a_run_sent_while_the_server_ends_waits_for_the_next_one(supervise
         runs_client.register(stage.supervisor)
         run = await stage.queue(await stage.session("talker"), "say hi")
         stage.supervisor.refuse_work()
-        await handover._hand_over("talker", run.pk)
+        await dispatch._hand_over("talker", run.pk)
     runs_client.register(None)
 
     assert (await read_run(run)).status == Status.QUEUED
@@ -241,7 +241,7 @@ async def test_what_a_server_that_was_killed_left_queued_is_taken_up_by_one_that
         gone = await stage.queue(await stage.session("gone"), "say hi")
         dead = await units_of_work.write(processes.register, "web", processes.SERVER, 2**22 + 1, "")
         for each in (gone, run):
-            await units_of_work.write(rows.assign, each.pk, dead.pk)
+            await units_of_work.write(lifecycle.assign, each.pk, dead.pk)
 
         assert (await stage.end_of(run)).status == Status.DONE
         assert (await read_run(gone)).status == Status.QUEUED, "that server may come back with its agents"
@@ -254,8 +254,8 @@ async def test_a_run_of_adks_path_may_wait_long_for_its_turn(own: Stage, monkeyp
     asking = asyncio.create_task(own.ask(session, "say hi"))
     await until(lambda: units_of_work.read(Run.objects.count), lambda count: count == 2)
 
-    monkeypatch.setattr(rows, "UNASSIGNED_S", 0.0)
-    assert await units_of_work.write(rows.crash_orphans) == []
+    monkeypatch.setattr(lifecycle, "UNASSIGNED_S", 0.0)
+    assert await units_of_work.write(lifecycle.crash_orphans) == []
 
     status, _ = await asking
     assert status == 200
@@ -277,4 +277,4 @@ async def test_a_run_of_adks_path_ends_with_the_process_its_caller_waits_for(own
 
     with pytest.raises(RuntimeUnavailable):
         await asking
-    assert await units_of_work.read(Run.objects.filter(status__in=rows.ACTIVE).count) == 0
+    assert await units_of_work.read(Run.objects.filter(status__in=lifecycle.ACTIVE).count) == 0

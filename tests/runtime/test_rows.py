@@ -13,7 +13,7 @@ import pytest
 from sessions_app.errors import SessionMissing
 from sessions_app.events import record
 from sessions_app.models import AgentSession, Run, RuntimeProcess
-from sessions_app.runs import processes, rows
+from sessions_app.runs import lifecycle, processes
 from sessions_app.sessions import writes
 from sessions_app.sessions.writes import SessionKey
 from tests.clock import STEPS_S, Clock, later
@@ -27,7 +27,7 @@ def new_session(session_id: str = "s1") -> AgentSession:
 
 def new_run(session: AgentSession, text: str = "hello") -> Run:
     message = {"role": "user", "parts": [{"text": text}]}
-    return rows.create_run(session.pk, {"new_message": message, "streaming": True})
+    return lifecycle.create_run(session.pk, {"new_message": message, "streaming": True})
 
 
 def new_process(runtime_id: str = "r1", pid: int | None = None) -> RuntimeProcess:
@@ -54,77 +54,77 @@ def test_a_run_is_queued_with_what_it_was_asked(session):
     stored = Run.objects.get(pk=run.pk)
     assert stored.status == Status.QUEUED
     assert json.loads(stored.request)["new_message"]["parts"][0]["text"].startswith("wie geht's?")
-    assert rows.active_run(session.pk) == stored
+    assert lifecycle.active_run(session.pk) == stored
 
 
 def test_a_run_on_a_session_that_does_not_exist_is_refused(db):
     with pytest.raises(SessionMissing, match="Session not found: 4711"):
-        rows.create_run(4711, {})
+        lifecycle.create_run(4711, {})
 
 
 def test_a_run_is_claimed_only_once(session, runtime):
     run = new_run(session)
 
-    claimed = rows.claim(run.pk, runtime.pk, "v1")
+    claimed = lifecycle.claim(run.pk, runtime.pk, "v1")
 
     assert claimed is not None
     assert (claimed.status, claimed.code_version, claimed.first_seq) == (Status.RUNNING, "v1", 0)
-    assert rows.claim(run.pk, runtime.pk, "v1") is None
+    assert lifecycle.claim(run.pk, runtime.pk, "v1") is None
 
 
 def test_a_run_waits_for_the_earlier_ones_on_its_session(session, runtime):
     first, second = new_run(session, "one"), new_run(session, "two")
 
-    assert rows.claim(second.pk, runtime.pk, "v1") is None
-    assert rows.claim(first.pk, runtime.pk, "v1") is not None
-    assert rows.claim(second.pk, runtime.pk, "v1") is None
-    rows.finish(first.pk, Status.DONE)
-    assert rows.claim(second.pk, runtime.pk, "v1") is not None
+    assert lifecycle.claim(second.pk, runtime.pk, "v1") is None
+    assert lifecycle.claim(first.pk, runtime.pk, "v1") is not None
+    assert lifecycle.claim(second.pk, runtime.pk, "v1") is None
+    lifecycle.finish(first.pk, Status.DONE)
+    assert lifecycle.claim(second.pk, runtime.pk, "v1") is not None
 
 
 def test_runs_on_different_sessions_do_not_wait_for_each_other(session, runtime):
     new_run(session)
     other = new_run(new_session("s2"))
 
-    assert rows.claim(other.pk, runtime.pk, "v1") is not None
+    assert lifecycle.claim(other.pk, runtime.pk, "v1") is not None
 
 
 def test_a_run_that_ended_keeps_how_it_ended_first(session, runtime):
     run = new_run(session)
-    rows.claim(run.pk, runtime.pk, "v1")
+    lifecycle.claim(run.pk, runtime.pk, "v1")
     writes.edit_state(SessionKey("", "weather", "ann", "s1"), {"a": 1})
 
-    assert rows.finish(
+    assert lifecycle.finish(
         run.pk, Status.FAILED, error_type="ValueError", error="no \x00", traceback="Traceback…"
     )
-    assert not rows.finish(run.pk, Status.DONE)
+    assert not lifecycle.finish(run.pk, Status.DONE)
 
     ended = Run.objects.get(pk=run.pk)
     assert (ended.status, ended.error_type, ended.last_seq) == (Status.FAILED, "ValueError", 1)
     assert ended.error == "no \N{REPLACEMENT CHARACTER}"
-    assert rows.active_run(session.pk) is None
+    assert lifecycle.active_run(session.pk) is None
 
 
 def test_the_active_run_of_a_session_is_the_one_that_runs(session, runtime):
     first, second = new_run(session), new_run(session)
-    rows.claim(first.pk, runtime.pk, "v1")
+    lifecycle.claim(first.pk, runtime.pk, "v1")
 
-    assert rows.active_run(session.pk) == first
-    rows.finish(first.pk, Status.WAITING)
-    assert rows.active_run(session.pk) == second
+    assert lifecycle.active_run(session.pk) == first
+    lifecycle.finish(first.pk, Status.WAITING)
+    assert lifecycle.active_run(session.pk) == second
 
 
 def test_a_cancel_is_heard_by_the_process_that_has_the_run(session, runtime):
     run = new_run(session)
-    rows.claim(run.pk, runtime.pk, "v1")
-    assert rows.cancel_requests(runtime.pk) == []
+    lifecycle.claim(run.pk, runtime.pk, "v1")
+    assert lifecycle.cancel_requests(runtime.pk) == []
 
-    assert rows.request_cancel(run.pk)
+    assert lifecycle.request_cancel(run.pk)
 
-    assert rows.cancel_requests(runtime.pk) == [run.pk]
-    rows.finish(run.pk, Status.CANCELLED)
-    assert rows.cancel_requests(runtime.pk) == []
-    assert not rows.request_cancel(run.pk)
+    assert lifecycle.cancel_requests(runtime.pk) == [run.pk]
+    lifecycle.finish(run.pk, Status.CANCELLED)
+    assert lifecycle.cancel_requests(runtime.pk) == []
+    assert not lifecycle.request_cancel(run.pk)
 
 
 def event(event_id: str, author: str, **parts) -> dict:
@@ -138,23 +138,23 @@ def test_a_long_running_call_is_open_until_the_user_answers_it(session):
     writes.append_event(key, record({**asked, "longRunningToolIds": ["c1"]}))
     pending = {"id": "c1", "name": "pay", "response": {"status": "pending"}}
     writes.append_event(key, record(event("e2", "weather", functionResponse=pending)))
-    assert rows.open_calls(session.pk, "i1") == ["c1"]
-    assert rows.open_calls(session.pk, "another") == []
+    assert lifecycle.open_calls(session.pk, "i1") == ["c1"]
+    assert lifecycle.open_calls(session.pk, "another") == []
 
     answer = {"id": "c1", "name": "pay", "response": {"status": "approved"}}
     writes.append_event(key, record(event("e3", "user", functionResponse=answer)))
-    assert rows.open_calls(session.pk, "i1") == []
+    assert lifecycle.open_calls(session.pk, "i1") == []
 
 
 def test_the_runs_of_a_process_crash_with_it_and_say_why(session, runtime):
     running, queued = new_run(session), new_run(session)
     done = new_run(new_session("s2"))
-    rows.claim(running.pk, runtime.pk, "v1")
-    rows.assign(queued.pk, runtime.pk)
-    rows.assign(done.pk, runtime.pk)
-    rows.finish(done.pk, Status.DONE)
+    lifecycle.claim(running.pk, runtime.pk, "v1")
+    lifecycle.assign(queued.pk, runtime.pk)
+    lifecycle.assign(done.pk, runtime.pk)
+    lifecycle.finish(done.pk, Status.DONE)
 
-    crashed = rows.crash_runs_of(runtime.pk, "Signal 9.")
+    crashed = lifecycle.crash_runs_of(runtime.pk, "Signal 9.")
 
     assert sorted(crashed) == sorted([running.pk, queued.pk])
     assert status(running) == status(queued) == Status.CRASHED
@@ -166,10 +166,10 @@ def test_runs_of_a_process_that_is_gone_are_orphans(session):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         runtime = new_process(pid=process.pid)
         run = new_run(session)
-        rows.claim(run.pk, runtime.pk, "v1")
-        assert rows.crash_orphans() == []
+        lifecycle.claim(run.pk, runtime.pk, "v1")
+        assert lifecycle.crash_orphans() == []
 
-    assert rows.crash_orphans() == [run.pk]
+    assert lifecycle.crash_orphans() == [run.pk]
     assert status(run) == Status.CRASHED
     assert RuntimeProcess.objects.get(pk=runtime.pk).stopped_at is not None
 
@@ -180,58 +180,58 @@ def test_what_a_process_has_not_begun_is_its_servers_while_that_lives_and_then_w
     server = processes.register("web", processes.SERVER, os.getpid(), "")
     runtime = processes.register("r2", "weather", os.getpid(), "v1", server.pk)
     run = new_run(session)
-    rows.assign(run.pk, runtime.pk)
-    monkeypatch.setattr(rows, "UNASSIGNED_S", 0.0)
+    lifecycle.assign(run.pk, runtime.pk)
+    monkeypatch.setattr(lifecycle, "UNASSIGNED_S", 0.0)
     processes.stop(runtime.pk)
-    assert (rows.crash_orphans(), rows.left_behind()) == ([], [])
+    assert (lifecycle.crash_orphans(), lifecycle.left_behind()) == ([], [])
 
     processes.stop(server.pk)
-    assert (rows.crash_orphans(), rows.left_behind()) == ([], [(run.pk, "weather")])
+    assert (lifecycle.crash_orphans(), lifecycle.left_behind()) == ([], [(run.pk, "weather")])
     assert status(run) == Status.QUEUED
 
 
 def test_what_waits_behind_a_run_that_crashed_with_its_server_is_left_behind_in_order(session, runtime):
     begun, first, second = new_run(session), new_run(session), new_run(session)
-    rows.claim(begun.pk, runtime.pk, "v1")
+    lifecycle.claim(begun.pk, runtime.pk, "v1")
     for run in (second, first):
-        rows.assign(run.pk, runtime.pk)
+        lifecycle.assign(run.pk, runtime.pk)
     processes.stop(runtime.pk)
 
-    assert rows.crash_orphans() == [begun.pk]
-    assert rows.left_behind() == [(first.pk, "weather"), (second.pk, "weather")]
+    assert lifecycle.crash_orphans() == [begun.pk]
+    assert lifecycle.left_behind() == [(first.pk, "weather"), (second.pk, "weather")]
 
 
 def test_what_was_left_queued_and_is_to_be_cancelled_is_cancelled(session, runtime):
     run = new_run(session)
-    rows.assign(run.pk, runtime.pk)
-    rows.request_cancel(run.pk)
+    lifecycle.assign(run.pk, runtime.pk)
+    lifecycle.request_cancel(run.pk)
     processes.stop(runtime.pk)
 
-    rows.crash_orphans()
+    lifecycle.crash_orphans()
 
-    assert (status(run), rows.left_behind()) == (Status.CANCELLED, [])
+    assert (status(run), lifecycle.left_behind()) == (Status.CANCELLED, [])
 
 
 def test_a_queued_run_that_somebody_has_begun_is_not_ended_as_queued(session, runtime):
     begun, waiting = new_run(session), new_run(session)
-    rows.claim(begun.pk, runtime.pk, "v1")
-    assert not rows.end_queued(begun.pk, Status.FAILED, "X", "no")
-    assert rows.end_queued(waiting.pk, Status.FAILED, "X", "no")
+    lifecycle.claim(begun.pk, runtime.pk, "v1")
+    assert not lifecycle.end_queued(begun.pk, Status.FAILED, "X", "no")
+    assert lifecycle.end_queued(waiting.pk, Status.FAILED, "X", "no")
     assert (status(begun), status(waiting)) == (Status.RUNNING, Status.FAILED)
 
 
 def test_a_run_of_adks_path_is_not_handed_on(session, runtime):
     ours = new_run(session)
-    rows.create_run(session.pk, {}, rows.ADK, runtime.pk)
-    rows.assign(ours.pk, runtime.pk)
-    assert rows.not_begun_by(runtime.pk) == [ours.pk]
+    lifecycle.create_run(session.pk, {}, lifecycle.ADK, runtime.pk)
+    lifecycle.assign(ours.pk, runtime.pk)
+    assert lifecycle.not_begun_by(runtime.pk) == [ours.pk]
 
 
 def test_a_run_of_adks_path_crashes_with_the_process_that_its_caller_waits_for(session, runtime):
-    run = rows.create_run(session.pk, {}, rows.ADK, runtime.pk)
+    run = lifecycle.create_run(session.pk, {}, lifecycle.ADK, runtime.pk)
     processes.stop(runtime.pk)
 
-    assert (rows.left_behind(), rows.crash_orphans(), status(run)) == ([], [run.pk], Status.CRASHED)
+    assert (lifecycle.left_behind(), lifecycle.crash_orphans(), status(run)) == ([], [run.pk], Status.CRASHED)
 
 
 @pytest.mark.parametrize("step", STEPS_S)
@@ -240,13 +240,13 @@ def test_queued_run_nobody_took_is_left_behind_after_a_while_whatever_the_clock_
 ):
     clock = Clock(monkeypatch, tmp_path / "shift")
     run = new_run(session)
-    assert rows.left_behind() == []
+    assert lifecycle.left_behind() == []
     clock.step(step)
-    assert rows.left_behind() == []
-    with later(rows.UNASSIGNED_S - 1):
-        assert rows.left_behind() == []
-    with later(rows.UNASSIGNED_S + 1):
-        assert (rows.crash_orphans(), rows.left_behind()) == ([], [(run.pk, "weather")])
+    assert lifecycle.left_behind() == []
+    with later(lifecycle.UNASSIGNED_S - 1):
+        assert lifecycle.left_behind() == []
+    with later(lifecycle.UNASSIGNED_S + 1):
+        assert (lifecycle.crash_orphans(), lifecycle.left_behind()) == ([], [(run.pk, "weather")])
 
 
 def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, monkeypatch):
@@ -257,9 +257,9 @@ def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, mo
     RuntimeProcess.objects.filter(pk__in=["old-1", "old-2", "old-3", "busy"]).update(stopped_at=long_ago)
     processes.stop("young")
     run, queued = new_run(session), new_run(session)
-    rows.claim(run.pk, "old-1", "v1")
-    rows.finish(run.pk, Status.DONE)
-    rows.assign(queued.pk, "busy")
+    lifecycle.claim(run.pk, "old-1", "v1")
+    lifecycle.finish(run.pk, Status.DONE)
+    lifecycle.assign(queued.pk, "busy")
 
     assert [processes.forget_stopped() for _ in range(3)] == [2, 1, 0]
 

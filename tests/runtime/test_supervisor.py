@@ -14,7 +14,7 @@ from devui.runtime.config import RuntimeOptions
 from devui.supervisor import sockets
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentCard, Run, RuntimeProcess
-from sessions_app.runs import processes, rows
+from sessions_app.runs import lifecycle, processes
 from sessions_app.store import units_of_work
 from tests.runtime.conftest import Stage, gone, is_running, pid_of, read_events, read_run, until
 
@@ -279,8 +279,8 @@ async def test_runs_that_nobody_will_end_are_marked_when_the_server_starts(super
         session = await stage.session("talker")
         run = await stage.queue(session, "say hi")
         dead = await units_of_work.write(processes.register, "dead", "talker", 2**22 + 1, "v1")
-        await units_of_work.write(rows.assign, run.pk, dead.pk)
-        await units_of_work.write(rows.claim, run.pk, dead.pk, "v1")
+        await units_of_work.write(lifecycle.assign, run.pk, dead.pk)
+        await units_of_work.write(lifecycle.claim, run.pk, dead.pk, "v1")
 
     async with supervise():
         assert (await read_run(run)).status == Status.CRASHED

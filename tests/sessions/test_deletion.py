@@ -17,7 +17,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.live import snapshot
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, AppState, Artifact, DeletedSession, Event, SavedView, SessionTag
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import deletion, labels, listing, purge, saved_views, writes
 from sessions_app.store import units_of_work
 from tests.timeline.story import Story

@@ -31,7 +31,7 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import app_settings, purge, writes
 from sessions_app.sessions.purge import Wanted
 

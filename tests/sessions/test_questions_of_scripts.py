@@ -15,7 +15,7 @@ from google.genai import types
 
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.runs import processes, rows
+from sessions_app.runs import lifecycle, processes
 from sessions_app.search.query import parse
 from sessions_app.sessions import listing
 from sessions_app.store import units_of_work
@@ -86,11 +86,11 @@ async def test_an_answer_from_a_page_takes_it_away_too(script: Script):
     await script(ASK)
     pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
     await units_of_work.write(processes.register, "r1", APP, os.getpid(), "v1")
-    run = await units_of_work.write(rows.create_run, pk, {})
-    await units_of_work.write(rows.claim, run.pk, "r1", "v1")
+    run = await units_of_work.write(lifecycle.create_run, pk, {})
+    await units_of_work.write(lifecycle.claim, run.pk, "r1", "v1")
     await script(ANSWER, service=OfRuntime())
     assert await units_of_work.read(Run.objects.filter(status="waiting").exists)
-    await units_of_work.write(rows.finish, run.pk, Run.Status.DONE)
+    await units_of_work.write(lifecycle.finish, run.pk, Run.Status.DONE)
     assert await waiting() == []
 
 
@@ -106,9 +106,11 @@ async def test_a_run_of_our_own_tells_its_question_itself(script: Script):
     await script(ASK, service=OfRuntime())
     assert not await units_of_work.read(Run.objects.exists)
     event = await units_of_work.read(lambda: Event.objects.get(kind="tool_call"))
-    own = await units_of_work.write(rows.create_run, event.session_id, {})
-    await units_of_work.write(rows.note_invocation, own.pk, event.invocation_id)
-    assert not await units_of_work.write(rows.note_question, event.session_id, event.invocation_id, event.seq)
+    own = await units_of_work.write(lifecycle.create_run, event.session_id, {})
+    await units_of_work.write(lifecycle.note_invocation, own.pk, event.invocation_id)
+    assert not await units_of_work.write(
+        lifecycle.note_question, event.session_id, event.invocation_id, event.seq
+    )
     assert await units_of_work.read(Run.objects.count) == 1
 
 
@@ -121,7 +123,7 @@ async def test_a_mark_that_cannot_be_kept_fails_no_event(script: Script, monkeyp
     def broken(*args: Any) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(rows, "note_question", broken)
+    monkeypatch.setattr(lifecycle, "note_question", broken)
     await script(ASK)
     assert await units_of_work.read(lambda: AgentSession.objects.get().last_seq) == 2
     assert "could not be kept" in caplog.text

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sessions_app.models import Run
-from sessions_app.runs import client as runs
-from sessions_app.runs import handover, rows, unattended
+from sessions_app.runs import background, dispatch, lifecycle
+from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.api.builders import create
 from tests.runtime.conftest import until
@@ -57,26 +57,26 @@ async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
 
     def row(run_id: str) -> Run:
         assert written.wait(60)
-        return rows.create_run(session.pk, {}, rows.ADK, run_id=run_id)
+        return lifecycle.create_run(session.pk, {}, lifecycle.ADK, run_id=run_id)
 
-    await given_up_while_it_is_written(asyncio.create_task(unattended.row_of_caller(row)), written)
+    await given_up_while_it_is_written(asyncio.create_task(background.row_of_caller(row)), written)
     await until(lambda: units_of_work.read(statuses), lambda found: found == [Run.Status.CANCELLED])
 
 
 async def test_a_run_that_was_queued_is_handed_over_though_the_request_has_ended(monkeypatch):
     session = await create()
     written = threading.Event()
-    write_row = rows.create_run
+    write_row = lifecycle.create_run
 
     def slowly(*given: Any, run_id: str) -> Run:
         assert written.wait(60)
         return write_row(*given, run_id=run_id)
 
-    monkeypatch.setattr(rows, "create_run", slowly)
+    monkeypatch.setattr(lifecycle, "create_run", slowly)
     given = Given()
     runs.register(given)
     try:
-        await given_up_while_it_is_written(asyncio.create_task(handover.start(session, {})), written)
+        await given_up_while_it_is_written(asyncio.create_task(dispatch.start(session, {})), written)
         async with asyncio.timeout(60):
             await given.took.wait()
     finally:

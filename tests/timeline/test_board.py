@@ -14,9 +14,9 @@ from sessions_app.models import Run
 from sessions_app.sessions import writes
 from sessions_app.state.diff import points
 from sessions_app.state.history import WRITES_COUNTED
-from sessions_app.timeline.board import Board, SeenBoard, board
-from sessions_app.timeline.changes import BRIEF, writer_text
-from sessions_app.timeline.entries import Entry
+from sessions_app.timeline.board_entries import Entry
+from sessions_app.timeline.key_changes import BRIEF, writer_text
+from sessions_app.timeline.state_board import Board, SeenBoard, board
 from tests.timeline.story import Story
 
 

@@ -8,9 +8,9 @@ from sessions_app.events import record
 from sessions_app.events.attribution import Writer
 from sessions_app.models import Cause
 from sessions_app.sessions.writes import append_event, edit_state
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.board import board
-from sessions_app.timeline.changes import BRIEF, KeyChange, changes_of, writer_text
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.key_changes import BRIEF, KeyChange, changes_of, writer_text
+from sessions_app.timeline.state_board import board
 from tests.timeline.story import Story
 
 

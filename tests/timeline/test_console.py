@@ -14,9 +14,9 @@ from django.urls import reverse
 from sessions_app.agents import cards
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import Run
-from sessions_app.runs import client, rows
-from sessions_app.runs.client import Frame
+from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.runs.questions import CONFIRMATION
+from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import units_of_work
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story
@@ -63,14 +63,14 @@ class Runtime:
 @pytest.fixture
 def story(transactional_db: None) -> Iterator[Story]:
     yield Story()
-    client.register(None)
+    runtime_client.register(None)
     units_of_work.close_pools()
 
 
 @pytest.fixture
 def runtime() -> Runtime:
     found = Runtime()
-    client.register(found)
+    runtime_client.register(found)
     return found
 
 
@@ -286,7 +286,7 @@ async def cancel(run_id: str) -> Any:
 
 
 async def test_an_active_run_is_cancelled_by_its_runtime(story, runtime):
-    run = await units_of_work.write(lambda: rows.create_run(story.pk, {}))
+    run = await units_of_work.write(lambda: lifecycle.create_run(story.pk, {}))
     response = await cancel(run.pk)
     assert response.status_code == 303
     await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
@@ -297,14 +297,14 @@ async def test_an_active_run_is_cancelled_by_its_runtime(story, runtime):
 
 async def test_a_queued_run_that_no_runtime_knows_ends_at_once(story, runtime):
     runtime.error = RuntimeUnavailable("gone", hint="")
-    run = await units_of_work.write(lambda: rows.create_run(story.pk, {}))
+    run = await units_of_work.write(lambda: lifecycle.create_run(story.pk, {}))
     await cancel(run.pk)
     await eventually(Run.Status.CANCELLED)
 
 
 async def test_a_run_that_has_ended_stays_as_it_ended(story, runtime):
-    run = await units_of_work.write(lambda: rows.create_run(story.pk, {}))
-    await units_of_work.write(lambda: rows.finish(run.pk, Run.Status.DONE))
+    run = await units_of_work.write(lambda: lifecycle.create_run(story.pk, {}))
+    await units_of_work.write(lambda: lifecycle.finish(run.pk, Run.Status.DONE))
     assert (await cancel(run.pk)).status_code == 303
     [stored] = await runs()
     assert (stored.status, stored.cancel_requested_at, runtime.told) == (Run.Status.DONE, None, [])
@@ -340,7 +340,7 @@ async def test_another_message_of_the_same_form_is_queued(story, runtime):
 
 async def test_a_message_whose_run_ended_badly_can_be_sent_again(story, runtime):
     await send(story, message="hi", send_id=TWICE)
-    await units_of_work.write(rows.finish, TWICE, Run.Status.FAILED)
+    await units_of_work.write(lifecycle.finish, TWICE, Run.Status.FAILED)
     await send(story, message="hi", send_id=TWICE)
     assert [run.status for run in await runs()] == ["failed", "queued"]
 
@@ -387,12 +387,12 @@ async def test_an_answer_on_its_way_is_shown_as_answered(story, runtime, async_c
     answered = await form()
     assert "disabled" in answered.one("fieldset", "question-fields").attrs
     assert answered.one("p", "question-state").text == "Answered. The agent goes on."
-    await units_of_work.write(rows.finish, TWICE, Run.Status.FAILED)
+    await units_of_work.write(lifecycle.finish, TWICE, Run.Status.FAILED)
     assert "disabled" not in (await form()).one("fieldset", "question-fields").attrs
 
 
 def test_every_form_that_starts_a_run_names_it(story, get):
-    client.register(Runtime())
+    runtime_client.register(Runtime())
     story.calls("ask", "c1", waiting=True)
     ids = [field.attrs["value"] for field in get(f"/sessions/id/{story.pk}/").all("input", name="send_id")]
     assert len(ids) == len(set(ids)) == 2

@@ -10,9 +10,9 @@ import pytest
 from sessions_app.adk import event_mapping
 from sessions_app.models import Event
 from sessions_app.presentation import brief
-from sessions_app.timeline import window as windows
+from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.items import SHOWN_LINES
-from sessions_app.timeline.reading import read
+from sessions_app.timeline.timeline_reader import read
 from tests.pages.html import Element
 from tests.sessions.full_event import full_event
 from tests.timeline.story import START, Story

@@ -9,9 +9,9 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from pydantic.alias_generators import to_camel
 
-from sessions_app.timeline import details
-from sessions_app.timeline.actions import actions_of, compaction_of, rewound_invocation
-from sessions_app.timeline.details import details_of
+from sessions_app.timeline import event_details
+from sessions_app.timeline.event_actions import actions_of, compaction_of, rewound_invocation
+from sessions_app.timeline.event_details import details_of
 from tests.sessions.full_event import full_event
 
 FULL: dict[str, Any] = full_event().model_dump(exclude_none=True, by_alias=True, mode="json")
@@ -19,7 +19,12 @@ FULL: dict[str, Any] = full_event().model_dump(exclude_none=True, by_alias=True,
 
 def test_every_field_of_adks_event_has_a_place():
     named = {to_camel(name) for name in Event.model_fields}
-    known = details.SHOWN_ELSEWHERE | details.SPECIAL | set(details.WORDS) | set(details.TREES)
+    known = (
+        event_details.SHOWN_ELSEWHERE
+        | event_details.SPECIAL
+        | set(event_details.WORDS)
+        | set(event_details.TREES)
+    )
     assert named <= known, named - known
 
 
@@ -32,7 +37,7 @@ def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
     assert words["interrupted"] == "yes"
     assert words["long-running calls"] == "call-1, call-2"
     assert (words["node"], words["output for"], words["message is output"]) == ("wf@1/agent@2", "wf@1", "yes")
-    assert {tree.pointer for tree in shown.trees} == {f"/{name}" for name in details.TREES}
+    assert {tree.pointer for tree in shown.trees} == {f"/{name}" for name in event_details.TREES}
     assert shown.grounding.queries == [("web", "weather")]
     assert [source.url for source, _ in shown.citations] == ["https://example.org"]
     assert [(heard.text, heard.is_finished) for heard in shown.transcriptions] == [
@@ -57,7 +62,7 @@ def test_a_value_too_long_for_a_line_opens_as_json():
     assert [(tree.title, tree.is_known) for tree in shown.trees] == [("model", True)]
 
 
-@pytest.mark.parametrize("name", sorted(details.SPECIAL))
+@pytest.mark.parametrize("name", sorted(event_details.SPECIAL))
 @pytest.mark.parametrize("value", ["x", 3, [1], [{"a": None}], {"webSearchQueries": "x", "citations": 3}])
 def test_a_field_of_another_shape_is_shown_as_it_came(name: str, value: object):
     shown = details_of({name: value})

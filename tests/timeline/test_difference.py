@@ -17,8 +17,8 @@ from sessions_app.presentation import valuediff
 from sessions_app.sessions import writes
 from sessions_app.state import diff, history
 from sessions_app.state.diff import points
-from sessions_app.timeline.board import board
-from sessions_app.timeline.difference import differences
+from sessions_app.timeline.state_board import board
+from sessions_app.timeline.state_difference import differences
 from tests.pages.client import Get
 from tests.pages.html import parse
 from tests.timeline.story import Story

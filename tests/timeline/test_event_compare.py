@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.errors import BadInput, EventMissing
-from sessions_app.timeline.comparison import ComparedRow, compare, like_before
+from sessions_app.timeline.event_comparison import ComparedRow, compare, like_before
 from tests.sessions.full_event import full_event
 from tests.timeline.story import Story
 from tests.unseen import EVIL, assert_shown

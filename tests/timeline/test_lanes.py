@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sessions_app.timeline import window as windows
+from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.items import Item
 from sessions_app.timeline.lanes import DOT, MOST_LANES, Lanes
-from sessions_app.timeline.reading import read
+from sessions_app.timeline.timeline_reader import read
 from tests.timeline.story import Story
 from tests.timeline.test_session_page import page_of
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sessions_app.timeline import parts
-from sessions_app.timeline.parts import Part, parts_of
+from sessions_app.timeline import content_parts
+from sessions_app.timeline.content_parts import Part, parts_of
 
 
 def part(**body: object) -> Part:
@@ -27,7 +27,7 @@ def test_every_kind_of_part_is_told_apart():
     ]
     found = parts_of({"parts": bodies})
     assert [(each.type, each.is_thought) for each in found[:2]] == [("text", True), ("text", False)]
-    assert [each.type for each in found[2:]] == [*parts.FIELDS, "other"]
+    assert [each.type for each in found[2:]] == [*content_parts.FIELDS, "other"]
     assert [each.pointer for each in found] == [f"/content/parts/{n}" for n in range(len(bodies))]
     assert found[-1].value == bodies[-1]
 
@@ -66,8 +66,8 @@ def test_what_a_part_holds_besides_is_kept():
 
 
 def test_a_long_text_begins_and_says_how_much_follows(monkeypatch):
-    monkeypatch.setattr(parts, "TEXT_SHOWN", 10)
-    assert part(text="x" * 25).text == parts.Text("x" * 10, 15, "/content/parts/0/text")
+    monkeypatch.setattr(content_parts, "TEXT_SHOWN", 10)
+    assert part(text="x" * 25).text == content_parts.Text("x" * 10, 15, "/content/parts/0/text")
     code = part(executableCode={"code": "y" * 12})
-    assert code.text == parts.Text("y" * 10, 2, "/content/parts/0/executableCode/code")
+    assert code.text == content_parts.Text("y" * 10, 2, "/content/parts/0/executableCode/code")
     assert part(functionCall={"name": "f"}).text.shown == ""

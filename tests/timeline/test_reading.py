@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sessions_app.models import Event, Run
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.store.json_sql import TOUCHES_OTHERS
-from sessions_app.timeline import window as windows
+from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import Group
 from sessions_app.timeline.items import Item
-from sessions_app.timeline.reading import read
+from sessions_app.timeline.timeline_reader import read
 from tests.store import store_url
 from tests.timeline.story import START, Story
 
@@ -204,8 +204,8 @@ def test_compacted_events_name_the_event_with_their_summary(story):
 
 
 def test_an_error_shows_the_run_that_broke(story):
-    run = rows.create_run(story.pk, {})
-    rows.finish(run.id, Run.Status.FAILED, error="boom", traceback="Traceback …", invocation_id="i1")
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.finish(run.id, Run.Status.FAILED, error="boom", traceback="Traceback …", invocation_id="i1")
     story.says("fine")
     story.add(errorCode="RuntimeError", errorMessage="boom")
     shown = items(story)
@@ -214,8 +214,8 @@ def test_an_error_shows_the_run_that_broke(story):
 
 
 def test_a_run_that_went_well_explains_no_error(story):
-    run = rows.create_run(story.pk, {})
-    rows.finish(run.id, Run.Status.DONE, invocation_id="i1")
+    run = lifecycle.create_run(story.pk, {})
+    lifecycle.finish(run.id, Run.Status.DONE, invocation_id="i1")
     story.add(errorCode="MAX_TOKENS")
     assert items(story)[1].run is None
 

@@ -9,11 +9,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.models import Run
-from sessions_app.runs import processes, rows
-from sessions_app.timeline import window as windows
+from sessions_app.runs import lifecycle, processes
+from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import Group
-from sessions_app.timeline.reading import Timeline, read
-from sessions_app.timeline.runs import news_of, runs_of
+from sessions_app.timeline.run_marks import news_of, runs_of
+from sessions_app.timeline.timeline_reader import Timeline, read
 from tests.timeline.story import Story
 from tests.timeline.test_session_page import page_of
 
@@ -22,10 +22,10 @@ Status = Run.Status
 
 def begin(story: Story, text: str = "go") -> Run:
     """Begin a run as a process does, and let its user speak."""
-    run = rows.create_run(story.pk, {"new_message": {"role": "user", "parts": [{"text": text}]}})
+    run = lifecycle.create_run(story.pk, {"new_message": {"role": "user", "parts": [{"text": text}]}})
     if not Run.objects.filter(runtime__isnull=False).exists():
         processes.register("r1", "weather", os.getpid(), "v1")
-    assert rows.claim(run.pk, "r1", "v1")
+    assert lifecycle.claim(run.pk, "r1", "v1")
     return run
 
 
@@ -35,8 +35,8 @@ def told(story: Story, text: str, status: str, **end: str) -> Run:
     story.invocation = f"i-{text}"
     story.asks(text)
     story.says(f"{text}, yes")
-    rows.note_invocation(run.pk, story.invocation)
-    rows.finish(run.pk, status, **end)
+    lifecycle.note_invocation(run.pk, story.invocation)
+    lifecycle.finish(run.pk, status, **end)
     return run
 
 
@@ -77,7 +77,7 @@ def test_a_mark_says_the_state_the_time_the_error_and_has_the_traceback(story, g
 def test_a_traceback_that_an_event_shows_is_not_shown_twice(story, get):
     run = begin(story)
     story.add(errorCode="ValueError", errorMessage="no")
-    rows.finish(
+    lifecycle.finish(
         run.pk, Status.FAILED, error_type="ValueError", error="no", traceback="line 7", invocation_id="i1"
     )
     page = get(page_of(story)).one("ol", id="events")
@@ -89,14 +89,14 @@ def test_a_traceback_that_an_event_shows_is_not_shown_twice(story, get):
 def test_a_run_that_goes_on_is_marked(story):
     run = begin(story)
     story.asks("go")
-    rows.note_invocation(run.pk, "i1")
+    lifecycle.note_invocation(run.pk, "i1")
     assert states(timeline(story).groups) == {"i1": ["running"]}
 
 
 def test_a_run_waits_as_long_as_its_question_is_open(story):
     run = begin(story)
     story.calls("pay", "c1", waiting=True)
-    rows.finish(run.pk, Status.WAITING, invocation_id="i1")
+    lifecycle.finish(run.pk, Status.WAITING, invocation_id="i1")
     assert states(timeline(story).groups) == {"i1": ["waiting"]}
 
     story.invocation = "i2"
@@ -107,10 +107,10 @@ def test_a_run_waits_as_long_as_its_question_is_open(story):
 def test_an_invocation_that_was_resumed_tells_of_each_of_its_runs(story):
     first = begin(story)
     story.asks("go")
-    rows.finish(first.pk, Status.CRASHED, invocation_id="i1")
+    lifecycle.finish(first.pk, Status.CRASHED, invocation_id="i1")
     second = begin(story)
     story.says("there")
-    rows.finish(second.pk, Status.DONE, invocation_id="i1")
+    lifecycle.finish(second.pk, Status.DONE, invocation_id="i1")
     assert states(timeline(story).groups) == {"i1": ["crashed", "done"]}
 
 
@@ -118,10 +118,10 @@ def test_each_attempt_of_an_invocation_shows_its_own_error(story):
     for text in ("one", "two"):
         run = begin(story)
         story.add(errorCode="ValueError", errorMessage=text)
-        rows.finish(
+        lifecycle.finish(
             run.pk, Status.FAILED, error_type="ValueError", error=text, traceback=text, invocation_id="i1"
         )
-    rows.finish(begin(story).pk, Status.DONE, invocation_id="i1")
+    lifecycle.finish(begin(story).pk, Status.DONE, invocation_id="i1")
     [group] = timeline(story).groups
     assert [item.run.traceback for item in group.items] == ["one", "two"]
     assert [mark.run.status for mark in group.runs] == ["failed", "failed", "done"]
@@ -130,11 +130,11 @@ def test_each_attempt_of_an_invocation_shows_its_own_error(story):
 def test_a_resumed_run_that_is_done_is_news_of_its_invocation(story):
     first = begin(story)
     story.asks("go")
-    rows.finish(first.pk, Status.FAILED, error_type="ValueError", invocation_id="i1")
+    lifecycle.finish(first.pk, Status.FAILED, error_type="ValueError", invocation_id="i1")
     _, known = news_of(runs_of(story.pk).newest, {})
     second = begin(story)
-    rows.note_invocation(second.pk, "i1")
-    rows.finish(second.pk, Status.DONE)
+    lifecycle.note_invocation(second.pk, "i1")
+    lifecycle.finish(second.pk, Status.DONE)
     [mark], _ = news_of(runs_of(story.pk).newest, known)
     assert (mark.run.pk, mark.is_told) == (second.pk, True)
     told(story, "b", Status.DONE)
@@ -160,7 +160,7 @@ def test_the_time_until_somebody_resumes_is_no_time_of_the_invocation(story):
         run = begin(story)
         story.says("so far", timestamp=began + 0.5)
         story.says("and on", timestamp=ended)
-        rows.finish(run.pk, Status.FAILED, invocation_id="i1")
+        lifecycle.finish(run.pk, Status.FAILED, invocation_id="i1")
         Run.objects.filter(pk=run.pk).update(started_at=began, finished_at=ended)
     total = timeline(story).groups[0].totals
     assert (total.seconds, total.paused) == (3.5, 597.0)
@@ -171,7 +171,7 @@ def test_a_run_whose_process_died_before_it_named_the_invocation_finds_its_event
     run = begin(story)
     story.invocation = "i2"
     story.asks("go")
-    rows.crash_runs_of("r1", "Signal 9.")
+    lifecycle.crash_runs_of("r1", "Signal 9.")
     assert Run.objects.get(pk=run.pk).invocation_id == "i2"
     assert states(timeline(story).groups) == {"i1": [], "i2": ["crashed"]}
 
@@ -180,7 +180,7 @@ def test_every_part_of_a_long_invocation_is_marked(story, get):
     run = begin(story)
     for number in range(3 * windows.WINDOW):
         story.says(f"event {number}")
-    rows.finish(run.pk, Status.CRASHED, error="Signal 9.", invocation_id="i1")
+    lifecycle.finish(run.pk, Status.CRASHED, error="Signal 9.", invocation_id="i1")
     for query in ("", f"?before={2 * windows.WINDOW}", f"?after={windows.WINDOW}"):
         assert "Signal 9." in get(page_of(story, query), target="window").one("div", "run-states").text
 
@@ -188,7 +188,7 @@ def test_every_part_of_a_long_invocation_is_marked(story, get):
 def alone(story: Story, text: str, status: str = Status.CRASHED) -> Run:
     """Tell of a run that left no event."""
     run = begin(story, text)
-    rows.finish(run.pk, status, error_type="RuntimeCrashed", error=f"{text} is lost")
+    lifecycle.finish(run.pk, status, error_type="RuntimeCrashed", error=f"{text} is lost")
     return run
 
 
@@ -219,8 +219,8 @@ def test_a_run_without_events_is_shown_in_a_session_without_any(story, get):
 
 def test_a_run_that_nobody_began_says_so(story, get):
     story.says("one")
-    run = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "hello"}]}})
-    rows.end_queued(run.pk, Status.CANCELLED)
+    run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "hello"}]}})
+    lifecycle.end_queued(run.pk, Status.CANCELLED)
     page = get(page_of(story)).one("ol", id="events")
     assert order(page) == ["1", "hello"]
     assert "before it began" in page.text

@@ -14,10 +14,10 @@ from sessions_app.agents import cards
 from sessions_app.models import Run
 from sessions_app.paths import session_url
 from sessions_app.realms import FORK
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.runs.questions import CONFIRMATION
 from sessions_app.sessions import deletion
-from sessions_app.timeline.window import WINDOW
+from sessions_app.timeline.event_window import WINDOW
 from sessions_app.views.session import KEYS_AT_MOST
 from tests.pages.html import Element, parse
 from tests.timeline.story import START, Story
@@ -285,8 +285,8 @@ def test_rewound_and_compacted_events_say_so(story, get):
 
 
 def test_the_error_of_a_run_stands_where_it_happened_with_its_traceback(story, get):
-    run = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "Break it"}]}})
-    rows.finish(
+    run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "Break it"}]}})
+    lifecycle.finish(
         run.id, Run.Status.FAILED, error_type="E", error="boom", traceback="line 7", invocation_id="i1"
     )
     story.add(errorCode="RuntimeError", errorMessage="boom")
@@ -300,9 +300,9 @@ def test_the_error_of_a_run_stands_where_it_happened_with_its_traceback(story, g
 
 
 def test_active_runs_can_be_cancelled_and_queued_ones_are_told(story, get):
-    first = rows.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
-    rows.claim(first.id, None, "v1")
-    rows.create_run(story.pk, {"new_message": {"parts": [{"functionResponse": {}}]}})
+    first = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
+    lifecycle.claim(first.id, None, "v1")
+    lifecycle.create_run(story.pk, {"new_message": {"parts": [{"functionResponse": {}}]}})
     runs = get(page_of(story)).one("ul", "runs").all("li", "run")
     assert [(run.one("span", "badge").text, run.all("bdi")[0].text) for run in runs] == [
         ("Running", "one"),
@@ -314,7 +314,7 @@ def test_active_runs_can_be_cancelled_and_queued_ones_are_told(story, get):
 
 
 def test_the_first_run_in_the_queue_says_that_it_waits_for_the_agents_process(story, get):
-    rows.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
+    lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
     assert "waits for the agent's process" in get(page_of(story)).one("ul", "runs").one("li", "run").text
 
 
@@ -498,8 +498,8 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
         actions={"transferToAgent": HOSTILE},
         customMetadata={HOSTILE: HOSTILE},
     )
-    run = rows.create_run(story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
-    rows.finish(run.id, Run.Status.FAILED, error=HOSTILE, traceback=HOSTILE, invocation_id=HOSTILE)
+    run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
+    lifecycle.finish(run.id, Run.Status.FAILED, error=HOSTILE, traceback=HOSTILE, invocation_id=HOSTILE)
     for query in ("", "?seq=1", "?seq=2", "?seq=2&tab=raw"):
         page = get(page_of(story, query))
         assert not page.all("img")

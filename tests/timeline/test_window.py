@@ -7,8 +7,8 @@ import pytest
 from sessions_app import lookup
 from sessions_app.errors import EventMissing
 from sessions_app.models import Event
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.window import Window
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.event_window import Window
 
 
 @pytest.fixture

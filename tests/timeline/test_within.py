@@ -11,8 +11,8 @@ from sessions_app.search import indexing
 from sessions_app.search.execution import time_budget
 from sessions_app.search.query import parse
 from sessions_app.timeline import session_search
-from sessions_app.timeline.session_search import Asked, hits, looking
-from sessions_app.timeline.window import WINDOW
+from sessions_app.timeline.event_window import WINDOW
+from sessions_app.timeline.session_search import Asked, hits, scan
 from tests.pages.html import Element
 from tests.timeline.story import Story
 from tests.unseen import EVIL, assert_shown
@@ -258,7 +258,7 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
-    monkeypatch.setattr(looking, "STRETCH", stretch)
+    monkeypatch.setattr(scan, "STRETCH", stretch)
     monkeypatch.setattr(time_budget, "_now", lambda: 0.0)
     search = session_search.SessionSearch(told.session, parse("rome"))
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
@@ -284,7 +284,7 @@ class Clock:
 @pytest.fixture
 def slow(monkeypatch) -> None:
     """A store in which three events take all the time there is."""
-    monkeypatch.setattr(looking, "STRETCH", 3)
+    monkeypatch.setattr(scan, "STRETCH", 3)
     monkeypatch.setattr(time_budget, "_now", Clock())
 
 

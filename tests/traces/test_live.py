@@ -19,7 +19,7 @@ from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import Event as Row
 from sessions_app.models import ModelCall, Trace
 from sessions_app.store import units_of_work
-from sessions_app.traces import calls
+from sessions_app.traces import model_calls
 from tests.fakes import LiveModel, call
 from tests.sessions.build import APP, USER
 
@@ -63,7 +63,7 @@ async def kept() -> list[ModelCall]:
 
 
 async def whole(row: ModelCall) -> dict[str, Any]:
-    found: dict[str, Any] = await units_of_work.read(lambda: calls.whole(row))
+    found: dict[str, Any] = await units_of_work.read(lambda: model_calls.whole(row))
     return found
 
 
@@ -93,7 +93,8 @@ async def test_the_events_of_an_answer_lead_to_what_was_asked(ours):
     def found() -> list[tuple[str, int | None]]:
         rows = Row.objects.select_related("session").order_by("seq")
         return [
-            (row.author, one.number if (one := calls.call_of(row, row.session)) else None) for row in rows
+            (row.author, one.number if (one := model_calls.call_of(row, row.session)) else None)
+            for row in rows
         ]
 
     assert await units_of_work.read(found) == [("user", None), ("ann", 1), ("ann", 1)]

@@ -15,10 +15,10 @@ from google.genai import types
 
 from sessions_app.adk import DjangoSessionService, Recorder
 from sessions_app.models import AgentSession
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.store import units_of_work
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.reading import read
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.timeline_reader import read
 from sessions_app.traces.lost_toolsets import latest_trace, lost_toolsets, toolsets_of
 from tests.fakes import ScriptedModel, call
 from tests.pages.html import parse

@@ -21,7 +21,7 @@ from sessions_app.adk import MirroredSessionService, Recorder, invocation_log
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece, Trace
 from sessions_app.store import units_of_work
-from sessions_app.traces import calls, rows
+from sessions_app.traces import model_calls, records
 from sessions_app.traces.outbox import outbox
 from tests.fakes import ScriptedModel, call
 
@@ -38,11 +38,11 @@ async def kept() -> list[ModelCall]:
 
 
 async def whole(row: ModelCall) -> dict[str, Any]:
-    return await units_of_work.read(lambda: calls.whole_request(row))
+    return await units_of_work.read(lambda: model_calls.whole_request(row))
 
 
 async def answer(row: ModelCall) -> list[dict[str, Any]]:
-    return await units_of_work.read(lambda: calls.responses(row))
+    return await units_of_work.read(lambda: model_calls.responses(row))
 
 
 def texts(request: dict[str, Any]) -> list[str]:
@@ -81,7 +81,8 @@ async def test_each_call_is_found_by_the_event_that_it_became(ask):
         session = AgentSession.objects.get()
         events = Event.objects.filter(session=session).order_by("seq")
         return [
-            (event.kind, one.number if (one := calls.call_of(event, session)) else None) for event in events
+            (event.kind, one.number if (one := model_calls.call_of(event, session)) else None)
+            for event in events
         ]
 
     assert await units_of_work.read(found) == [
@@ -255,7 +256,7 @@ async def test_a_store_that_refuses_a_record_never_ends_a_run(ask, monkeypatch, 
     def refuse(*_: Any) -> None:
         raise DatabaseError("no room")
 
-    monkeypatch.setattr(rows, "_save_pieces", refuse)
+    monkeypatch.setattr(records, "_save_pieces", refuse)
     events = await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
     assert [event.content.parts[0].text for event in events] == ["hi"]
     assert not await kept()
@@ -287,7 +288,7 @@ async def test_a_fork_shows_the_calls_of_what_it_took_over(ask, ours):
 
     def forked() -> ModelCall | None:
         new = fork(AgentSession.objects.get().pk, NewFork(seq=2))
-        return calls.call_of(Event.objects.get(session=new, seq=2), new)
+        return model_calls.call_of(Event.objects.get(session=new, seq=2), new)
 
     found = await units_of_work.in_slices(forked)
     assert found is not None

@@ -12,7 +12,7 @@ import pytest_asyncio
 from devui.asgi import application
 from devui.supervisor import Supervisor
 from sessions_app.models import AgentSession, ModelCall, Span, Trace
-from sessions_app.runs import client as runs
+from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests import warm
 from tests.store import store_url

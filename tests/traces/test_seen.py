@@ -21,9 +21,9 @@ from devui.runtime import _adk
 from devui.runtime.seen import Moment, seen
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event
-from sessions_app.runs import client as runs_client
+from sessions_app.runs import runtime_client as runs_client
 from sessions_app.store import units_of_work
-from sessions_app.traces.moment import moment_of
+from sessions_app.traces.preview_point import moment_of
 from tests.fakes import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.build import APP, USER

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.models import AgentSession, Event, ModelCall, Span, Trace
 from sessions_app.store import units_of_work
-from sessions_app.traces import adk_shape, waterfall
+from sessions_app.traces import adk_spans, waterfall
 from sessions_app.traces import outbox as outboxes
 from sessions_app.traces.outbox import outbox
 from tests.clock import STEPS_S, Clock
@@ -143,7 +143,7 @@ async def test_adks_front_end_is_told_of_the_span_of_an_event(ran):
     assert told["gcp.vertex.agent.event_id"] == event_id
     missing = await AsyncClient().get("/dev/apps/weather/debug/trace/none")
     assert (missing.status_code, missing.json()["detail"]) == (HTTPStatus.NOT_FOUND, "Trace not found")
-    assert await units_of_work.read(adk_shape.session_trace, "weather", "no-session") == []
+    assert await units_of_work.read(adk_spans.session_trace, "weather", "no-session") == []
 
 
 async def test_the_trace_beside_an_event_marks_its_span_and_leads_to_others(ran):

@@ -16,7 +16,7 @@ from devui.serving import flags
 from devui.web import origins
 from devui.web.login import kept
 from sessions_app.errors import DevUIError
-from sessions_app.runs.client import RuntimeProvider
+from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.sessions import storage_location
 from sessions_app.transfer.readers.databases import without_password
 

@@ -13,7 +13,7 @@ from django.db.models import Q
 from sessions_app import events as wire
 from sessions_app import scopes
 from sessions_app.models import AgentSession, Event, Kind, ModelCall, Scope, StateChange, TempWrite
-from sessions_app.traces import calls
+from sessions_app.traces import model_calls
 
 Json = dict[str, Any]
 
@@ -75,8 +75,8 @@ def read(session: AgentSession) -> Recording:
 def answer(pk: int) -> tuple[list[Json], Json]:
     """Return what a recorded model call answered, and what it had been asked."""
     call = ModelCall.objects.get(pk=pk)
-    whole = [one for one in calls.responses(call) if not one.get("partial")]
-    return whole, calls.whole_request(call)
+    whole = [one for one in model_calls.responses(call) if not one.get("partial")]
+    return whole, model_calls.whole_request(call)
 
 
 def _events(session: AgentSession) -> Iterator[tuple[Event, Json]]:

@@ -262,7 +262,7 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
         NotFound: there is no such run.
     """
     from evals_app.runs import rerun, writes
-    from sessions_app.runs import processes, rows
+    from sessions_app.runs import lifecycle, processes
 
     if given := [f"--{option.replace('_', '-')}" for option in ORDERED if options[option]]:
         raise BadInput(
@@ -271,11 +271,11 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
         )
     if options["parallelism"] is not None:
         launch.check_parallelism(options["parallelism"])
-    rows.crash_orphans()  # a process that was killed said nothing
+    lifecycle.crash_orphans()  # a process that was killed said nothing
     writes.crash_orphans()
     run = _named(app_name, name)
     if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
-        rows.crash_orphans()
+        lifecycle.crash_orphans()
         writes.crash_orphans()
     run = rerun.retry(run, agents=agents) if options["retry"] else rerun.resume(run, agents)
     if options["parallelism"] is not None:

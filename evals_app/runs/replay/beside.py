@@ -13,8 +13,8 @@ from evals_app.runs.replay.recordings import original_of
 from sessions_app.models import AgentSession
 from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
-from sessions_app.traces import contents
-from sessions_app.traces.contents import Content
+from sessions_app.traces import request_contents
+from sessions_app.traces.request_contents import Content
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _request(told: Mapping[str, Any]) -> Request:
         call=told["call"],
         instruction=_lines(instruction) if instruction else [],
         history=[
-            HistoryChange(one["change"], contents.content(one["place"], one["content"], ""))
+            HistoryChange(one["change"], request_contents.content(one["place"], one["content"], ""))
             for one in told.get("history") or []
         ],
         history_cut=told.get("history_cut") or 0,

@@ -13,7 +13,7 @@ from evals_app.runs.writes.measuring import spent_by
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
 from sessions_app import scopes
 from sessions_app.store import change_notification
-from sessions_app.traces import rows as traces
+from sessions_app.traces import records as traces
 
 OPEN = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
 """Where attempts stand that have not ended."""

@@ -218,7 +218,7 @@ def crash_runs_of(runtime_id: str, why: str) -> int:
 def crash_orphans() -> int:
     """End the active runs that nobody will end: their process has stopped, or none ever took them.
 
-    Call it after `sessions_app.runs.rows.crash_orphans`, which notes the processes that are gone.
+    Call it after `sessions_app.runs.lifecycle.crash_orphans`, which notes the processes that are gone.
     """
     pending = EvalRun.objects.filter(status=EvalRun.Status.PENDING)
     begun = EvalRun.objects.filter(status=EvalRun.Status.RUNNING)

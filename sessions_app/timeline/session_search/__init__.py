@@ -5,10 +5,10 @@ what is counted is counted up to a bound, and an answer that takes long ends whe
 the next one goes on from there.
 """
 
+from sessions_app.timeline.session_search.hit_windows import HitWindow, after, around, before, marked, newest
 from sessions_app.timeline.session_search.hits import NOT_YET, Asked, AskedPart, Counted, Found, Side, found
-from sessions_app.timeline.session_search.looking import SessionSearch
-from sessions_app.timeline.session_search.offered import Chip, chips, vocabulary
-from sessions_app.timeline.session_search.windows import HitWindow, after, around, before, marked, newest
+from sessions_app.timeline.session_search.scan import SessionSearch
+from sessions_app.timeline.session_search.suggestions import Chip, chips, vocabulary
 
 __all__ = [
     "NOT_YET",

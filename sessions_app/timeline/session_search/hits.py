@@ -11,7 +11,7 @@ from sessions_app import scopes
 from sessions_app.models import AgentSession
 from sessions_app.search import execution
 from sessions_app.search.query import Query
-from sessions_app.timeline.session_search.looking import LONG_LOOK_S, Looked, SessionSearch
+from sessions_app.timeline.session_search.scan import LONG_LOOK_S, Looked, SessionSearch
 
 MOST_COUNTED = 10_000
 """Hits that are counted."""

@@ -21,7 +21,7 @@ from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
 from sessions_app.presentation import filetype
 from sessions_app.presentation.preview import type_of_text
-from sessions_app.runs.compose import MOST_BYTES, type_of
+from sessions_app.runs.message_draft import MOST_BYTES, type_of
 from sessions_app.sessions import overview, storage_location
 from sessions_app.views.artifacts.file_address import OWNERS, file_url, list_address, refuse_kept
 

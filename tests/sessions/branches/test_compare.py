@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.branches import compare as comparing
+from sessions_app.branches import session_comparison as comparing
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event
 from sessions_app.sessions import writes

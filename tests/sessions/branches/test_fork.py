@@ -32,8 +32,8 @@ from sessions_app.models import (
 from sessions_app.sessions import lineage, writes
 from sessions_app.state import history
 from sessions_app.store import units_of_work
-from sessions_app.timeline.board import board
-from sessions_app.timeline.changes import changes_of
+from sessions_app.timeline.key_changes import changes_of
+from sessions_app.timeline.state_board import board
 from tests.sessions.branches.test_rewind import three_invocations
 from tests.timeline.story import Story
 

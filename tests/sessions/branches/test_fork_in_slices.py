@@ -12,8 +12,8 @@ from django.db import connections
 
 from sessions_app import realms
 from sessions_app.artifacts import rows as artifacts
-from sessions_app.branches import copying
 from sessions_app.branches import fork as forking
+from sessions_app.branches import session_copy
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.errors import AlreadyExists, SessionMissing, StaleSession
 from sessions_app.lookup import find_session
@@ -328,8 +328,8 @@ def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch)
     """Else a long session would be read again for each slice of it."""
     story = told()
     asked: list[int] = []
-    keys = copying._keys
-    monkeypatch.setattr(copying, "_keys", lambda rows: asked.append(1) or keys(rows))
+    keys = session_copy._keys
+    monkeypatch.setattr(session_copy, "_keys", lambda rows: asked.append(1) or keys(rows))
     between(monkeypatch, lambda number: None)
     fork(story.pk, NewFork(own_realm=True))
     assert len(asked) == 5

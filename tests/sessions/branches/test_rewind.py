@@ -21,7 +21,7 @@ from google.genai import types
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
 from sessions_app.branches import not_undone
 from sessions_app.branches import rewind as rewinding
-from sessions_app.branches.plan import FileFate, RewindPlan, Text
+from sessions_app.branches.rewind_plan import FileFate, RewindPlan, Text
 from sessions_app.errors import (
     BadInput,
     EventMissing,
@@ -42,7 +42,7 @@ from sessions_app.models import (
     SessionState,
     StateChange,
 )
-from sessions_app.runs import rows as runs
+from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import writes
 from sessions_app.state import history
 from sessions_app.store import units_of_work

@@ -18,7 +18,7 @@ from devui.runtime.turns import Turns
 from sessions_app.errors import AlreadyExists, StoreBusy, StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Run, RuntimeProcess
-from sessions_app.runs import processes, rows, unattended
+from sessions_app.runs import background, lifecycle, processes
 from sessions_app.sessions import writes
 from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import Outbox
@@ -66,7 +66,7 @@ def lose(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
 async def queued(turns: Turns) -> Run:
     await units_of_work.write(processes.register, turns.runtime_id, "app", 1, "v1")
     session = await units_of_work.write(writes.create_session, KEY)
-    run = await units_of_work.write(rows.create_run, session.pk, {})
+    run = await units_of_work.write(lifecycle.create_run, session.pk, {})
     return await units_of_work.read(Run.objects.select_related("session").get, pk=run.pk)
 
 
@@ -75,7 +75,7 @@ async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, los
     left = []
     turns = Turns("r1", on_left=lambda: left.append(True))
     live = turns.enter(await queued(turns))
-    lose(rows, lost)
+    lose(lifecycle, lost)
 
     assert await turns.take_turn(live)
     await turns.finish(live, await turns.good_end(live))
@@ -91,14 +91,14 @@ async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_und
     live = turns.enter(await queued(turns))
     assert await turns.take_turn(live)
     is_back = threading.Event()
-    finish = rows.finish
+    finish = lifecycle.finish
 
     def away(*given: Any, **named: Any) -> bool:
         if not is_back.is_set():
             raise AWAY
         return finish(*given, **named)
 
-    monkeypatch.setattr(rows, "finish", away)
+    monkeypatch.setattr(lifecycle, "finish", away)
     failing_run = asyncio.create_task(turns.finish(live, Status.FAILED, error_type="ValueError"))
     await asyncio.sleep(0.05)
     assert not await turns.cancel(live.id)
@@ -115,27 +115,27 @@ async def test_a_claim_that_another_process_makes_is_no_repeated_one(store):
     run = await queued(turns)
     await units_of_work.write(processes.register, "r2", "app", 2, "v1")
     now = time.time()
-    assert await units_of_work.write(rows.claim, run.pk, "r1", "v1", "", now)
-    assert await units_of_work.write(rows.claim, run.pk, "r1", "v1", "", now)
-    assert await units_of_work.write(rows.claim, run.pk, "r2", "v1", "", now) is None
-    assert await units_of_work.write(rows.claim, run.pk, "r1", "v1", "", now + 1) is None
+    assert await units_of_work.write(lifecycle.claim, run.pk, "r1", "v1", "", now)
+    assert await units_of_work.write(lifecycle.claim, run.pk, "r1", "v1", "", now)
+    assert await units_of_work.write(lifecycle.claim, run.pk, "r2", "v1", "", now) is None
+    assert await units_of_work.write(lifecycle.claim, run.pk, "r1", "v1", "", now + 1) is None
 
 
 async def test_a_run_whose_row_may_have_been_written_is_called_off(store, lose):
     session = await units_of_work.write(writes.create_session, KEY)
-    lose(rows, "create_run")
+    lose(lifecycle, "create_run")
 
     def create(run_id: str) -> Run:
-        return rows.create_run(session.pk, {}, rows.ADK, run_id=run_id)
+        return lifecycle.create_run(session.pk, {}, lifecycle.ADK, run_id=run_id)
 
     with pytest.raises(StoreUnavailable):
-        await unattended.row_of_caller(create)
+        await background.row_of_caller(create)
 
     def queued() -> bool:
         return Run.objects.filter(status__in=Run.ACTIVE).exists()
 
     await until(partial(units_of_work.read, queued), lambda found: not found)
-    assert await units_of_work.read(rows.active_run, session.pk) is None
+    assert await units_of_work.read(lifecycle.active_run, session.pk) is None
 
 
 async def test_only_faults_of_the_store_are_retried(store):

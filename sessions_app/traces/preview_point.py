@@ -8,7 +8,7 @@ from typing import Any
 
 from sessions_app.models import AgentSession, Event, Kind
 from sessions_app.state import history
-from sessions_app.traces.calls import call_of
+from sessions_app.traces.model_calls import call_of
 
 SAID = (Kind.AGENT, Kind.TOOL_CALL)
 BY_MODEL = (*SAID, Kind.ERROR)

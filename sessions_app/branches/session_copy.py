@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from django.db import connection
 from django.db.models import Model, QuerySet
 
-from sessions_app.branches import files
+from sessions_app.branches import artifact_versions
 from sessions_app.errors import StaleSession
 from sessions_app.models import (
     AgentSession,
@@ -106,7 +106,7 @@ class Copy:
             "app_name": self.new.app_name,
             "user_id": self.new.user_id,
         }
-        own = files.rows_at(self.source, self.event)
+        own = artifact_versions.rows_at(self.source, self.event)
         self._copy_artifacts(
             own, {**whose, "session_id": self.new.session_id, "from_session": self.new.session_id}
         )

@@ -15,9 +15,9 @@ from sessions_app.models import AgentSession, Event, Run, Scope, StateChange, Un
 from sessions_app.state import diff, history
 from sessions_app.state.diff import Counts, KeyAt, Moments, Place
 from sessions_app.state.history import Owners
-from sessions_app.timeline.changes import TEMP, scope_prefix
-from sessions_app.timeline.entries import Entry, entries_of, is_written_by, known_already
+from sessions_app.timeline.board_entries import Entry, entries_of, is_written_by, known_already
 from sessions_app.timeline.ephemeral_keys import UntrackedEntry, ghosts, untracked
+from sessions_app.timeline.key_changes import TEMP, scope_prefix
 
 WRITTEN_SHOWN = 10
 """Keys of a scope that an event wrote and that are shown beyond the limit."""

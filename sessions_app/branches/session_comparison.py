@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from django.db import connection
 
 from sessions_app import scopes
-from sessions_app.branches.plan import Text
+from sessions_app.branches.rewind_plan import Text
 from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.sessions.lineage import ancestors
 from sessions_app.state import history
-from sessions_app.timeline import window as windows
+from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import Group
-from sessions_app.timeline.reading import read
+from sessions_app.timeline.timeline_reader import read
 
 PAGE = 60
 """Events of each session on a page."""

@@ -17,7 +17,7 @@ from django.urls import NoReverseMatch, reverse
 
 from sessions_app.models import AgentSession
 from sessions_app.presentation import filetype
-from sessions_app.runs.compose import Draft
+from sessions_app.runs.message_draft import Draft
 
 FILE = "\ufffefile:{}\uffff"
 """Stands in the JSON for the content of a file; no text that was typed holds these."""

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable
 from itertools import takewhile
 from typing import Any
 
-from sessions_app.runs.client import Frame
+from sessions_app.runs.runtime_client import Frame
 
 MAX_FRAMES = 10_000
 

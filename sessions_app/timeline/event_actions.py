@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app.presentation.jsonpointer import pointer_of
+from sessions_app.timeline.content_parts import Part, parts_of
 from sessions_app.timeline.items import SIGNAL_ICONS
-from sessions_app.timeline.parts import Part, parts_of
 
 EMPTY: tuple[Any, ...] = (None, {}, [])
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sessions_app.models import AgentSession
 from sessions_app.search.query import Query
-from sessions_app.timeline.session_search.looking import SessionSearch
-from sessions_app.timeline.window import WINDOW, Window
+from sessions_app.timeline.event_window import WINDOW, Window
+from sessions_app.timeline.session_search.scan import SessionSearch
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from sessions_app.events.superseded import CompactedSpan, covered, marks_from
 from sessions_app.models import AgentSession, Event, Kind, Run
 from sessions_app.runs.questions import open_questions
 from sessions_app.sessions.lineage import forks_at
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.changes import changes_of
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.event_window import Window
 from sessions_app.timeline.groups import Group, groups
 from sessions_app.timeline.items import SHOWN_CHANGES, AskedCall, Notes, calls_of, items
-from sessions_app.timeline.runs import RunMark, broken_off, is_told, place_of, runs_in
-from sessions_app.timeline.window import Window
+from sessions_app.timeline.key_changes import changes_of
+from sessions_app.timeline.run_marks import RunMark, broken_off, is_told, place_of, runs_in
 from sessions_app.traces.lost_toolsets import LostToolsets, lost_toolsets
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)

@@ -12,8 +12,8 @@ from sessions_app.presentation import valuediff
 from sessions_app.presentation.valuediff import Line
 from sessions_app.state import diff
 from sessions_app.state.diff import Diff, KeyDiff
-from sessions_app.timeline.board import SCOPES, place_of, state_mark_of
-from sessions_app.timeline.changes import is_inferred, scope_prefix, writer_of_change, writer_text
+from sessions_app.timeline.key_changes import is_inferred, scope_prefix, writer_of_change, writer_text
+from sessions_app.timeline.state_board import SCOPES, place_of, state_mark_of
 
 NOW = "now"
 START = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sessions_app.timeline.fields import beside, is_count, rows
+from sessions_app.timeline.event_fields import beside, is_count, rows
 
 _COUNTS = frozenset(
     {

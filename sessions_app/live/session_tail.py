@@ -20,10 +20,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from sessions_app.live import page
+from sessions_app.live import page_socket
 from sessions_app.live.session_broadcast import SessionBroadcast, SessionView
 from sessions_app.live.snapshot import Batch, Look
-from sessions_app.timeline.runs import news_of
+from sessions_app.timeline.run_marks import news_of
 
 Message = dict[str, Any]
 Send = Callable[[str], Awaitable[None]]
@@ -62,12 +62,12 @@ class Tail:
                 await self._send_view(broadcast, broadcast.view, look)
                 await self._wait(broadcast, number)
                 look = broadcast.view.look
-            await self._send(page.text_of({"type": "gone"}))
+            await self._send(page_socket.text_of({"type": "gone"}))
 
     async def _send_view(self, broadcast: SessionBroadcast, view: SessionView, look: Look) -> None:
         if self.cursor > look.last_seq:
             self.cursor = look.last_seq
-            await self._send(page.text_of({"type": "reset"}))
+            await self._send(page_socket.text_of({"type": "reset"}))
         await self._send_events(broadcast, view, look)
         await self._send_marks(broadcast, look)
         await self._tell(broadcast, "pending", view.pending, {"html": view.pending})
@@ -76,7 +76,7 @@ class Tail:
         """Return when there is something new, and when the page is to hear that the line is well."""
         silence = time.monotonic() - self._last_sent
         if not await broadcast.wait_for_view(number, BEAT_S - silence):
-            await self._send(page.text_of({"type": "beat"}))
+            await self._send(page_socket.text_of({"type": "beat"}))
 
     async def _send(self, text: str) -> None:
         self._last_sent = time.monotonic()
@@ -87,7 +87,7 @@ class Tail:
         if not self.rows and self.cursor < look.last_seq:
             count, self.cursor = look.last_seq - self.cursor, look.last_seq
             message = {"type": "events", "cursor": self.cursor, "last": self.cursor, "count": count}
-            await self._send(page.text_of(message))
+            await self._send(page_socket.text_of(message))
         while self.cursor < look.last_seq:
             batch = await broadcast.batch(self.cursor, look.last_seq)
             if not batch.events:
@@ -110,7 +110,7 @@ class Tail:
         if marks:
             cursor = self.cursor if self.rows else 0
             html, errors = await broadcast.marks(marks, cursor)
-            await self._send(page.text_of({"type": "marks", "html": html, "errors": errors}))
+            await self._send(page_socket.text_of({"type": "marks", "html": html, "errors": errors}))
 
     async def _tell(self, broadcast: SessionBroadcast, kind: str, mark: str, message: Message) -> None:
         """Send a message unless the page was told one of its type with this mark last."""
@@ -118,7 +118,7 @@ class Tail:
             return
         self._told[kind] = mark
         await self._send(
-            broadcast.render_once((kind, mark), partial(page.text_of, {"type": kind, **message}))
+            broadcast.render_once((kind, mark), partial(page_socket.text_of, {"type": kind, **message}))
         )
 
 
@@ -131,4 +131,4 @@ def _events_text(batch: Batch, last: int, pending: str) -> str:
         "html": batch.html,
         "pending": pending,
     }
-    return page.text_of(message)
+    return page_socket.text_of(message)

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from sessions_app.errors import DevUIError
-from sessions_app.live.pending import Pending, Stream
+from sessions_app.live.streaming_text import Pending, Stream
 from sessions_app.models import Event, Run
-from sessions_app.runs.client import provider
+from sessions_app.runs.runtime_client import provider
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from sessions_app.models import AgentSession, ModelCall, Span
-from sessions_app.traces import calls
+from sessions_app.traces import model_calls
 
 SPANS_MOST = 5_000
 REQUESTS_MOST = 50
@@ -77,7 +77,7 @@ def _attributes(span: Span, call: ModelCall | None) -> dict[str, Any]:
 
 
 def _request(call: ModelCall) -> dict[str, Any]:
-    whole = calls.whole_request(call)
+    whole = model_calls.whole_request(call)
     config = dict(whole.get("config") or {})
     if whole["system_instruction"]:
         config["system_instruction"] = whole["system_instruction"]
@@ -91,7 +91,7 @@ def _request(call: ModelCall) -> dict[str, Any]:
 
 
 def _response(call: ModelCall) -> dict[str, Any]:
-    told = calls.responses(call)
+    told = model_calls.responses(call)
     return {**told[-1], "content": _content(told[-1].get("content"))} if told else {}
 
 

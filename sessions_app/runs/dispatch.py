@@ -17,10 +17,10 @@ from django.db import transaction
 from sessions_app.errors import DevUIError, NotFound, ServerStopping
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Run
-from sessions_app.runs import availability, rows, unattended
-from sessions_app.runs.client import provider
-from sessions_app.runs.compose import Draft
+from sessions_app.runs import availability, background, lifecycle
+from sessions_app.runs.message_draft import Draft
 from sessions_app.runs.questions import answered_calls, find_question
+from sessions_app.runs.runtime_client import provider
 from sessions_app.store import retry, units_of_work
 
 log = logging.getLogger(__name__)
@@ -42,13 +42,13 @@ async def start(session: AgentSession, request: Mapping[str, Any], send_id: str 
         NotFound: the call that is answered does not wait for an answer any more.
         NotFound, AgentNotLoaded, RuntimeUnavailable: its app cannot be run (`availability`).
     """
-    return await unattended.to_its_end(_queue(session, request, send_id))
+    return await background.to_its_end(_queue(session, request, send_id))
 
 
 async def cancel(run: Run) -> None:
     """Have a run cancelled. Cancelling one that has ended changes nothing."""
-    if await units_of_work.write(rows.request_cancel, run.pk):
-        unattended.in_background(_cancel(run))
+    if await units_of_work.write(lifecycle.request_cancel, run.pk):
+        background.in_background(_cancel(run))
 
 
 async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
@@ -74,11 +74,13 @@ async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
 
 async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str) -> Run:
     await availability.refuse_unavailable(session.app_name)
-    names_run = SEND_ID.fullmatch(send_id) is not None and await units_of_work.read(rows.is_free, send_id)
+    names_run = SEND_ID.fullmatch(send_id) is not None and await units_of_work.read(
+        lifecycle.is_free, send_id
+    )
     create = partial(_create_once, session.pk, request, send_id)
-    run, is_new = await unattended.new_row(create, send_id if names_run else "")
+    run, is_new = await background.new_row(create, send_id if names_run else "")
     if is_new:
-        unattended.in_background(_hand_over(session.app_name, run.pk))
+        background.in_background(_hand_over(session.app_name, run.pk))
     return run
 
 
@@ -86,13 +88,13 @@ def _create_once(session_pk: int, request: Mapping[str, Any], send_id: str, run_
     """Return the run of a request and whether it is new. The session's row is held: two senders come one by one."""
     with transaction.atomic():
         session = find_session(session_pk, locked=True)
-        if sent := rows.sent_before(session_pk, send_id, request):
+        if sent := lifecycle.sent_before(session_pk, send_id, request):
             return sent, False
         for call_id in answered_calls(request):
             if find_question(session, call_id) is None:
                 raise not_waiting(call_id)
-        own_id = run_id if rows.is_free(run_id) else ""  # another message of the form came meanwhile
-        return rows.create_run(session_pk, request, run_id=own_id), True
+        own_id = run_id if lifecycle.is_free(run_id) else ""  # another message of the form came meanwhile
+        return lifecycle.create_run(session_pk, request, run_id=own_id), True
 
 
 def not_waiting(call_id: str) -> NotFound:
@@ -126,7 +128,7 @@ async def _offer(app_name: str, run_id: str) -> None:
 
 async def _fail(run_id: str, error_type: str, error: str) -> None:
     """End a run that no process has begun; one that a process has is that process's to end."""
-    await retry.write(rows.end_queued, run_id, Run.Status.FAILED, error_type, error)
+    await retry.write(lifecycle.end_queued, run_id, Run.Status.FAILED, error_type, error)
 
 
 async def _cancel(run: Run) -> None:
@@ -136,4 +138,4 @@ async def _cancel(run: Run) -> None:
         await client.cancel_run(run.pk)
     except DevUIError as error:
         log.info("Run %s: nobody could be told to cancel it: %s", run.pk, error.message)
-        await retry.write(rows.end_queued, run.pk, Run.Status.CANCELLED)
+        await retry.write(lifecycle.end_queued, run.pk, Run.Status.CANCELLED)

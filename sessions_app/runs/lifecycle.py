@@ -27,7 +27,7 @@ from sessions_app.runs import processes
 from sessions_app.scopes import clean_error, clean_text
 from sessions_app.store import change_notification
 from sessions_app.store.stopwatch import ChangeTimer
-from sessions_app.traces import rows as traces
+from sessions_app.traces import records as traces
 
 Status = Run.Status
 ACTIVE = Run.ACTIVE

@@ -12,9 +12,9 @@ from typing import Any
 
 from sessions_app import scopes
 from sessions_app.presentation.jsonpointer import pointer_of
-from sessions_app.timeline.fields import EMPTY, beside, mapping
+from sessions_app.timeline.event_fields import EMPTY, beside, mapping
 from sessions_app.timeline.grounding import Grounding, Source, citations_of, grounding_of
-from sessions_app.timeline.usage import Usage, usage_of
+from sessions_app.timeline.token_usage import Usage, usage_of
 
 SHOWN_ELSEWHERE = frozenset(
     {"content", "actions", "id", "invocationId", "author", "timestamp", "branch", "errorCode", "errorMessage"}

@@ -14,12 +14,12 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import textdiff, valuediff
 from sessions_app.presentation.textdiff import Piece
 from sessions_app.presentation.valuediff import Line
-from sessions_app.timeline import window as windows
-from sessions_app.timeline.changes import cut
-from sessions_app.timeline.details import WORDS
-from sessions_app.timeline.difference import Differences, differences
-from sessions_app.timeline.fields import EMPTY, mapping
-from sessions_app.timeline.parts import Part, parts_of
+from sessions_app.timeline import event_window as windows
+from sessions_app.timeline.content_parts import Part, parts_of
+from sessions_app.timeline.event_details import WORDS
+from sessions_app.timeline.event_fields import EMPTY, mapping
+from sessions_app.timeline.key_changes import cut
+from sessions_app.timeline.state_difference import Differences, differences
 
 TEXT_LIMIT = 20_000
 """Characters of a text that are compared word by word and shown."""

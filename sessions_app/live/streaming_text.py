@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sessions_app.models import Event
-from sessions_app.runs.client import Frame
+from sessions_app.runs.runtime_client import Frame
 
 
 @dataclass(slots=True)

@@ -14,7 +14,15 @@ from sessions_app.models import AgentSession, Cause, StateChange
 from sessions_app.state import history
 from sessions_app.state.diff import KeyAt
 from sessions_app.state.history import WRITES_COUNTED
-from sessions_app.timeline.changes import BRIEF, TEMP, cut, is_inferred, scope_prefix, writer_of, writer_text
+from sessions_app.timeline.key_changes import (
+    BRIEF,
+    TEMP,
+    cut,
+    is_inferred,
+    scope_prefix,
+    writer_of,
+    writer_text,
+)
 
 AT_ONCE = 20_000
 """Rows that a query names: a database takes some tens of thousands of parameters."""

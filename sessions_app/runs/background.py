@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sessions_app.errors import StoreFault
 from sessions_app.models import Run
-from sessions_app.runs import rows
+from sessions_app.runs import lifecycle
 from sessions_app.store import retry, units_of_work
 
 R = TypeVar("R")
@@ -68,4 +68,4 @@ async def _call_off(creating: asyncio.Future[Row]) -> None:
 
 
 async def _cancel(run_id: str) -> None:
-    await retry.write(rows.finish, run_id, Run.Status.CANCELLED)
+    await retry.write(lifecycle.finish, run_id, Run.Status.CANCELLED)
