@@ -17,7 +17,7 @@ from devui.remote.line import MOST_SESSION, Answer, Line, NotReached
 from sessions_app import events, scopes
 from sessions_app.agents.remotes import name_there
 from sessions_app.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
-from sessions_app.external import copying, mirrors
+from sessions_app.external import mirror_sync, mirrors
 from sessions_app.external.mirrors import Arrival, Copy, Truth
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import Cause
@@ -197,7 +197,7 @@ class Copies:
         numbered = list(enumerate(told.events, 1))
         first = [event(*each).wire["timestamp"] for each in numbered[:1]]
         truth = Truth(key, self.place, told.state, told.updated_at or max(first, default=time.time()))
-        events = copying.Events(
+        events = mirror_sync.Events(
             numbered,
             id_of=lambda each: dialects.id_of(each[1], each[0]),
             arrival_of=lambda each: _arrival(event(*each)),
@@ -205,7 +205,7 @@ class Copies:
         )
         unexplained = _unexplained(told) if seeds is None else seeds
         created_at = min([truth.updated_at, *first])
-        await copying.bring(truth, here, events, seeds=unexplained, created_at=created_at)
+        await mirror_sync.bring(truth, here, events, seeds=unexplained, created_at=created_at)
 
     async def _follow(self, app_name: str, sessions: list[SessionTold]) -> None:
         for told in sessions:

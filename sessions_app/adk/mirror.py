@@ -23,7 +23,7 @@ from typing_extensions import override
 from sessions_app import scopes
 from sessions_app.adk import event_mapping, provenance, session_loading
 from sessions_app.adk.service import DjangoSessionService, cause_of, recorded
-from sessions_app.external import copying, mirrors
+from sessions_app.external import mirror_sync, mirrors
 from sessions_app.external.mirrors import Arrival, Copy, Truth
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.sessions.writes import Untracked
@@ -217,8 +217,8 @@ class MirroredSessionService(BaseSessionService):
 
     async def _take_over(self, truth: Truth, here: Copy, session: Session, seeds: dict[str, Any]) -> None:
         created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
-        events = copying.Events(session.events, id_of=lambda event: event.id, arrival_of=_arrival)
-        await copying.bring(truth, here, events, seeds=seeds, created_at=created_at)
+        events = mirror_sync.Events(session.events, id_of=lambda event: event.id, arrival_of=_arrival)
+        await mirror_sync.bring(truth, here, events, seeds=seeds, created_at=created_at)
 
     async def _is_newest(self, session: Session) -> bool:
         key = self._key(session.app_name, session.user_id, session.id)

@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from sessions_app import realms
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Artifact, Event
-from sessions_app.search.execution.columns import contains
+from sessions_app.search.execution.column_terms import contains
 
 EVENTS_LOOKED_AT = 1_000
 """Events of a session that saved artifacts, among which the one that saved a version is looked for."""

@@ -1,6 +1,6 @@
 """What the search indexes do not have yet, by the cursor of each session: `indexed_seq`.
 
-What was written up to it is in the indexes (see `indexing`); searches look at the rest themselves (see `finding`).
+What was written up to it is in the indexes (see `indexing`); searches look at the rest themselves (see `execution`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery, Sum
 
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
-from sessions_app.search.execution.columns import id_begins
+from sessions_app.search.execution.column_terms import id_begins
 from sessions_app.traces.pauses import Pauses
 
 SCALE = 1000

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
-from sessions_app.external import creation
+from sessions_app.external import session_creation
 from sessions_app.forms import NewSession
 from sessions_app.http import go_to, render_partial, wants_partial
 from sessions_app.ids import can_exist
@@ -66,5 +66,5 @@ def _wanted(values: dict[str, Any]) -> AgentSession:
         if found is not None:
             return found
     key = writes.SessionKey("", app, user, values["session_id"] or str(uuid.uuid4()))
-    create = creation.create_session if storage_location.elsewhere(app) else writes.create_session
+    create = session_creation.create_session if storage_location.elsewhere(app) else writes.create_session
     return create(key, state)

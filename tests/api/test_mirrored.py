@@ -16,7 +16,7 @@ from devui.supervisor import Supervisor
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind
 from sessions_app.errors import AlreadyExists, BadInput
-from sessions_app.external import creation
+from sessions_app.external import session_creation
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, MirroredSession, Run
 from sessions_app.runs import runtime_client as runs
@@ -129,13 +129,13 @@ async def test_a_run_from_a_page_is_refused_on_a_session_that_its_agent_would_no
 async def test_a_session_of_a_page_is_made_there(mirrored, adk_file):
     from asgiref.sync import sync_to_async
 
-    made = await sync_to_async(creation.create_session)(KEY, {"n": 1})
+    made = await sync_to_async(session_creation.create_session)(KEY, {"n": 1})
     assert made.session_id == "s1"
     assert kept(adk_file) == [("s1", 0)]
     with pytest.raises(AlreadyExists, match="already exists"):
-        await sync_to_async(creation.create_session)(KEY, {})
+        await sync_to_async(session_creation.create_session)(KEY, {})
     with pytest.raises(BadInput, match="its paths cannot hold this id"):
-        await sync_to_async(creation.create_session)(KEY._replace(user_id="a/b"), {})
+        await sync_to_async(session_creation.create_session)(KEY._replace(user_id="a/b"), {})
 
 
 @pytest.fixture

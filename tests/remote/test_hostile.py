@@ -19,7 +19,7 @@ from devui.remote import line as lines
 from devui.remote.address import Address
 from devui.remote.line import Line, NotReached
 from sessions_app.agents import remotes
-from sessions_app.external import creation
+from sessions_app.external import session_creation
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event
 from sessions_app.store import units_of_work
@@ -306,7 +306,7 @@ async def test_a_server_that_chooses_the_ids_of_sessions_itself_is_taken_at_its_
         assert (created.status_code, created.json()["id"]) == (200, "its-own"), created.text
         assert (await the_session()).session_id == "its-own"
         key = SessionKey("", "clerk@far", "ann", "another")
-        assert (await sync_to_async(creation.create_session)(key, {})).session_id == "its-own"
+        assert (await sync_to_async(session_creation.create_session)(key, {})).session_id == "its-own"
 
 
 EMPTY = {"id": "s1", "appName": "clerk", "userId": "ann", "state": {}, "events": [], "lastUpdateTime": 2}

@@ -7,10 +7,10 @@ window, each look for a short time (see `windows`). What was written since a ses
 is looked at itself.
 """
 
-from sessions_app.search.execution.events import EVENT_FIELDS, InSession, not_of_events
+from sessions_app.search.execution.event_queries import EVENT_FIELDS, InSession, not_of_events
 from sessions_app.search.execution.hits import Hit
-from sessions_app.search.execution.sessions import Search
+from sessions_app.search.execution.session_queries import Search
 from sessions_app.search.execution.unindexed_scan import sessions_left
-from sessions_app.search.execution.windows import FIELD, look
+from sessions_app.search.execution.windowed_scan import FIELD, look
 
 __all__ = ["EVENT_FIELDS", "FIELD", "Hit", "InSession", "Search", "look", "not_of_events", "sessions_left"]

@@ -11,7 +11,7 @@ from sessions_app import scopes
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.search import event_index
-from sessions_app.search.execution import ids, traits
+from sessions_app.search.execution import id_terms, trait_terms
 from sessions_app.search.execution.unindexed_scan import Tail
 from sessions_app.search.query import Field, Query, StateTerm, When
 from sessions_app.search.snippets import Piece, snippet
@@ -38,7 +38,7 @@ def of(wanted: Query, sessions: Sequence[AgentSession], tail: Tail) -> dict[int,
     if not places:
         return {}
     words = [word.text for word in wanted.words if not word.negated]
-    words += [term.value for term in wanted.fields if term.name in traits.NAMES and not term.negated]
+    words += [term.value for term in wanted.fields if term.name in trait_terms.NAMES and not term.negated]
     return {
         event.session_id: Hit(event.seq, event.kind, event.author, snippet(_shown(event), words))
         for event in _at(places)
@@ -65,9 +65,9 @@ def _places(wanted: Query, pks: list[int], tail: Tail) -> dict[int, int]:
     if phrases:
         return _of_words(phrases, pks, tail)
     fields = [term for term in wanted.fields if not term.negated]
-    if called := [term for term in fields if term.name in ids.COLUMNS]:
+    if called := [term for term in fields if term.name in id_terms.COLUMNS]:
         return _called(called[-1], pks)
-    if given := [term for term in fields if term.name in traits.NAMES]:
+    if given := [term for term in fields if term.name in trait_terms.NAMES]:
         return _of_trait(given[-1], pks, tail)
     written = [term for term in wanted.states if _tells_an_event(term)]
     return _of_value(written[-1], pks) if written else {}
@@ -91,12 +91,12 @@ def _of_words(phrases: list[tokens.Phrase], pks: list[int], tail: Tail) -> dict[
 
 def _called(term: Field, pks: list[int]) -> dict[int, int]:
     """Return the newest events that are called so: a seek for each session."""
-    rows = Event.objects.filter(**{ids.COLUMNS[term.name]: term.value}, session__in=pks).order_by()
+    rows = Event.objects.filter(**{id_terms.COLUMNS[term.name]: term.value}, session__in=pks).order_by()
     return dict(rows.values_list("session").annotate(Max("seq")))
 
 
 def _of_trait(term: Field, pks: list[int], tail: Tail) -> dict[int, int]:
-    rows, matches = traits.trait(term)
+    rows, matches = trait_terms.trait(term)
     places = dict(rows.filter(session__in=pks).order_by().values_list("session").annotate(Max("seq")))
     shown = set(pks)
     found = [event for event in tail.with_trait(matches) if event.session_id in shown]

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sessions_app import scopes
 from sessions_app.models import STATE_ROWS, Scope, StateChange, StateValue
-from sessions_app.search.execution.answers import (
+from sessions_app.search.execution.session_sets import (
     ENTRIES,
     FEW,
     FEW_SHARED,
@@ -28,7 +28,7 @@ from sessions_app.search.execution.answers import (
     unlisted,
     yielded,
 )
-from sessions_app.search.execution.owners import of_the_row, sessions_of, sessions_without
+from sessions_app.search.execution.state_owners import of_the_row, sessions_of, sessions_without
 from sessions_app.search.execution.unindexed_scan import Tail
 from sessions_app.search.query import StateTerm, When
 from sessions_app.search.state_conditions import being_read, compared, is_told_by_marks, marked, unmarked

@@ -10,7 +10,7 @@ from sessions_app import scopes
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, StateChange
 from sessions_app.search import index_backlog
-from sessions_app.search.execution.answers import FEW_SHARED
+from sessions_app.search.execution.session_sets import FEW_SHARED
 from sessions_app.search.query import StateTerm
 from sessions_app.search.state_conditions import compared
 from sessions_app.store import tokens

@@ -8,7 +8,7 @@ Every term must hold. docs/search.md describes the language.
 from sessions_app.search.query.completion import Completion, Spot, Vocabulary, complete, spot
 from sessions_app.search.query.correction import Name, Remark, named, names_in, starred, timed, typed, unknown
 from sessions_app.search.query.parsing import MAX_LENGTH, parse
-from sessions_app.search.query.problems import QueryProblem
+from sessions_app.search.query.query_errors import QueryProblem
 from sessions_app.search.query.terms import Field, Query, StateTerm, Term, When, Word, tag_name
 from sessions_app.search.query.times import moment, span
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sessions_app import scopes
 from sessions_app.search.query.completion import Vocabulary
-from sessions_app.search.query.meaning import meanings
+from sessions_app.search.query.suggestions import meanings
 from sessions_app.search.query.terms import NUMBER, Field, Query, StateTerm, Term, When, Word, spelled
 
 Name = tuple[str, str]

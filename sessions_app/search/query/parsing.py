@@ -11,7 +11,7 @@ from typing import Any
 from sessions_app import scopes
 from sessions_app.models import Scope
 from sessions_app.search.query.fields import is_field, name_of, refuse_unknown_name, take_field, take_number
-from sessions_app.search.query.problems import QueryProblem
+from sessions_app.search.query.query_errors import QueryProblem
 from sessions_app.search.query.scanner import Atom, Scanner
 from sessions_app.search.query.terms import (
     ARROW,

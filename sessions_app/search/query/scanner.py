@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from sessions_app.search.query.problems import QueryProblem
+from sessions_app.search.query.query_errors import QueryProblem
 from sessions_app.search.query.terms import ARROW, FOREIGN_OPERATORS, OPERATORS, When, is_suffix, quoted
 
 Instead = tuple[int, int, str]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sessions_app.models import AgentSession
 from sessions_app.state import history
 from sessions_app.state.lint.evidence import Evidence
-from sessions_app.state.lint.gathering import gather, sizes
+from sessions_app.state.lint.evidence_queries import gather, sizes
 from sessions_app.state.lint.rules import ALL, Hint, Rule, Sight
 
 __all__ = ["Hint", "Report", "Rule", "Sight", "hints_of", "lint"]

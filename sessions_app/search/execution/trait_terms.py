@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sessions_app.events import event_text
 from sessions_app.models import SessionTrait
-from sessions_app.search.execution.answers import READ, Answer, Many, is_more, pointed_at
+from sessions_app.search.execution.session_sets import READ, Answer, Many, is_more, pointed_at
 from sessions_app.search.execution.unindexed_scan import Tail
 from sessions_app.search.query import Field
 

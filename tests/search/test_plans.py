@@ -13,7 +13,7 @@ from sessions_app.search.execution import InSession, state_terms
 from sessions_app.search.query import StateTerm, parse
 from sessions_app.search.state_conditions import being_read, is_told_by_marks, marked
 from sessions_app.store import tokens
-from tests.finding.conftest import Find
+from tests.search.conftest import Find
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
 from sessions_app.search import execution, indexing
-from sessions_app.search.execution import answers, sessions, state_terms, windows
+from sessions_app.search.execution import session_queries, session_sets, state_terms, windowed_scan
 from sessions_app.search.query import parse
 from sessions_app.sessions import labels, listing, writes
 from sessions_app.store import pagination
@@ -31,11 +31,11 @@ QUERIES = (
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every look end after one window of three sessions, and no index list any."""
-    monkeypatch.setattr(windows, "WINDOW", 3)
-    monkeypatch.setattr(windows, "LOOK_S", 0.0)
+    monkeypatch.setattr(windowed_scan, "WINDOW", 3)
+    monkeypatch.setattr(windowed_scan, "LOOK_S", 0.0)
     monkeypatch.setattr(state_terms, "READ", 0)
-    monkeypatch.setattr(answers, "FEW", 0)
-    monkeypatch.setattr(sessions, "is_common", lambda *_, **__: False)
+    monkeypatch.setattr(session_sets, "FEW", 0)
+    monkeypatch.setattr(session_queries, "is_common", lambda *_, **__: False)
 
 
 def make(count: int, random: Random) -> None:

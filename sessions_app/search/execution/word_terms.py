@@ -8,7 +8,8 @@ from django.db.models.expressions import RawSQL
 from sessions_app.models import AgentSession
 from sessions_app.search import event_index
 from sessions_app.search.event_index import Found, Holds
-from sessions_app.search.execution.answers import (
+from sessions_app.search.execution.column_terms import contains, id_begins
+from sessions_app.search.execution.session_sets import (
     ENTRIES,
     FEW,
     LONG,
@@ -21,7 +22,6 @@ from sessions_app.search.execution.answers import (
     listed_by,
     unlisted,
 )
-from sessions_app.search.execution.columns import contains, id_begins
 from sessions_app.search.execution.unindexed_scan import Tail
 from sessions_app.search.query import Word
 from sessions_app.store import tokens

@@ -10,11 +10,19 @@ from typing import NamedTuple
 from django.db.models import Q, QuerySet
 
 from sessions_app.models import AgentSession, Kind
-from sessions_app.search.execution import hits, ids, state_terms, traits
-from sessions_app.search.execution.answers import FEW_SHARED, LONG, Answer, Many, among, is_common, turned
-from sessions_app.search.execution.columns import with_column
+from sessions_app.search.execution import hits, id_terms, state_terms, trait_terms
+from sessions_app.search.execution.column_terms import with_column
+from sessions_app.search.execution.session_sets import (
+    FEW_SHARED,
+    LONG,
+    Answer,
+    Many,
+    among,
+    is_common,
+    turned,
+)
 from sessions_app.search.execution.unindexed_scan import Tail
-from sessions_app.search.execution.words import with_word
+from sessions_app.search.execution.word_terms import with_word
 from sessions_app.search.query import Query, StateTerm, Term, Word
 
 Rows = QuerySet[AgentSession]
@@ -137,8 +145,8 @@ def _answer(term: Term, tail: Tail) -> Answer:
         return state_terms.with_state(replace(state_terms.written(term.value), negated=term.negated), tail)
     if term.name == "kind" and term.value == Kind.ERROR:  # as `is:error`, which counts failed tools, too
         return with_column(replace(term, name="is"))
-    if term.name in traits.NAMES:
-        return traits.with_trait(term, tail)
-    if term.name in ids.COLUMNS:
-        return ids.with_id(term, tail)
+    if term.name in trait_terms.NAMES:
+        return trait_terms.with_trait(term, tail)
+    if term.name in id_terms.COLUMNS:
+        return id_terms.with_id(term, tail)
     return with_column(term)

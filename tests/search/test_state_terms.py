@@ -6,7 +6,7 @@ import pytest
 
 from sessions_app.models import AgentSession
 from sessions_app.sessions import writes
-from tests.finding.conftest import Find
+from tests.search.conftest import Find
 from tests.timeline.story import Story
 
 VALUES = {

@@ -14,7 +14,7 @@ from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, IContains,
 
 from sessions_app import expiry, realms
 from sessions_app.models import AgentSession, Run, SessionTag
-from sessions_app.search.execution.answers import FEW_SHARED, Answer, Many, pointed_at
+from sessions_app.search.execution.session_sets import FEW_SHARED, Answer, Many, pointed_at
 from sessions_app.search.query import Field, moment, span
 
 

@@ -10,7 +10,7 @@ from sessions_app.models import AgentCard, Run
 from sessions_app.runs import lifecycle
 from sessions_app.state import lint
 from sessions_app.state.lint import Hint, Rule
-from sessions_app.state.lint.gathering import MOST_KEYS
+from sessions_app.state.lint.evidence_queries import MOST_KEYS
 from sessions_app.state.lint.rules import DEEP_LEVELS, LARGE_BYTES, depth
 from tests.timeline.story import Story
 

@@ -8,7 +8,7 @@ import pytest
 
 from sessions_app.models import AgentSession, Event
 from sessions_app.search import execution, indexing
-from sessions_app.search.execution import answers, sessions, state_terms, words
+from sessions_app.search.execution import session_queries, session_sets, state_terms, word_terms
 from sessions_app.search.query import parse
 
 Find = Callable[[str], list[str]]
@@ -27,12 +27,12 @@ def find(request: pytest.FixtureRequest, db: None, monkeypatch: pytest.MonkeyPat
     """
     if request.param in MODES[:2]:
         return finder(is_indexed=request.param == "indexed")
-    for module in (answers, state_terms, words):
+    for module in (session_sets, state_terms, word_terms):
         monkeypatch.setattr(module, "FEW", 0)
     if request.param == ALL_TOO_MANY:
-        for shared in (answers, state_terms):
+        for shared in (session_sets, state_terms):
             monkeypatch.setattr(shared, "FEW_SHARED", 0)
-    monkeypatch.setattr(sessions, "is_common", lambda *_, **__: request.param == "common")
+    monkeypatch.setattr(session_queries, "is_common", lambda *_, **__: request.param == "common")
     return finder(is_indexed=True)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessions_app.sessions import writes
-from tests.finding.conftest import ALL_TOO_MANY, MODES, Find
+from tests.search.conftest import ALL_TOO_MANY, MODES, Find
 from tests.timeline.story import Story
 
 USERS = ("ann", "ben", "cat")

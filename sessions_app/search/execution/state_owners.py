@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import OuterRef, QuerySet
 
 from sessions_app.models import AgentSession, AppScope, Scope, UserScope
-from sessions_app.search.execution.answers import FEW_SHARED, Statement, yielded
+from sessions_app.search.execution.session_sets import FEW_SHARED, Statement, yielded
 
 OWNERS: dict[Scope, QuerySet[Any]] = {
     Scope.USER: UserScope.objects.all(),

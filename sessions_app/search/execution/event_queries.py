@@ -11,7 +11,7 @@ from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 from sessions_app import scopes
 from sessions_app.models import AgentSession, Event, Kind, Scope, StateChange
 from sessions_app.search import event_index
-from sessions_app.search.execution.owners import of_session
+from sessions_app.search.execution.state_owners import of_session
 from sessions_app.search.execution.state_terms import written
 from sessions_app.search.execution.unindexed_scan import Tail
 from sessions_app.search.query import Field, Query, StateTerm, Term, Word, moment

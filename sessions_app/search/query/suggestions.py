@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from sessions_app import scopes
 from sessions_app.models import Scope
 from sessions_app.search.query.parsing import parse
-from sessions_app.search.query.problems import QueryProblem
+from sessions_app.search.query.query_errors import QueryProblem
 from sessions_app.search.query.terms import (
     AGES,
     ALIASES,

@@ -8,10 +8,10 @@ import pytest
 
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.runs import lifecycle as runs
-from sessions_app.search.execution import ids
+from sessions_app.search.execution import id_terms
 from sessions_app.sessions import app_settings, writes
 from sessions_app.timeline import event_window as windows
-from tests.finding.conftest import Find
+from tests.search.conftest import Find
 from tests.timeline.story import Story
 
 HOSTILE = [
@@ -135,7 +135,7 @@ def test_a_session_is_found_by_the_id_of_an_event_or_an_invocation(find: Find):
 
 
 def test_an_id_that_very_many_events_have_is_found_all_the_same(find: Find, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ids, "ENTRIES", 0)
+    monkeypatch.setattr(id_terms, "ENTRIES", 0)
     Story("s1").says("hello")
     assert find("invocation:i1") == ["s1"]
     assert find("invocation:i2") == []

@@ -6,7 +6,7 @@ from django.db.models import Exists, OuterRef, Q
 
 from sessions_app.models import Event
 from sessions_app.search import event_index
-from sessions_app.search.execution.answers import ENTRIES, FEW, Answer, Many
+from sessions_app.search.execution.session_sets import ENTRIES, FEW, Answer, Many
 from sessions_app.search.execution.unindexed_scan import Tail
 from sessions_app.search.query import Field
 

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from sessions_app.models import AgentSession
 from sessions_app.search import execution, indexing
 from sessions_app.search.query import parse
-from tests.finding.conftest import events
+from tests.search.conftest import events
 from tests.timeline.story import Story
 
 
