@@ -95,9 +95,9 @@ def files_of_the_store(request: pytest.FixtureRequest, data_dir: None) -> None:
     """Start each test of the store without the content that others left in files, as without their rows."""
     if request.node.get_closest_marker("store"):
         request.getfixturevalue("django_db_setup")  # from here on the store is the tests', not a developer's
-        from sessions_app.artifacts import blobs
+        from sessions_app.artifacts import content_files
 
-        shutil.rmtree(blobs.folder(), ignore_errors=True)
+        shutil.rmtree(content_files.folder(), ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

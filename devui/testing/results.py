@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from sessions_app.presentation import visible
+from sessions_app.presentation import visible_text
 
 FAILED = "failed"
 
@@ -98,7 +98,7 @@ class CaseResult:
         for attempt in self.attempts:
             if not attempt.passed:
                 lines += [f"  {attempt.said}", *_turns(attempt)]
-        return visible.text("\n".join(lines))
+        return visible_text.text("\n".join(lines))
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs import prices
 from evals_app.runs.replay.beside import Replayed, replayed_of
 from sessions_app.models import Event, Kind, Trace
-from sessions_app.presentation import textdiff, valuediff
-from sessions_app.presentation.textdiff import Piece
-from sessions_app.presentation.valuediff import Line
+from sessions_app.presentation import text_diff, value_diff
+from sessions_app.presentation.text_diff import Piece
+from sessions_app.presentation.value_diff import Line
 from sessions_app.state import history
 
 REPORTED_AS = {
@@ -125,9 +125,9 @@ class StateCheck:
     @property
     def lines(self) -> list[Line]:
         """Both values line by line; empty when they are short enough for one line."""
-        if self.matches or valuediff.is_brief(self.expected, self.actual):
+        if self.matches or value_diff.is_brief(self.expected, self.actual):
             return []
-        return valuediff.lines(self.expected, self.actual)
+        return value_diff.lines(self.expected, self.actual)
 
 
 @dataclass(frozen=True)
@@ -357,7 +357,7 @@ class _Turns:
     def _turn(self, index: int, expected: Invocation | None, actual: Invocation | None) -> Turn:
         wanted, got = invocations.answer_text(expected or {}), invocations.answer_text(actual or {})
         both_answered = bool(wanted) and actual is not None and wanted != got
-        left, right = textdiff.compare(wanted, got) if both_answered else _unmarked(wanted, got)
+        left, right = text_diff.compare(wanted, got) if both_answered else _unmarked(wanted, got)
         return Turn(
             number=index + 1,
             user=invocations.user_text(expected or actual or {}),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
-from sessions_app.presentation.valuediff import Line
+from sessions_app.presentation.value_diff import Line
 
 CONTEXT = 3
 MOST_LINES = 4_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from sessions_app.presentation import visible
+from sessions_app.presentation import visible_text
 
 Nested = dict[str, Any]
 
@@ -46,7 +46,7 @@ class Field:
     @property
     def hides(self) -> bool:
         """Tell whether the text has characters that nobody sees in a field."""
-        return visible.text(self.value) != self.value
+        return visible_text.text(self.value) != self.value
 
     @property
     def id(self) -> str:

@@ -17,7 +17,7 @@ from evals_app.files.content import FINAL_STATE, TURN_STATES
 from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from sessions_app import scopes
 from sessions_app.errors import BadInput, InvocationMissing
-from sessions_app.events.superseded import marks_from
+from sessions_app.events.superseded_events import marks_from
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.runs.runtime_client import provider
 from sessions_app.state import history

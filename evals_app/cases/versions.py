@@ -13,7 +13,7 @@ from evals_app.files.pairing import paired, same
 from evals_app.models import EvalSet, EvalSetVersion
 from sessions_app import scopes
 from sessions_app.errors import NotFound
-from sessions_app.presentation import valuediff
+from sessions_app.presentation import value_diff
 
 Json = dict[str, Any]
 
@@ -30,7 +30,7 @@ class CaseDiff:
     case_id: str
     kind: str
     was: str
-    lines: list[valuediff.Line]
+    lines: list[value_diff.Line]
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,6 @@ def _kind(before: Json | None, case: Json, place: int | None, kept: list[int]) -
     )
 
 
-def _lines(old: Any, new: Any) -> list[valuediff.Line]:
+def _lines(old: Any, new: Any) -> list[value_diff.Line]:
     texts = [None if value is None else scopes.dumps(value) for value in (old, new)]
-    return valuediff.lines(*texts)
+    return value_diff.lines(*texts)

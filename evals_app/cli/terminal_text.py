@@ -9,7 +9,7 @@ import unicodedata
 from pathlib import Path
 from typing import Protocol
 
-from sessions_app.presentation import visible
+from sessions_app.presentation import visible_text
 
 CLEAR_LINE = "\r\x1b[2K"
 
@@ -78,7 +78,7 @@ class Screen:
 
 def harmless(text: str) -> str:
     """Return text as one line that steers no terminal, whatever an agent or a model put into it."""
-    return visible.text(text.replace("\n", " "))
+    return visible_text.text(text.replace("\n", " "))
 
 
 def spelled(text: str, encoding: str) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from sessions_app.presentation import textdiff
-from sessions_app.presentation.textdiff import Piece
+from sessions_app.presentation import text_diff
+from sessions_app.presentation.text_diff import Piece
 
 Call = Mapping[str, Any]
 """{name, args}, and whatever else it carries along"""
@@ -75,7 +75,7 @@ class Argument:
         if self.same or self.expected is MISSING or self.actual is MISSING:
             return None
         texts = [json.dumps(value, ensure_ascii=False) for value in (self.expected, self.actual)]
-        return textdiff.compare(*texts) if max(map(len, texts)) > SHORT else None
+        return text_diff.compare(*texts) if max(map(len, texts)) > SHORT else None
 
     @property
     def has_expected(self) -> bool:

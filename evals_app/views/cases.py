@@ -23,7 +23,7 @@ from sessions_app import scopes
 from sessions_app.errors import DevUIError
 from sessions_app.http import render_partial
 from sessions_app.paths import seg_reverse
-from sessions_app.presentation import valuediff
+from sessions_app.presentation import value_diff
 from sessions_app.store import units_of_work
 
 FORM = "devui/evals/case_form.html"
@@ -178,10 +178,10 @@ def _sides(review: Review | None) -> Mapping[str, Any] | None:
     base = scopes.dumps(conflict.base)
     theirs = None if conflict.theirs is None else scopes.dumps(conflict.theirs)
     return {
-        "theirs": valuediff.lines(base, theirs),
+        "theirs": value_diff.lines(base, theirs),
         "is_gone": conflict.theirs is None,
         "theirs_id": (conflict.theirs or {}).get("eval_id", ""),
-        "mine": valuediff.lines(base, scopes.dumps(conflict.mine)),
+        "mine": value_diff.lines(base, scopes.dumps(conflict.mine)),
         "mark": conflict.mark,
     }
 

@@ -21,8 +21,8 @@ from typing_extensions import override
 
 from sessions_app import scopes
 from sessions_app.adk import _adk, adk_errors
-from sessions_app.artifacts import blobs, rows
-from sessions_app.artifacts.rows import Draft, FileKey
+from sessions_app.artifacts import artifact_versions, content_files
+from sessions_app.artifacts.artifact_versions import Draft, FileKey
 from sessions_app.models import Artifact
 from sessions_app.store import units_of_work
 
@@ -62,7 +62,7 @@ class DjangoArtifactService(BaseArtifactService):
         """
         key = self._key(app_name, user_id, session_id, filename)
         with adk_errors.as_adk():
-            rows.refuse_path(key.filename)
+            artifact_versions.refuse_path(key.filename)
         part = ensure_part(artifact)
         _check_reference(part, app_name, user_id, session_id)
         draft, content = _take_apart(part, custom_metadata, session_id)
@@ -96,17 +96,19 @@ class DjangoArtifactService(BaseArtifactService):
     ) -> list[str]:
         """Return the names that load in the session: its own and, as `user:name`, the user's."""
         with adk_errors.as_adk():
-            scope = rows.scope_key(self.realm, app_name, user_id, session_id)
-        return await units_of_work.read(rows.filenames, scope)
+            scope = artifact_versions.scope_key(self.realm, app_name, user_id, session_id)
+        return await units_of_work.read(artifact_versions.filenames, scope)
 
     @override
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
         """Delete all versions of a file. A missing one is no error."""
-        hashes = await units_of_work.write(rows.delete, self._key(app_name, user_id, session_id, filename))
+        hashes = await units_of_work.write(
+            artifact_versions.delete, self._key(app_name, user_id, session_id, filename)
+        )
         if hashes:
-            await units_of_work.read(rows.remove_unused, hashes)
+            await units_of_work.read(artifact_versions.remove_unused, hashes)
 
     @override
     async def list_versions(
@@ -136,14 +138,14 @@ class DjangoArtifactService(BaseArtifactService):
     ) -> ArtifactVersion | None:
         """Return what is known of a version, or of the newest; None when there is none."""
         key = self._key(app_name, user_id, session_id, filename)
-        artifact = await units_of_work.read(rows.find, key, version)
+        artifact = await units_of_work.read(artifact_versions.find, key, version)
         return _describe(key, artifact) if artifact else None
 
     async def _load(
         self, key: FileKey, version: int | None, session_id: str | None, references: int
     ) -> types.Part | None:
         """Load a version, following at most so many references."""
-        found = await units_of_work.read(rows.load, key, version)
+        found = await units_of_work.read(artifact_versions.load, key, version)
         if found is None:
             return None
         part = _put_together(*found)
@@ -161,20 +163,20 @@ class DjangoArtifactService(BaseArtifactService):
 
     def _key(self, app_name: str, user_id: str, session_id: str | None, filename: str) -> FileKey:
         with adk_errors.as_adk():
-            return rows.file_key(self.realm, app_name, user_id, session_id, filename)
+            return artifact_versions.file_key(self.realm, app_name, user_id, session_id, filename)
 
 
 async def _save(key: FileKey, draft: Draft, content: bytes | None) -> int:
     with ExitStack() as held:
         payload = None
         if content is not None:
-            payload = await asyncio.to_thread(held.enter_context, blobs.stored(content))
-        artifact = await units_of_work.write(rows.save, key, draft, payload)
+            payload = await asyncio.to_thread(held.enter_context, content_files.stored(content))
+        artifact = await units_of_work.write(artifact_versions.save, key, draft, payload)
     return artifact.version
 
 
 def _versions(key: FileKey) -> list[Artifact]:
-    return list(rows.versions(key))
+    return list(artifact_versions.versions(key))
 
 
 def _uri(part: types.Part) -> str:

@@ -18,8 +18,8 @@ from typing_extensions import override
 from sessions_app import models as store
 from sessions_app import scopes
 from sessions_app.adk import adk_errors, event_mapping
-from sessions_app.memory import rows
-from sessions_app.memory.rows import Draft, Owner
+from sessions_app.memory import memory_entries
+from sessions_app.memory.memory_entries import Draft, Owner
 from sessions_app.models import MemoryEntry as Row
 from sessions_app.store import units_of_work
 
@@ -79,13 +79,15 @@ class DjangoMemoryService(BaseMemoryService):
         owner = self._owner(app_name, user_id)
         with adk_errors.as_adk():
             await units_of_work.write(
-                rows.put, owner, [_draft_of_entry(entry, custom_metadata) for entry in memories]
+                memory_entries.put, owner, [_draft_of_entry(entry, custom_metadata) for entry in memories]
             )
 
     @override
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return at most ten memories of the user that share words with the query, best first."""
-        found = await units_of_work.read(rows.find, self._owner(app_name, user_id), query, rows.MOST_RECALLED)
+        found = await units_of_work.read(
+            memory_entries.find, self._owner(app_name, user_id), query, memory_entries.MOST_RECALLED
+        )
         return SearchMemoryResponse(memories=[_entry(row) for row in found])
 
     @override
@@ -94,22 +96,22 @@ class DjangoMemoryService(BaseMemoryService):
         if memory_id:
             owner = self._owner(app_name, user_id)
             with adk_errors.as_adk():
-                await units_of_work.write(rows.remove, owner, memory_id)
+                await units_of_work.write(memory_entries.remove, owner, memory_id)
 
     def _owner(self, app_name: str, user_id: str) -> Owner:
         with adk_errors.as_adk():
-            return rows.owner(self.realm, app_name, user_id)
+            return memory_entries.owner(self.realm, app_name, user_id)
 
     async def _add(
         self, owner: Owner, session_id: str, events: Iterable[Event], metadata: Mapping[str, object] | None
     ) -> None:
         spoken = [event for event in events if _text(event.content)]
         with adk_errors.as_adk():
-            known = await units_of_work.read(rows.known_ids, owner, session_id)
+            known = await units_of_work.read(memory_entries.known_ids, owner, session_id)
             fresh = [event for event in spoken if event.id not in known]
             for start in range(0, len(fresh), BATCH):
                 drafts = [_draft_of_event(event, metadata) for event in fresh[start : start + BATCH]]
-                await units_of_work.write(rows.add, owner, session_id, drafts)
+                await units_of_work.write(memory_entries.add, owner, session_id, drafts)
 
 
 def remember(session: store.AgentSession) -> int:
@@ -117,14 +119,14 @@ def remember(session: store.AgentSession) -> int:
 
     Reads it page by page: it may be too long to be loaded.
     """
-    owner = rows.owner(session.realm, session.app_name, session.user_id)
-    before = len(rows.known_ids(owner, session.session_id))
+    owner = memory_entries.owner(session.realm, session.app_name, session.user_id)
+    before = len(memory_entries.known_ids(owner, session.session_id))
     seq = 0
     while page := _page_of_events(session.pk, seq):
         spoken = [event for _, event in page if _text(event.content)]
-        rows.add(owner, session.session_id, [_draft_of_event(event, None) for event in spoken])
+        memory_entries.add(owner, session.session_id, [_draft_of_event(event, None) for event in spoken])
         seq = page[-1][0]
-    return len(rows.known_ids(owner, session.session_id)) - before
+    return len(memory_entries.known_ids(owner, session.session_id)) - before
 
 
 def _page_of_events(session_pk: int, after: int) -> list[tuple[int, Event]]:

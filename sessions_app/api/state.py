@@ -36,7 +36,7 @@ from sessions_app.api.state_schemas import (
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event, Scope, StateChange
-from sessions_app.presentation import jsontree
+from sessions_app.presentation import json_tree
 from sessions_app.sessions import state_edits
 from sessions_app.sessions.state_edits import Condition
 from sessions_app.state import diff, drift, history, lint
@@ -283,7 +283,7 @@ def _piece(value: Any, pointer: str) -> Any:
             hint="A JSON pointer looks like /theme/0.",
         )
     try:
-        return jsontree.resolve(value, pointer)
+        return json_tree.resolve(value, pointer)
     except NotFound as error:
         raise NotFound(error.message, hint="GET the key without `pointer` for the whole value.") from error
 

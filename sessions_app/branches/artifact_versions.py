@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 from django.db.models import QuerySet
 
-from sessions_app.artifacts.rows import USER_PREFIX, FileKey
+from sessions_app.artifacts.artifact_versions import USER_PREFIX, FileKey
 from sessions_app.models import AgentSession, Artifact, Event
 
 CHUNK = 500

@@ -17,9 +17,9 @@ from django.db import transaction
 from django.db.models import Count, QuerySet
 
 from sessions_app import events, scopes
-from sessions_app.artifacts import rows as artifacts
-from sessions_app.artifacts.blobs import Payload
-from sessions_app.artifacts.rows import USER_PREFIX, Draft
+from sessions_app.artifacts import artifact_versions as artifacts
+from sessions_app.artifacts.artifact_versions import USER_PREFIX, Draft
+from sessions_app.artifacts.content_files import Payload
 from sessions_app.branches import artifact_versions, not_undone
 from sessions_app.branches.rewind_plan import Difference, FileFate, FilePlan, KeyPlan, RewindPlan, Text
 from sessions_app.errors import BadInput, InvocationMissing, StaleSession

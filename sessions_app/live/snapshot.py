@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from sessions_app import realms
 from sessions_app.live.streaming_text import Stream
 from sessions_app.models import AgentSession, AppScope, Event, Kind, UntrackedKey, UserScope
-from sessions_app.presentation import visible
+from sessions_app.presentation import visible_text
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.run_marks import RunMark, Runs, runs_of
 from sessions_app.timeline.siblings import list_mark
@@ -64,7 +64,7 @@ def look_at(session_pk: int) -> Look | None:
     runs = runs_of(session_pk)
     return Look(
         app_name=row["app_name"],
-        name=visible.text(row["title"] or row["first_text"] or row["session_id"]),
+        name=visible_text.text(row["title"] or row["first_text"] or row["session_id"]),
         last_seq=row["last_seq"],
         state_mark=state_mark(
             row["last_seq"], row["user_version"], row["app_version"], row["untracked"], runs.running

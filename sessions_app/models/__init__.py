@@ -8,8 +8,9 @@ jsonb refuses NUL, lone surrogates and NaN, and reorders keys.
 """
 
 from sessions_app.models.apps import AgentCard, AppSettings
+from sessions_app.models.artifacts import Artifact, MemoryEntry
+from sessions_app.models.imports import ImportedScope, ImportedSession, ImportSource, MirroredSession
 from sessions_app.models.indexes import EventWords, SessionTrait, SessionWords, StateValue
-from sessions_app.models.kept import Artifact, MemoryEntry
 from sessions_app.models.runs import Run, RuntimeProcess
 from sessions_app.models.sessions import (
     UNINDEXED,
@@ -20,7 +21,6 @@ from sessions_app.models.sessions import (
     SavedView,
     SessionTag,
 )
-from sessions_app.models.sources import ImportedScope, ImportedSession, ImportSource, MirroredSession
 from sessions_app.models.state import (
     STATE_ROWS,
     AppScope,

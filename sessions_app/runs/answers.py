@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from sessions_app.errors import BadInput
-from sessions_app.presentation import schemaform
-from sessions_app.presentation.schemaform import Posted
+from sessions_app.presentation import schema_form
+from sessions_app.presentation.schema_form import Posted
 from sessions_app.runs import credential_requests
 from sessions_app.runs.questions import Question
 
@@ -73,8 +73,8 @@ def _confirmation(posted: Posted) -> dict[str, Any]:
 
 
 def _filled(question: Question, posted: Posted) -> Any:
-    value, told = schemaform.read(schemaform.fill(question.fields, posted))
-    if wrong := schemaform.wrong(told):
+    value, told = schema_form.read(schema_form.fill(question.fields, posted))
+    if wrong := schema_form.wrong(told):
         message = f"{wrong[0].label}: {wrong[0].error}"
         raise Unanswerable({field.input_name: field.error for field in wrong}, message)
     return value
@@ -101,7 +101,7 @@ def _is_json(text: str) -> bool:
 def _loaded(name: str, text: str) -> Any:
     """Return the JSON value that stands in an input."""
     try:
-        return schemaform.load_json(text)
+        return schema_form.load_json(text)
     except (ValueError, RecursionError) as error:
-        problem = schemaform.json_problem(error)
+        problem = schema_form.json_problem(error)
         raise Unanswerable({name: problem}, f"The answer is no JSON. {problem}") from error

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from urllib.parse import SplitResult, parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from sessions_app.errors import BadInput
-from sessions_app.presentation import schemaform
+from sessions_app.presentation import schema_form
 
 Kind = Literal["api_key", "basic", "bearer", "oauth2", "other"]
 
@@ -170,11 +170,11 @@ def _needed(given: Mapping[str, str], name: str, words: str) -> str:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        value = schemaform.load_json(text)
+        value = schema_form.load_json(text)
     except (ValueError, RecursionError) as error:
         raise WrongCredential(
             "credential",
-            f"The credential is no JSON. {schemaform.json_problem(error)}",
+            f"The credential is no JSON. {schema_form.json_problem(error)}",
             hint="Correct it and send it again.",
         ) from error
     if not isinstance(value, dict):

@@ -15,8 +15,8 @@ from typing import Any
 from django.core.files.uploadedfile import UploadedFile
 
 from sessions_app.models import AgentCard
-from sessions_app.presentation import filetype, schemaform
-from sessions_app.presentation.schemaform import Field, Posted
+from sessions_app.presentation import file_type, schema_form
+from sessions_app.presentation.schema_form import Field, Posted
 
 MOST_FILES = 16
 MOST_BYTES = 20_000_000
@@ -87,9 +87,9 @@ def read(app_name: str, posted: Posted, files: Sequence[UploadedFile[Any]], *, s
         values[name], problem = _json_object(sent[name])
         if problem:
             errors[name] = problem
-    fields = schemaform.fill(config_fields(app_name), posted)
-    chosen, told = schemaform.read(fields)
-    errors |= {each.input_name: each.error for each in schemaform.wrong(told)}
+    fields = schema_form.fill(config_fields(app_name), posted)
+    chosen, told = schema_form.read(fields)
+    errors |= {each.input_name: each.error for each in schema_form.wrong(told)}
     values["run_config"] = {**(chosen or {}), **(values["run_config"] or {})}
     return Draft(
         text=sent["message"],
@@ -111,18 +111,18 @@ def config_fields(app_name: str) -> list[Field]:
     """
     text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
     schema = json.loads(text or "{}").get("run_config") or {}
-    found = schemaform.fields_of(schema, CONFIG)
+    found = schema_form.fields_of(schema, CONFIG)
     return sorted(found, key=lambda each: (each.is_deprecated, each.kind in {"group", "json"}))
 
 
 def type_of(content: bytes, claimed: str) -> str:
     """Return the type of a file: what its bytes say, and what it claims where they do not say it."""
-    found = filetype.sniff(content).partition(";")[0]
+    found = file_type.sniff(content).partition(";")[0]
     claimed = claimed.partition(";")[0].strip().lower()
     if found == "text/plain":
         return claimed if claimed.startswith(TEXTUAL) else found
-    if found == filetype.BINARY:
-        return claimed if claimed and not filetype.is_told(claimed) else found
+    if found == file_type.BINARY:
+        return claimed if claimed and not file_type.is_told(claimed) else found
     return found
 
 
@@ -165,9 +165,9 @@ def _json_object(text: str) -> tuple[dict[str, Any] | None, str]:
     if not text.strip():
         return None, ""
     try:
-        value = schemaform.load_json(text)
+        value = schema_form.load_json(text)
     except (ValueError, RecursionError) as error:
-        return None, schemaform.json_problem(error)
+        return None, schema_form.json_problem(error)
     if not isinstance(value, dict):
         return None, 'It is a JSON object, such as {"city": "Paris", "user:name": "Ada"}.'
     return value, ""

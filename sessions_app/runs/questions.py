@@ -15,9 +15,9 @@ from typing import Any
 
 from sessions_app import events as wire
 from sessions_app import scopes
-from sessions_app.events.superseded import marks_from
+from sessions_app.events.superseded_events import marks_from
 from sessions_app.models import AgentCard, AgentSession, Event, Kind, Run
-from sessions_app.presentation import schemaform
+from sessions_app.presentation import schema_form
 from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import credential_requests
 
@@ -59,9 +59,9 @@ class Question:
     is_answered: bool = False
 
     @property
-    def fields(self) -> list[schemaform.Field]:
+    def fields(self) -> list[schema_form.Field]:
         """The fields of the answer's form; none when nothing is known of it."""
-        return schemaform.fields_of(self.schema, ANSWER)
+        return schema_form.fields_of(self.schema, ANSWER)
 
     @property
     def wants_text(self) -> bool:

@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 from django.urls import NoReverseMatch, reverse
 
 from sessions_app.models import AgentSession
-from sessions_app.presentation import filetype
+from sessions_app.presentation import file_type
 from sessions_app.runs.message_draft import Draft
 
 FILE = "\ufffefile:{}\uffff"
@@ -133,7 +133,7 @@ def _our_body(session: AgentSession, draft: Draft, message: dict[str, Any] | Non
 
 
 def _part(number: int, name: str) -> dict[str, Any]:
-    mime = mimetypes.guess_type(name)[0] or filetype.BINARY
+    mime = mimetypes.guess_type(name)[0] or file_type.BINARY
     return {"inlineData": {"displayName": name, "mimeType": mime, "data": _marked(number)}}
 
 

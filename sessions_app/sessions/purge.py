@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.models import CASCADE, QuerySet
 
 from sessions_app import expiry, realms
-from sessions_app.artifacts import rows as artifacts
+from sessions_app.artifacts import artifact_versions as artifacts
 from sessions_app.errors import BadInput
 from sessions_app.models import (
     AgentSession,

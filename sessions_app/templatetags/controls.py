@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from sessions_app.presentation import visible
+from sessions_app.presentation import visible_text
 from sessions_app.templatetags import devui
 
 register = template.Library()
@@ -144,7 +144,7 @@ def _control(
     all_attributes = {
         "class": " ".join(filter(None, classes)),
         **attributes,
-        "aria-label": visible.name(f"{label} {of}" if of else label),
+        "aria-label": visible_text.name(f"{label} {of}" if of else label),
         "title": title or label,
         "data-command": command,
         "hidden": not shown,

@@ -20,8 +20,9 @@ from django.utils.safestring import SafeString
 
 from sessions_app import expiry, paths, scopes
 from sessions_app.models import AgentSession, Cause, Kind, Scope, StateChange
-from sessions_app.presentation import jsontree, prose, visible
-from sessions_app.presentation.textdiff import Piece
+from sessions_app.presentation import json_tree as jsontree
+from sessions_app.presentation import markdown_html, visible_text
+from sessions_app.presentation.text_diff import Piece
 from sessions_app.sessions import storage_location
 
 register = template.Library()
@@ -80,7 +81,7 @@ def _icon(static_url: str, name: str, label: str, css: str) -> SafeString:
         return format_html(
             '<svg class="{}" role="img" aria-label="{}"><use href="{}"></use></svg>',
             classes,
-            visible.name(label),
+            visible_text.name(label),
             href,
         )
     return format_html('<svg class="{}" aria-hidden="true"><use href="{}"></use></svg>', classes, href)
@@ -124,7 +125,7 @@ def status(name: str, text: str = "") -> SafeString:
         classes,
         str(name),
         icon(mark, css=spin),
-        visible.name_html(text or str(name)),
+        visible_text.name_html(text or str(name)),
     )
 
 
@@ -171,13 +172,13 @@ def key_name(change: StateChange) -> str:
 @register.filter(name="name")
 def name_shown(value: object) -> SafeString:
     """`{{ session.user_id|name }}`: a name (id, key, author, tool), every unseen character as a marked escape."""
-    return visible.name_html(str(value))
+    return visible_text.name_html(str(value))
 
 
 @register.filter
 def shown(value: object) -> SafeString:
     """`{{ run.error|shown }}`: text or a value; lines stay, other unseen characters are marked escapes."""
-    return visible.text_html(str(value))
+    return visible_text.text_html(str(value))
 
 
 @register.filter
@@ -202,13 +203,13 @@ def _marked(tag: str, css: str, pieces: Iterable[Piece]) -> SafeString:
 @register.filter
 def plain(value: object, kind_of_text: str = "name") -> str:
     """`title="{{ key|plain }}"`: the escapes of `name` without marks; `plain:"text"` has those of `shown`."""
-    return visible.text(str(value)) if kind_of_text == "text" else visible.name(str(value))
+    return visible_text.text(str(value)) if kind_of_text == "text" else visible_text.name(str(value))
 
 
 @register.filter
 def json_escapes(text: str) -> str:
     """`{{ raw|json_escapes }}`: JSON text, its unseen characters in JSON's own escapes."""
-    return visible.json_text(text)
+    return visible_text.json_text(text)
 
 
 @register.filter
@@ -314,7 +315,7 @@ def byte_size(size: int | None) -> str:
 def code_spans(text: str) -> SafeString:
     """`{{ hint|code_spans }}`: text in which `backticks` mark code."""
     spans = enumerate(str(text).split("`"))
-    shown = ((n, visible.text_html(span)) for n, span in spans)
+    shown = ((n, visible_text.text_html(span)) for n, span in spans)
     return SafeString("".join(f"<code>{span}</code>" if n % 2 else span for n, span in shown))
 
 
@@ -328,7 +329,7 @@ def plural(number: int, words: str) -> str:
 @register.filter
 def markdown(text: str) -> SafeString:
     """`{{ text|markdown }}`: Markdown as safe HTML."""
-    return prose.markdown(text)
+    return markdown_html.markdown(text)
 
 
 @register.simple_tag

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 
 from sessions_app import expiry, paths
 from sessions_app.models import AgentSession, Run
-from sessions_app.presentation import visible
+from sessions_app.presentation import visible_text
 from sessions_app.search.execution import Hit
 from sessions_app.search.query import Field
 from sessions_app.sessions import listing
@@ -107,21 +107,23 @@ def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Ro
     """Return what a row shows of a session."""
     title = session.name[:TITLE_SHOWN]
     app, user, state = session.app_name, session.user_id, paths.fixed("state")
-    url = visible.escape(paths.session_url(session))
+    url = visible_text.escape(paths.session_url(session))
     hit = hits.get(session.pk) if isinstance(hits, Mapping) else None
     return {
         "pk": str(session.pk),
         "url": url,
-        "title": visible.text_html(title),
-        "label": visible.escape(visible.name(title)),
+        "title": visible_text.text_html(title),
+        "label": visible_text.escape(visible_text.name(title)),
         "marks": _marks(session),
         "tags": _tags(session),
-        "last": _hit(hit, url) if hit else SafeString(f"<bdi>{visible.text_html(session.last_text)}</bdi>"),
-        "id": visible.name_html(session.session_id),
-        "id_plain": visible.escape(visible.name(session.session_id)),
-        "app": visible.name_html(app),
+        "last": _hit(hit, url)
+        if hit
+        else SafeString(f"<bdi>{visible_text.text_html(session.last_text)}</bdi>"),
+        "id": visible_text.name_html(session.session_id),
+        "id_plain": visible_text.escape(visible_text.name(session.session_id)),
+        "app": visible_text.name_html(app),
         "app_url": SafeString(f"{state}?app={quote_plus(app)}"),
-        "user": visible.name_html(user),
+        "user": visible_text.name_html(user),
         "user_url": SafeString(f"{state}?app={quote_plus(app)}&amp;user={quote_plus(user)}"),
         "rename_url": SafeString(paths.by_key("session-rename", session.pk)),
         "events": f"{session.last_seq:,}",
@@ -155,7 +157,7 @@ def _marks(session: AgentSession) -> SafeString:
 
 def _hit(hit: Hit, url: str) -> SafeString:
     """Return the event that a session was found by, linked, with what matches marked."""
-    pieces = ((visible.text_html(text), matches) for text, matches in hit.snippet)
+    pieces = ((visible_text.text_html(text), matches) for text, matches in hit.snippet)
     text = SafeString("".join(f"<mark>{piece}</mark>" if matches else piece for piece, matches in pieces))
     return format_html('{} <a href="{}?seq={}"><bdi>{}</bdi></a>', devui.kind(hit.kind), url, hit.seq, text)
 
@@ -166,7 +168,7 @@ def _tags(session: AgentSession) -> SafeString:
         return NOTHING
     chips = [_tag(name) for name in names[:TAGS_SHOWN]]
     if len(names) > TAGS_SHOWN:
-        more = ", ".join(visible.name(name) for name in names[TAGS_SHOWN:])
+        more = ", ".join(visible_text.name(name) for name in names[TAGS_SHOWN:])
         chips.append(
             format_html('<span class="faint small" title="{}">+{}</span>', more, len(names) - TAGS_SHOWN)
         )
@@ -179,7 +181,7 @@ def _tag(name: str) -> SafeString:
         '<a class="tag" href="{}?{}"><bdi>{}</bdi></a>',
         paths.fixed("sessions"),
         query,
-        visible.name_html(name),
+        visible_text.name_html(name),
     )
 
 

@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from sessions_app import events
 from sessions_app.models import StateChange
-from sessions_app.presentation import jsontree
+from sessions_app.presentation import json_tree
 from sessions_app.timeline import key_changes, run_marks
 
 register = template.Library()
@@ -42,4 +42,4 @@ def is_inferred(change: StateChange) -> bool:
 @register.simple_tag
 def event_tree(value: Any, url: str, pointer: str, depth: int = 2) -> SafeString:
     """`{% event_tree value json_url pointer %}`: what stands at a pointer of an event; `url` is the event's JSON."""
-    return jsontree.render(value, url=f"{url}?{urlencode({'base': pointer})}", depth=depth)
+    return json_tree.render(value, url=f"{url}?{urlencode({'base': pointer})}", depth=depth)

@@ -6,15 +6,15 @@ from urllib.parse import urlencode, urlsplit
 
 from django import template
 
-from sessions_app.presentation import brief, filetype
+from sessions_app.presentation import file_type, message_html
 
 register = template.Library()
 
-register.filter("marked", brief.marked)
-register.filter("spoken", brief.spoken)
-register.filter("uploaded", brief.uploaded)
-register.filter("later", brief.later)
-register.filter("family", filetype.family)
+register.filter("marked", message_html.marked)
+register.filter("spoken", message_html.spoken)
+register.filter("uploaded", message_html.uploaded)
+register.filter("later", message_html.later)
+register.filter("family", file_type.family)
 
 
 @register.filter

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.presentation.jsonpointer import pointer_of
+from sessions_app.presentation.json_pointer import pointer_of
 from sessions_app.timeline.content_parts import Part, parts_of
 from sessions_app.timeline.items import SIGNAL_ICONS
 

@@ -11,9 +11,9 @@ from sessions_app import scopes
 from sessions_app.errors import BadInput
 from sessions_app.lookup import find_event
 from sessions_app.models import AgentSession, Event
-from sessions_app.presentation import textdiff, valuediff
-from sessions_app.presentation.textdiff import Piece
-from sessions_app.presentation.valuediff import Line
+from sessions_app.presentation import text_diff, value_diff
+from sessions_app.presentation.text_diff import Piece
+from sessions_app.presentation.value_diff import Line
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.content_parts import Part, parts_of
 from sessions_app.timeline.event_details import WORDS
@@ -187,15 +187,15 @@ def _row(name: str, left: Any, right: Any) -> ComparedRow:
     if isinstance(left, str) and isinstance(right, str) and max(len(left), len(right)) > SHORT:
         return _texts(name, left, right)
     ours, theirs = _json(left), _json(right)
-    if valuediff.is_brief(ours, theirs) or left is None or right is None:
+    if value_diff.is_brief(ours, theirs) or left is None or right is None:
         return ComparedRow(name, _shown(left), _shown(right), differs=True, by=_by(left, right))
     return ComparedRow(
-        name, cut(ours, 200), cut(theirs, 200), differs=True, lines=valuediff.lines(ours, theirs)
+        name, cut(ours, 200), cut(theirs, 200), differs=True, lines=value_diff.lines(ours, theirs)
     )
 
 
 def _texts(name: str, left: str, right: str) -> ComparedRow:
-    ours, theirs = textdiff.compare(left[:TEXT_LIMIT], right[:TEXT_LIMIT])
+    ours, theirs = text_diff.compare(left[:TEXT_LIMIT], right[:TEXT_LIMIT])
     return ComparedRow(name, left, right, differs=True, left_pieces=ours, right_pieces=theirs)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sessions_app import scopes
-from sessions_app.presentation.jsonpointer import pointer_of
+from sessions_app.presentation.json_pointer import pointer_of
 from sessions_app.timeline.event_fields import EMPTY, beside, mapping
 from sessions_app.timeline.grounding import Grounding, Source, citations_of, grounding_of
 from sessions_app.timeline.token_usage import Usage, usage_of

@@ -9,8 +9,8 @@ from typing import Any
 
 from sessions_app import events
 from sessions_app.models import AgentSession, Event, Kind
-from sessions_app.presentation import valuediff
-from sessions_app.presentation.valuediff import Line
+from sessions_app.presentation import value_diff
+from sessions_app.presentation.value_diff import Line
 from sessions_app.timeline import content_parts, event_actions, event_details
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.content_parts import Part
@@ -174,11 +174,11 @@ def _broken_off(body: dict[str, Any]) -> Iterator[content_parts.Part]:
 
 
 def _lines(change: KeyChange) -> list[Line]:
-    if change.old is None or change.new is None or valuediff.is_brief(change.old, change.new):
+    if change.old is None or change.new is None or value_diff.is_brief(change.old, change.new):
         return []
     if max(len(change.old), len(change.new)) < VALUE_LIMIT:
-        return valuediff.lines(change.old, change.new)
-    return valuediff.beginnings(change.old, change.new)
+        return value_diff.lines(change.old, change.new)
+    return value_diff.beginnings(change.old, change.new)
 
 
 def _partners(session: AgentSession, item: Item) -> dict[str, Partner]:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from sessions_app import events, scopes
-from sessions_app.events.superseded import Marks
+from sessions_app.events.superseded_events import Marks
 from sessions_app.models import AgentSession, Event, Kind, Run
 from sessions_app.runs.questions import Question
 from sessions_app.timeline.event_window import Totals

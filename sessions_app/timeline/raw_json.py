@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from django.utils.safestring import SafeString
 
 from sessions_app.models import Event
-from sessions_app.presentation import jsonfind, jsontree, marking
-from sessions_app.presentation.jsonfind import Found
+from sessions_app.presentation import highlighting, json_search, json_tree
+from sessions_app.presentation.json_search import Found
 
 DEPTH = 6
 """How deep the tree starts open, as far as its bounds go."""
@@ -57,10 +57,12 @@ def raw_of(event: Event, url: str, text: str = "", number: int = 1, *, is_open: 
     body = json.loads(event.data)
     size = len(event.data)
     if not text:
-        tree = jsontree.render_all(body, url=url) if is_open else jsontree.render(body, url=url, depth=DEPTH)
+        tree = (
+            json_tree.render_all(body, url=url) if is_open else json_tree.render(body, url=url, depth=DEPTH)
+        )
         return Raw(tree, "", size, None)
-    pattern = marking.pattern_of(text)
-    found = jsonfind.find(body, pattern, number)
+    pattern = highlighting.pattern_of(text)
+    found = json_search.find(body, pattern, number)
     if found.hit is None:
-        return Raw(jsontree.render(body, url=url, depth=DEPTH), text, size, found)
-    return Raw(jsontree.render_at(body, found.hit, url=url, pattern=pattern), text, size, found)
+        return Raw(json_tree.render(body, url=url, depth=DEPTH), text, size, found)
+    return Raw(json_tree.render_at(body, found.hit, url=url, pattern=pattern), text, size, found)

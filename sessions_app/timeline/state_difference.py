@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sessions_app.errors import BadInput
 from sessions_app.lookup import find_event
 from sessions_app.models import AgentSession, Event, Scope, StateChange
-from sessions_app.presentation import valuediff
-from sessions_app.presentation.valuediff import Line
+from sessions_app.presentation import value_diff
+from sessions_app.presentation.value_diff import Line
 from sessions_app.state import diff
 from sessions_app.state.diff import Diff, KeyDiff
 from sessions_app.timeline.key_changes import is_inferred, scope_prefix, writer_of_change, writer_text
@@ -142,7 +142,7 @@ def _difference(session: AgentSession, entry: KeyDiff) -> Difference:
     write = entry.write
     old = entry.old.value if entry.old else None
     new = entry.new.value if entry.new else None
-    brief = valuediff.is_brief(old, new)
+    brief = value_diff.is_brief(old, new)
     by = writer_of_change(write), write.author, write.cause
     return Difference(
         scope=str(entry.scope),
@@ -151,7 +151,7 @@ def _difference(session: AgentSession, entry: KeyDiff) -> Difference:
         change=entry.change,
         old=old if brief else None,
         new=new if brief else None,
-        lines=[] if brief else valuediff.lines(old, new),
+        lines=[] if brief else value_diff.lines(old, new),
         is_hidden=entry.is_hidden,
         write=write,
         who=writer_text(*by),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sessions_app.events.superseded import CompactedSpan, covered, marks_from
+from sessions_app.events.superseded_events import CompactedSpan, covered, marks_from
 from sessions_app.models import AgentSession, Event, Kind, Run
 from sessions_app.runs.questions import open_questions
 from sessions_app.sessions.lineage import forks_at

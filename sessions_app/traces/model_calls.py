@@ -10,8 +10,8 @@ from typing import Any
 
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece
-from sessions_app.presentation import valuediff
-from sessions_app.presentation.valuediff import Line
+from sessions_app.presentation import value_diff
+from sessions_app.presentation.value_diff import Line
 from sessions_app.traces.content_store import members_of
 
 LOOKED_AT = 400
@@ -171,7 +171,7 @@ def instruction_change(told: Asked, before: Asked | None) -> list[Line]:
     """Return the lines in which the instruction differs from that of the call before; none when it does not."""
     if before is None or told.instruction == before.instruction:
         return []
-    return valuediff.lines(json.dumps(text_of(before.instruction)), json.dumps(text_of(told.instruction)))
+    return value_diff.lines(json.dumps(text_of(before.instruction)), json.dumps(text_of(told.instruction)))
 
 
 def tools_change(told: Asked, before: Asked | None) -> tuple[list[str], list[str]]:

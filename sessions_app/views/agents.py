@@ -10,9 +10,9 @@ from django.views.decorators.http import require_safe
 
 from sessions_app import expiry
 from sessions_app.agents.folder import configured_folder
-from sessions_app.agents.page import path
+from sessions_app.agents.page import invocation_path
+from sessions_app.agents.page.description import fit
 from sessions_app.agents.page.drawing import draw
-from sessions_app.agents.page.tree import fit
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms import SessionTtl
 from sessions_app.http import render_partial, wants_partial
@@ -54,7 +54,7 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
             f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
         )
     newest = listing.sessions(listing.Wanted(app=app_name)).order_by("-updated_at", "-pk")
-    sessions = list(path.with_last_invocation(newest)[:SESSIONS_SHOWN])
+    sessions = list(invocation_path.with_last_invocation(newest)[:SESSIONS_SHOWN])
     root = configured_folder()
     tree = fit(found.tree, str(root.root) if root else "") if found.tree else None
     taken = _path(request, app_name, sessions)
@@ -83,14 +83,14 @@ def _lost_toolsets(newest: list[AgentSession]) -> tuple[AgentSession, list[str]]
     return (trace.session, toolsets) if trace and toolsets else None
 
 
-def _path(request: HttpRequest, app_name: str, newest: list[AgentSession]) -> path.Path | None:
+def _path(request: HttpRequest, app_name: str, newest: list[AgentSession]) -> invocation_path.Path | None:
     """Return the way of the invocation `?invocation=`, in the session `?session=` or one of the newest."""
     asked, number = request.GET.get("invocation", ""), request.GET.get("session", "")
     if not asked:
         return None
     if number.isascii() and number.isdecimal() and len(number) < MAX_DIGITS:
-        return path.path_of(AgentSession.objects.filter(pk=int(number), app_name=app_name), asked)
-    return path.path_of(newest, asked)
+        return invocation_path.path_of(AgentSession.objects.filter(pk=int(number), app_name=app_name), asked)
+    return invocation_path.path_of(newest, asked)
 
 
 @require_safe

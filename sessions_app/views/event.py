@@ -18,7 +18,7 @@ from sessions_app.forms import PieceQuery, QueryForm
 from sessions_app.http import json_text
 from sessions_app.lookup import event_body, find_session
 from sessions_app.models import AgentSession
-from sessions_app.presentation import jsontree, marking
+from sessions_app.presentation import highlighting, json_tree
 from sessions_app.timeline import event_comparison
 from sessions_app.views.missing_event import event_gone
 
@@ -59,19 +59,19 @@ def json_answer(request: HttpRequest, data: str) -> HttpResponse:
     if "pointer" not in request.GET:
         return json_text(data)
     query = EventPieceQuery(request.GET).read()
-    value = jsontree.resolve(json.loads(data), query["base"])
+    value = json_tree.resolve(json.loads(data), query["base"])
     if query["form"] == "text":
-        return HttpResponse(_text(jsontree.resolve(value, query["pointer"])), content_type="text/plain")
+        return HttpResponse(_text(json_tree.resolve(value, query["pointer"])), content_type="text/plain")
     url, offset = _without_place(request), query["offset"] or 0
     if query["form"] == "stretch":
-        return HttpResponse(jsontree.render_stretch(value, query["pointer"], offset=offset, url=url))
-    piece = jsontree.render_piece(
+        return HttpResponse(json_tree.render_stretch(value, query["pointer"], offset=offset, url=url))
+    piece = json_tree.render_piece(
         value,
         query["pointer"],
         offset=offset,
         until=query["until"],
         url=url,
-        pattern=marking.pattern_of(query["find"]) if query["find"] else None,
+        pattern=highlighting.pattern_of(query["find"]) if query["find"] else None,
     )
     return HttpResponse(piece)
 

@@ -15,7 +15,7 @@ from sessions_app.external import resources
 from sessions_app.forms import QueryForm
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
-from sessions_app.presentation import filetype
+from sessions_app.presentation import file_type
 from sessions_app.sessions import storage_location
 from sessions_app.views.files import headers_of
 
@@ -76,7 +76,7 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
     query = ContentThereQuery(request.GET).read()
     named = {name: query[name] for name in ("app", "user", "session", "name", "version")}
     found = await resources.content(**named)
-    mime = filetype.sniff(found)
+    mime = file_type.sniff(found)
     headers = headers_of(mime, query["name"], to_save=query["save"])
     return HttpResponse(found, content_type=mime, headers=headers)
 

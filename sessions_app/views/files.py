@@ -11,12 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from sessions_app.artifacts import rows
+from sessions_app.artifacts import artifact_versions
 from sessions_app.errors import NotFound
 from sessions_app.forms import QueryForm
 from sessions_app.lookup import event_body, find_session
 from sessions_app.models import Artifact
-from sessions_app.presentation import filetype, jsontree, visible
+from sessions_app.presentation import file_type, json_tree, visible_text
 
 SANDBOX = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'"
 """No scripts, no forms, an origin of its own, and nothing loaded from anywhere."""
@@ -51,7 +51,7 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         NotFound: there is no such part, or it holds no inline data.
     """
     query = BlobQuery(request.GET).read()
-    part = jsontree.resolve(json.loads(event_body(pk, seq)), query["pointer"])
+    part = json_tree.resolve(json.loads(event_body(pk, seq)), query["pointer"])
     inline = part.get("inlineData") if isinstance(part, dict) else None
     if not isinstance(inline, dict):
         raise NotFound(
@@ -72,8 +72,10 @@ def artifact(request: HttpRequest, pk: int) -> HttpResponse:
     query = ArtifactQuery(request.GET).read()
     name, version = query["name"], query["version"]
     session = find_session(pk)
-    key = rows.file_key(session.realm, session.app_name, session.user_id, session.session_id, name)
-    found = rows.load(key, version)
+    key = artifact_versions.file_key(
+        session.realm, session.app_name, session.user_id, session.session_id, name
+    )
+    found = artifact_versions.load(key, version)
     if found is None:
         which = f"{name!r}" if version is None else f"{name!r} in version {version}"
         raise NotFound(
@@ -102,17 +104,17 @@ def _decoded(data: object, seq: int) -> bytes:
 
 
 def _serve(content: bytes, name: str) -> HttpResponse:
-    mime = filetype.sniff(content)
+    mime = file_type.sniff(content)
     return HttpResponse(content, content_type=mime, headers=headers_of(mime, name))
 
 
 def headers_of(mime: str, name: str, *, to_save: bool = False) -> dict[str, str]:
     """Return the headers by which bytes of a type can do nothing in our origin; those of no known type are saved."""
     disposition = content_disposition_header(
-        to_save or mime == filetype.BINARY, visible.name(name.rpartition("/")[2])
+        to_save or mime == file_type.BINARY, visible_text.name(name.rpartition("/")[2])
     )
     return {
-        "Content-Security-Policy": PDF_POLICY if mime == filetype.PDF else SANDBOX,
+        "Content-Security-Policy": PDF_POLICY if mime == file_type.PDF else SANDBOX,
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "private, max-age=3600",
         **({"Content-Disposition": disposition} if disposition else {}),

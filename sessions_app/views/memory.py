@@ -19,7 +19,7 @@ from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.forms import Pager
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
-from sessions_app.memory import listing, rows
+from sessions_app.memory import memory_entries, memory_list
 from sessions_app.models import AgentSession, MemoryEntry
 from sessions_app.paths import upstream_path
 from sessions_app.runs.runtime_client import provider
@@ -64,7 +64,7 @@ def _context(query: Mapping[str, Any]) -> dict[str, Any]:
         "query": query,
         "is_filtered": any(query[name] for name in FILTERS),
         "can_search": can_search,
-        "most": rows.MOST_RECALLED,
+        "most": memory_entries.MOST_RECALLED,
         "apps": overview.app_names(),
         "elsewhere": (where := storage_location.memory_elsewhere(query["app"])),
         "there": _there(query) if where and not query["realm"] else "",
@@ -128,9 +128,11 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     named = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
     back = _address("memory", named)
     if request.method == "POST":
-        rows.remove(rows.owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id)
+        memory_entries.remove(
+            memory_entries.owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id
+        )
         return redirect(back)
-    [shown] = listing.shown([entry])
+    [shown] = memory_list.shown([entry])
     context = {"shown": shown, "back": back}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
@@ -142,15 +144,15 @@ def _there(query: Mapping[str, Any]) -> str:
 
 
 def _recalled(query: Mapping[str, Any]) -> dict[str, Any]:
-    owner = rows.owner(query["realm"], query["app"], query["user"])
-    found = rows.find(owner, query["q"], rows.MOST_RECALLED)
-    return {"shown": listing.shown(found), "is_search": True}
+    owner = memory_entries.owner(query["realm"], query["app"], query["user"])
+    found = memory_entries.find(owner, query["q"], memory_entries.MOST_RECALLED)
+    return {"shown": memory_list.shown(found), "is_search": True}
 
 
 def _listed(query: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = listing.entries(query["realm"], query["app"], query["user"], query["session"])
+    wanted = memory_list.entries(query["realm"], query["app"], query["user"], query["session"])
     page = pagination.page(wanted, "timestamp", query["before"])
-    return {"page": page, "shown": listing.shown(page.rows)}
+    return {"page": page, "shown": memory_list.shown(page.rows)}
 
 
 def _known(named: Mapping[str, str]) -> None:
@@ -164,7 +166,7 @@ def _known(named: Mapping[str, str]) -> None:
 
 
 def _count(named: Mapping[str, str]) -> int:
-    return listing.entries("", named["app"], named["user"], named["session"]).count()
+    return memory_list.entries("", named["app"], named["user"], named["session"]).count()
 
 
 async def _remember(named: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ from sessions_app.forms import HistoryQuery, PieceQuery, StateQuery, WholeQuery
 from sessions_app.http import json_text, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
-from sessions_app.presentation import jsontree
+from sessions_app.presentation import json_tree
 from sessions_app.sessions import listing, overview
 from sessions_app.state import drift, history, shared_state
 from sessions_app.timeline.key_changes import cut
@@ -112,7 +112,7 @@ def value(request: HttpRequest, pk: int) -> HttpResponse:
     """Answer a piece of the value that the ledger row `pk` wrote."""
     query = PieceQuery(request.GET).read()
     change = _change(pk)
-    piece = jsontree.render_piece(
+    piece = json_tree.render_piece(
         json.loads(change.value or "null"), query["pointer"], offset=query["offset"] or 0, url=request.path
     )
     return HttpResponse(piece)
@@ -124,7 +124,7 @@ def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
     change = _change(pk)
     if WholeQuery(request.GET).read()["form"] == "json":
         return json_text(change.value or "null")
-    tree = jsontree.render_all(json.loads(change.value or "null"))
+    tree = json_tree.render_all(json.loads(change.value or "null"))
     return render(
         request, VALUE, {"change": change, "tree": tree, "size": len((change.value or "").encode())}
     )

@@ -18,7 +18,7 @@ from sessions_app.http import go_to, render_partial, wants_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.paths import session_url
-from sessions_app.presentation import valuediff, visible
+from sessions_app.presentation import value_diff, visible_text
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import state_edits, storage_location
 from sessions_app.sessions.state_edits import Condition
@@ -167,10 +167,10 @@ def _initial(scope: Scope, key: str, current: StateChange | None) -> Context:
     if current is None or current.removed or len(current.value or "") > EDITED_CHARACTERS:
         return shown
     value = json.loads(current.value or "null")
-    if isinstance(value, str) and "\r" not in value and visible.text(value) == value:
+    if isinstance(value, str) and "\r" not in value and visible_text.text(value) == value:
         return {**shown, "value": value}
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    return {**shown, "kind": "json", "value": visible.json_text(text)}
+    return {**shown, "kind": "json", "value": visible_text.json_text(text)}
 
 
 def _seen(form: KeyEdit, current: StateChange | None) -> int:
@@ -184,14 +184,14 @@ def _preview(form: KeyEdit, current: StateChange | None) -> Context:
     """Return old and new as the page shows them; credentials in the new value are left out as everywhere."""
     old = None if current is None or current.removed else current.value
     new = scopes.canonical(form.cleaned_data["value"], form.cleaned_data["key"]).public
-    brief = valuediff.is_brief(old, new)
+    brief = value_diff.is_brief(old, new)
     return {
         "name": form.name,
         "old": old,
         "new": new,
         "is_same": old == new,
         "is_brief": brief,
-        "lines": [] if brief else valuediff.lines(old, new),
+        "lines": [] if brief else value_diff.lines(old, new),
     }
 
 

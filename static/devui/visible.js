@@ -1,4 +1,4 @@
-// Characters that nobody sees, made visible in text that a script puts on the page (see sessions_app/presentation/visible.py).
+// Characters that nobody sees, made visible in text that a script puts on the page (see sessions_app/presentation/visible_text.py).
 
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 

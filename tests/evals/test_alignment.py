@@ -12,7 +12,7 @@ from google.genai import types
 
 from evals_app.metrics import alignment
 from evals_app.metrics.alignment import Fit, Rules, align
-from sessions_app.presentation.textdiff import compare
+from sessions_app.presentation.text_diff import compare
 
 
 def call(name, **args):

@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.agents import cards, folder
+from sessions_app.agents.page.description import fit, place
 from sessions_app.agents.page.drawing import MAX_BOXES, MAX_TOOLS, Drawing, draw, fitting
-from sessions_app.agents.page.tree import fit, place
 from tests.pages.client import Get
 from tests.pages.html import parse
 from tests.timeline.story import Story

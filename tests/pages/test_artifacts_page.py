@@ -13,9 +13,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app.artifacts import blobs, rows
+from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.models import Artifact
-from sessions_app.presentation import filetype
+from sessions_app.presentation import file_type
 from sessions_app.runs import message_draft
 from tests.pages.client import Get
 from tests.pages.html import Element, parse, table
@@ -46,10 +46,10 @@ def save(
 ) -> Artifact:
     """Save a version of a file of ann in `weather`."""
     owner = {"realm": "", "app_name": "weather", "user_id": "ann"} | given
-    key = rows.file_key(**owner, session_id=session or None, filename=name)
-    draft = rows.Draft(Artifact.Holding.DATA, '{"inlineData": {}}', mime, "{}", session)
-    with blobs.stored(content) as payload:
-        return rows.save(key, draft, payload)
+    key = artifact_versions.file_key(**owner, session_id=session or None, filename=name)
+    draft = artifact_versions.Draft(Artifact.Holding.DATA, '{"inlineData": {}}', mime, "{}", session)
+    with content_files.stored(content) as payload:
+        return artifact_versions.save(key, draft, payload)
 
 
 def address(name: str = "note.txt", session: str = "s1", **more: Any) -> str:
@@ -176,7 +176,7 @@ def test_files_that_come_are_counted_and_those_that_go_leave(get: Get, client: C
     save(name="new.txt")
     told = get(url)
     assert told.one("a").text == "1 new or changed"
-    rows.delete(rows.file_key("", "weather", "ann", "s1", "old.txt"))
+    artifact_versions.delete(artifact_versions.file_key("", "weather", "ann", "s1", "old.txt"))
     told = get(told.one("div", id="watch").attrs["hx-get"])
     assert told.one("tr").attrs == {"id": f"artifact-{gone.pk}", "hx-swap-oob": "delete"}
 
@@ -214,7 +214,7 @@ def test_a_pdf_opens_in_the_browsers_viewer_and_runs_nothing(get: Get, client: C
     found = save(b"%PDF-1.7", "a.pdf", "application/pdf")
     link = content_of(get(address("a.pdf"))).one("a")
     assert (link.attrs["href"], link.attrs["target"]) == (f"/artifacts/{found.pk}/content/", "_blank")
-    assert client.get(link.attrs["href"])["Content-Type"] == filetype.PDF
+    assert client.get(link.attrs["href"])["Content-Type"] == file_type.PDF
 
 
 def test_what_claims_to_be_a_picture_and_is_not_is_offered_for_download(get: Get):
@@ -346,9 +346,11 @@ def test_huge_texts_are_compared_by_their_beginnings(get: Get):
 
 
 def test_a_link_is_shown_and_never_followed(get: Get, client: Client):
-    key = rows.file_key("", "weather", "ann", "s1", "far")
+    key = artifact_versions.file_key("", "weather", "ann", "s1", "far")
     part = json.dumps({"fileData": {"fileUri": "javascript:alert(1)"}})
-    made = rows.save(key, rows.Draft(Artifact.Holding.LINK, part, None, "{}", "s1"), None)
+    made = artifact_versions.save(
+        key, artifact_versions.Draft(Artifact.Holding.LINK, part, None, "{}", "s1"), None
+    )
     shown = content_of(get(address("far")))
     assert "javascript:alert(1)" in shown.text
     assert not shown.all("a")
@@ -471,4 +473,4 @@ def test_deleting_removes_all_versions_and_their_files_and_leaves_others(client:
         client.post("/artifacts/delete/", named)["Location"] == "/artifacts/?app=weather&user=ann&session=s1"
     )
     assert Artifact.objects.get().filename == "other.txt"
-    assert {Path(name).name for name in blobs.names()} == {Artifact.objects.get().sha256}
+    assert {Path(name).name for name in content_files.names()} == {Artifact.objects.get().sha256}

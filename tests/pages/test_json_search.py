@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessions_app.presentation import jsonfind, jsontree, marking
-from sessions_app.presentation.jsonfind import Hit, find
+from sessions_app.presentation import highlighting, json_search, json_tree
+from sessions_app.presentation.json_search import Hit, find
 from tests.pages.html import Element, parse
 from tests.pages.test_json_tree import JSON
 
 
 def pointers(value: Any, text: str) -> list[str]:
-    pattern = marking.pattern_of(text)
+    pattern = highlighting.pattern_of(text)
     found = find(value, pattern)
     hits = [find(value, pattern, number).hit for number in range(1, found.count + 1)]
     assert [hit.number for hit in hits] == list(range(1, found.count + 1))
@@ -24,7 +24,9 @@ def pointers(value: Any, text: str) -> list[str]:
 
 
 def at(value: Any, pointer: str, text: str) -> Element:
-    return parse(jsontree.render_at(value, Hit(1, pointer), url="/e/", pattern=marking.pattern_of(text)))
+    return parse(
+        json_tree.render_at(value, Hit(1, pointer), url="/e/", pattern=highlighting.pattern_of(text))
+    )
 
 
 def test_keys_and_values_are_found_in_the_order_they_stand_in():
@@ -51,22 +53,22 @@ def test_a_value_without_entries_is_searched_too():
 
 
 def test_a_number_beyond_the_last_hit_gives_the_last():
-    found = find({"a": "x", "b": "x"}, marking.pattern_of("x"), 9)
+    found = find({"a": "x", "b": "x"}, highlighting.pattern_of("x"), 9)
     assert found.hit == Hit(2, "/b")
 
 
 def test_the_count_is_bounded_and_says_so(monkeypatch):
-    monkeypatch.setattr(jsonfind, "MOST_HITS", 3)
-    found = find(["x"] * 9, marking.pattern_of("x"), 3)
+    monkeypatch.setattr(json_search, "MOST_HITS", 3)
+    found = find(["x"] * 9, highlighting.pattern_of("x"), 3)
     assert (found.count, found.capped, found.hit) == (3, True, Hit(3, "/2"))
-    assert not find(["x"] * 3, marking.pattern_of("x")).capped
+    assert not find(["x"] * 3, highlighting.pattern_of("x")).capped
 
 
 @settings(deadline=None)
 @given(JSON, st.text(min_size=1, max_size=3))
 def test_every_hit_of_any_value_can_be_opened(value: Any, text: str):
     for pointer in pointers(value, text)[:5]:
-        jsontree.resolve(value, pointer)
+        json_tree.resolve(value, pointer)
         assert at(value, pointer, text).one("div", css="json")
 
 
@@ -91,7 +93,7 @@ def test_the_way_to_a_hit_is_open_and_what_stands_beside_it_is_near():
 
 
 def test_earlier_entries_come_page_by_page_up_to_where_the_shown_ones_begin():
-    piece = parse(jsontree.render_piece(list(range(500)), "", offset=200, until=260, url="/e/"))
+    piece = parse(json_tree.render_piece(list(range(500)), "", offset=200, until=260, url="/e/"))
     numbers = [int(number.text) for number in piece.all("span", css="json-number")]
     assert numbers == list(range(200, 260))
     assert [button.text for button in piece.all("button")] == ["200 earlier"]
@@ -117,21 +119,21 @@ def test_a_long_text_shows_the_stretch_that_matches():
 def test_everything_opens_at_once_as_far_as_the_bounds_go():
     value = {"a": {"b": {"c": [{"d": list(range(30))}]}}}
     assert all(
-        "open" in branch.attrs for branch in parse(jsontree.render_all(value, url="/e/")).all("details")
+        "open" in branch.attrs for branch in parse(json_tree.render_all(value, url="/e/")).all("details")
     )
-    long = parse(jsontree.render_all({"rows": [{"n": n} for n in range(5000)]}, url="/e/"))
-    assert len(long.all("span", css="json-number")) == jsontree.PAGE
+    long = parse(json_tree.render_all({"rows": [{"n": n} for n in range(5000)]}, url="/e/"))
+    assert len(long.all("span", css="json-number")) == json_tree.PAGE
     assert [button.text for button in long.all("button")] == ["4,900 more"]
     wide = {f"k{n}": {f"j{m}": [m] * 90 for m in range(90)} for n in range(90)}
-    opened = parse(jsontree.render_all(wide, url="/e/"))
+    opened = parse(json_tree.render_all(wide, url="/e/"))
     assert any("hx-get" in branch.attrs for branch in opened.all("details"))
-    assert len(list(opened)) < 6 * jsontree.ALL_BUDGET
+    assert len(list(opened)) < 6 * json_tree.ALL_BUDGET
 
 
 def test_a_long_string_comes_in_stretches_that_join_to_the_whole():
     text = "".join(chr(97 + n % 26) for n in range(50_000))
     pieces = [
-        jsontree.render_piece({"t": text}, "/t", offset=offset, url="/e/") for offset in (0, 20_000, 40_000)
+        json_tree.render_piece({"t": text}, "/t", offset=offset, url="/e/") for offset in (0, 20_000, 40_000)
     ]
     joined = "".join(parse(piece).one("bdi", css="json-string").text for piece in pieces)
     assert joined == f'"{text}"'
@@ -141,7 +143,7 @@ def test_a_long_string_comes_in_stretches_that_join_to_the_whole():
 
 @pytest.mark.parametrize("url", ["", "/e/"])
 def test_entries_carry_their_pointers_only_where_pieces_can_be_asked_for(url: str):
-    entries = parse(jsontree.render({"a/b": [1]}, url=url, depth=3)).all("li")
+    entries = parse(json_tree.render({"a/b": [1]}, url=url, depth=3)).all("li")
     assert [entry.attrs.get("data-pointer") for entry in entries] == (
         ["/a~1b", "/a~1b/0"] if url else [None, None]
     )

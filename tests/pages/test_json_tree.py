@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions_app.errors import NotFound
-from sessions_app.presentation import jsontree
+from sessions_app.presentation import json_tree
 from tests.pages.html import Element, parse
 
 JSON = st.recursive(
@@ -20,7 +20,7 @@ JSON = st.recursive(
 
 
 def tree(value: Any, **options: Any) -> Element:
-    return parse(jsontree.render(value, **options))
+    return parse(json_tree.render(value, **options))
 
 
 @settings(deadline=None)
@@ -71,33 +71,33 @@ def test_with_an_address_closed_branches_and_long_texts_are_fetched():
 @given(JSON, st.text(min_size=1))
 def test_a_pointer_finds_what_it_was_made_for(value: Any, name: str):
     pointer = "/" + name.replace("~", "~0").replace("/", "~1")
-    assert jsontree.resolve({name: value}, pointer) == value
+    assert json_tree.resolve({name: value}, pointer) == value
 
 
 @pytest.mark.parametrize("pointer", ["/x", "/a/0/y", "/l/-", "/l/9", "/l/x"])
 def test_a_pointer_to_nothing_is_refused(pointer: str):
     with pytest.raises(NotFound, match="nothing at"):
-        jsontree.resolve({"a": 1, "l": [1]}, pointer)
+        json_tree.resolve({"a": 1, "l": [1]}, pointer)
 
 
 def test_pieces_of_a_list_join_to_the_whole():
     value = list(range(230))
     shown = [
-        parse(jsontree.render_piece(value, "", offset=offset, url="/v/")).all("span", css="json-number")
+        parse(json_tree.render_piece(value, "", offset=offset, url="/v/")).all("span", css="json-number")
         for offset in (0, 100, 200)
     ]
     assert [int(number.text) for piece in shown for number in piece] == value
 
 
 def test_a_piece_of_text_is_the_whole_text():
-    piece = parse(jsontree.render_piece({"t": "y" * 5000}, "/t"))
+    piece = parse(json_tree.render_piece({"t": "y" * 5000}, "/t"))
     assert piece.one("li").text == '"' + "y" * 5000 + '"'
 
 
 @pytest.mark.parametrize("url", ["", "/v/"])
 def test_a_tree_is_bounded_however_large_the_value(url: str):
     value = {f"k{n}": {f"j{m}": list(range(200)) for m in range(12)} for n in range(200)}
-    assert len(list(tree(value, url=url, depth=9))) < 20 * jsontree.BUDGET
+    assert len(list(tree(value, url=url, depth=9))) < 20 * json_tree.BUDGET
 
 
 def test_what_is_left_out_is_said():

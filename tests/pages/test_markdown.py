@@ -9,9 +9,9 @@ from django.utils.html import escape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.presentation import prose
-from sessions_app.presentation.brief import spoken
-from sessions_app.presentation.prose import markdown, rich
+from sessions_app.presentation import markdown_html
+from sessions_app.presentation.markdown_html import markdown, rich
+from sessions_app.presentation.message_html import spoken
 from tests.pages.html import parse
 
 
@@ -136,11 +136,11 @@ def test_no_text_takes_more_steps_than_it_may(pieces: list[str], times: int):
         return False
 
     with pytest.MonkeyPatch.context() as patch:
-        parser = prose._build()
+        parser = markdown_html._build()
         parser.inline.ruler.before("text", "seen", counted)
-        patch.setattr(prose, "_parser", parser)
+        patch.setattr(markdown_html, "_parser", parser)
         html = markdown(text)
-    assert taken <= prose.MOST_STEPS + 1
+    assert taken <= markdown_html.MOST_STEPS + 1
     assert len(html) <= 40 * len(text) + 1_000
 
 

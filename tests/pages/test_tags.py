@@ -9,7 +9,7 @@ import pytest
 from django.template import Context, Template
 
 from sessions_app.models import Kind, Run
-from sessions_app.presentation import textdiff
+from sessions_app.presentation import text_diff
 from sessions_app.templatetags import devui
 from tests.pages.html import Element, parse
 
@@ -144,7 +144,7 @@ def test_backticks_mark_code_and_text_stays_text():
 
 
 def test_two_texts_beside_each_other_mark_what_the_other_one_does_not_have():
-    left, right = textdiff.compare("sunny <b>\u200b", "rainy <b>")
+    left, right = text_diff.compare("sunny <b>\u200b", "rainy <b>")
     assert devui.removed(left).startswith('<del class="removed">sunny</del> &lt;b&gt;')
     assert devui.added(right) == '<ins class="added">rainy</ins> &lt;b&gt;'
     assert "\u200b" not in devui.removed(left)

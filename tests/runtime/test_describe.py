@@ -24,7 +24,7 @@ from google.genai import types as genai
 from devui.runtime.describe import AGENT_CALLBACKS, LLM_CALLBACKS, PLUGIN_HOOKS, describe
 from devui.runtime.places import Places
 from devui.runtime.reading import in_time
-from sessions_app.agents.page.tree import HOOKS
+from sessions_app.agents.page.description import HOOKS
 
 pytestmark = pytest.mark.soak
 

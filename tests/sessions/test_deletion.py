@@ -10,8 +10,8 @@ import pytest
 from devui.serving import housekeeping
 from sessions_app import realms
 from sessions_app.api import snapshots
-from sessions_app.artifacts import blobs
-from sessions_app.artifacts import rows as artifacts
+from sessions_app.artifacts import artifact_versions as artifacts
+from sessions_app.artifacts import content_files
 from sessions_app.errors import AlreadyExists, BadInput, NotFound, SessionBusy, SessionMissing
 from sessions_app.ids import SessionKey
 from sessions_app.live import snapshot
@@ -30,7 +30,7 @@ DAY = deletion.KEPT_S
 def save(story: Story, name: str, content: bytes) -> None:
     key = artifacts.file_key(*story.key, name)
     draft = artifacts.Draft(Artifact.Holding.DATA, "{}", None, "{}", story.key.session_id)
-    with blobs.stored(content) as payload:
+    with content_files.stored(content) as payload:
         artifacts.save(key, draft, payload)
 
 

@@ -12,12 +12,12 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from sessions_app.adk import DjangoMemoryService
-from sessions_app.artifacts import blobs
-from sessions_app.artifacts import rows as artifacts
+from sessions_app.artifacts import artifact_versions as artifacts
+from sessions_app.artifacts import content_files
 from sessions_app.errors import BadInput
 from sessions_app.events import record
 from sessions_app.ids import SessionKey
-from sessions_app.memory import rows as memory
+from sessions_app.memory import memory_entries as memory
 from sessions_app.models import (
     AgentSession,
     AppState,
@@ -64,7 +64,7 @@ def told(
 def save(session: AgentSession, name: str, content: bytes) -> None:
     key = artifacts.file_key(session.realm, session.app_name, session.user_id, session.session_id, name)
     draft = artifacts.Draft(Artifact.Holding.DATA, "{}", None, "{}", session.session_id)
-    with blobs.stored(content) as payload:
+    with content_files.stored(content) as payload:
         artifacts.save(key, draft, payload)
 
 
@@ -129,7 +129,7 @@ def test_artifacts_of_the_session_go_with_their_files_and_those_of_the_user_stay
     report = purge.purge(OLD)
     assert (report.artifacts, report.files) == (3, 1)
     assert [artifact.filename for artifact in Artifact.objects.all()] == ["mine"]
-    assert len(list(blobs.names())) == 1
+    assert len(list(content_files.names())) == 1
 
 
 def test_a_session_with_an_active_run_is_left_alone_and_named():
@@ -325,7 +325,7 @@ def test_a_realm_is_deleted_with_its_state_ledger_artifacts_and_memory():
     assert UserScope.objects.filter(realm="eval/1/a/1").count() == 0
     assert memory.find(owner, "tea", 10) == []
     assert not Artifact.objects.exists()
-    assert list(blobs.names()) == []
+    assert list(content_files.names()) == []
     left = set(StateChange.objects.values_list("from_session", flat=True))
     assert left == {"other", "real"}
 

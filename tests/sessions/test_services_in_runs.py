@@ -20,7 +20,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
-from sessions_app.artifacts import rows
+from sessions_app.artifacts import artifact_versions
 from sessions_app.store import units_of_work
 from tests.fakes import ScriptedModel, call
 
@@ -113,7 +113,9 @@ async def test_a_file_sent_with_a_message_becomes_an_artifact_by_the_plugin():
     office = Office("Nice.", plugins=[SaveFilesAsArtifactsPlugin()])
     await office.say("Look", PNG)
     assert await office.load("plan.png") == PNG
-    artifact = await units_of_work.read(rows.find, rows.file_key("", "office", "ann", "s1", "plan.png"))
+    artifact = await units_of_work.read(
+        artifact_versions.find, artifact_versions.file_key("", "office", "ann", "s1", "plan.png")
+    )
     assert artifact is not None
     assert artifact.from_session == "s1"
     session = await office.runner.session_service.get_session(

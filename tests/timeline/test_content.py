@@ -9,7 +9,7 @@ import pytest
 
 from sessions_app.adk import event_mapping
 from sessions_app.models import Event
-from sessions_app.presentation import brief
+from sessions_app.presentation import message_html
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.items import SHOWN_LINES
 from sessions_app.timeline.timeline_reader import read
@@ -146,7 +146,7 @@ def test_json_that_an_agent_says_is_shown_as_code(shown):
 
 @pytest.mark.parametrize("text", ["{not json}", "[link](https://example.org)", "{", ""])
 def test_text_that_only_begins_like_json_is_prose(text):
-    assert not brief.spoken(text).startswith("<pre")
+    assert not message_html.spoken(text).startswith("<pre")
 
 
 def test_a_placeholder_of_an_uploaded_file_leads_to_the_file(shown, story):
@@ -243,7 +243,7 @@ def test_silence_is_marked_in_the_words_of_a_person(story, get):
     [(600, "10 min"), (3599, "60 min"), (7200, "2 h"), (90000, "25 h"), (400000, "5 days")],
 )
 def test_the_longer_the_silence_the_rounder_its_words(seconds, said):
-    assert brief.later(seconds) == said
+    assert message_html.later(seconds) == said
 
 
 HOSTILE = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sessions_app import scopes
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, Scope
-from sessions_app.presentation import valuediff
+from sessions_app.presentation import value_diff
 from sessions_app.sessions import writes
 from sessions_app.state import diff, history
 from sessions_app.state.diff import points
@@ -194,8 +194,8 @@ def test_a_moment_that_is_gone_offers_the_nearest(moved, client: Client, query, 
 def test_long_values_are_compared_line_by_line():
     old = '{"a":' + str(list(range(60))) + ',"b":1}'
     new = '{"a":' + str([*range(30), 99, *range(31, 60)]) + ',"b":1}'
-    assert not valuediff.is_brief(old, new)
-    shown = valuediff.lines(old, new)
+    assert not value_diff.is_brief(old, new)
+    shown = value_diff.lines(old, new)
     assert [(line.mark, line.text.strip()) for line in shown if line.mark in {"added", "removed"}] == [
         ("removed", "30,"),
         ("added", "99,"),
@@ -208,20 +208,20 @@ def test_text_is_compared_by_its_lines_and_sentences():
     changed = [*sentences[:5], "Here is another one. ", *sentences[6:]]
     old, new = (f'"{"".join(text)}"' for text in (sentences, changed))
     marks = [
-        (line.mark, line.text) for line in valuediff.lines(old, new) if line.mark in {"added", "removed"}
+        (line.mark, line.text) for line in value_diff.lines(old, new) if line.mark in {"added", "removed"}
     ]
     assert marks == [("removed", sentences[5]), ("added", "Here is another one. ")]
 
 
 def test_values_too_long_to_compare_show_their_beginnings_and_say_so():
     old, new = (f'"{letter * 500_000}"' for letter in "ab")
-    shown = valuediff.lines(old, new)
+    shown = value_diff.lines(old, new)
     assert shown[-1].text.startswith("Only the beginnings")
     assert {line.mark for line in shown} == {"removed", "added", "skipped"}
 
 
 def test_text_that_becomes_a_number_shows_its_quotes():
-    assert [line.text for line in valuediff.lines('"1"', "1")] == ['"1"', "1"]
+    assert [line.text for line in value_diff.lines('"1"', "1")] == ['"1"', "1"]
 
 
 @pytest.mark.parametrize("few", [0, 5_000])

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app.artifacts import blobs, rows
+from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.models import Artifact
-from sessions_app.presentation import filetype
-from sessions_app.presentation.filetype import BINARY, PDF, SVG, TEXT
+from sessions_app.presentation import file_type
+from sessions_app.presentation.file_type import BINARY, PDF, SVG, TEXT
 from tests.timeline.story import Story
 
 PNG = base64.b64decode(
@@ -40,7 +40,7 @@ EVIL_SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></
     ],
 )
 def test_a_type_is_told_by_the_bytes_alone(content: bytes, mime: str) -> None:
-    assert filetype.sniff(content) == mime
+    assert file_type.sniff(content) == mime
 
 
 def inline(content: bytes, **fields: Any) -> dict[str, Any]:
@@ -97,10 +97,10 @@ def test_an_event_that_is_gone_has_no_data(story: Story) -> None:
 
 
 def saved(story: Story, name: str, content: bytes, holding: Artifact.Holding = Artifact.Holding.DATA) -> None:
-    key = rows.file_key("", "weather", "ann", "s1", name)
-    draft = rows.Draft(holding, "{}", "image/png", "{}", "s1")
-    with blobs.stored(content) as payload:
-        rows.save(key, draft, payload)
+    key = artifact_versions.file_key("", "weather", "ann", "s1", name)
+    draft = artifact_versions.Draft(holding, "{}", "image/png", "{}", "s1")
+    with content_files.stored(content) as payload:
+        artifact_versions.save(key, draft, payload)
 
 
 @pytest.mark.parametrize("name", ["plot.png", "user:plot.png"])

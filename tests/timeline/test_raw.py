@@ -7,7 +7,7 @@ import json
 import pytest
 from django.urls import reverse
 
-from sessions_app.presentation.visible import name
+from sessions_app.presentation.visible_text import name
 from tests.pages.html import parse
 from tests.timeline.story import Story
 from tests.unseen import EVIL

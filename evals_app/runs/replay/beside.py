@@ -11,8 +11,8 @@ from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import Policy
 from evals_app.runs.replay.recordings import original_of
 from sessions_app.models import AgentSession
-from sessions_app.presentation import valuediff
-from sessions_app.presentation.valuediff import Line
+from sessions_app.presentation import value_diff
+from sessions_app.presentation.value_diff import Line
 from sessions_app.traces import request_contents
 from sessions_app.traces.request_contents import Content
 
@@ -147,4 +147,4 @@ def _request(told: Mapping[str, Any]) -> Request:
 
 def _lines(both: Mapping[str, Any]) -> list[Line]:
     """Return what was recorded beside what is asked now, line by line."""
-    return valuediff.lines(json.dumps(both["recorded"]), json.dumps(both["now"]))
+    return value_diff.lines(json.dumps(both["recorded"]), json.dumps(both["now"]))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app.agents.page.tree import START, Node
+from sessions_app.agents.page.description import START, Node
 
 WIDTH, HEIGHT = 140, 38
 SMALL_HEIGHT = 26

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from sessions_app.artifacts import blobs, rows
+from sessions_app.artifacts import artifact_versions, content_files
 
 
 class Command(BaseCommand):
@@ -18,5 +18,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Clean up and say what was done."""
-        removed = rows.remove_orphans()
-        self.stdout.write(f"Removed {removed} orphaned file(s) from {blobs.folder()}.")
+        removed = artifact_versions.remove_orphans()
+        self.stdout.write(f"Removed {removed} orphaned file(s) from {content_files.folder()}.")

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import DevUIError
-from sessions_app.presentation import visible
+from sessions_app.presentation import visible_text
 from sessions_app.store.schema import ensure_schema
 from sessions_app.transfer.readers import Choice
 from sessions_app.transfer.writers import Report, fingerprint_of, import_location
@@ -107,7 +107,7 @@ class Command(BaseCommand):
         for heading, lines in report.sections():
             write(f"{heading} ({lines.total}):")
             for line in lines.kept[:MOST_LINES]:
-                write(f"  {visible.name(line)}")
+                write(f"  {visible_text.name(line)}")
             if lines.total > MOST_LINES:
                 write(f"  … and {lines.total - MOST_LINES} more")
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import BadInput, DevUIError
-from sessions_app.presentation import durations, visible
+from sessions_app.presentation import durations, visible_text
 from sessions_app.sessions.purge import Report, Wanted, purge
 from sessions_app.store import db_errors
 from sessions_app.store.schema import ensure_schema
@@ -115,7 +115,7 @@ class Command(BaseCommand):
 
     def _list(self, lines: list[str]) -> None:
         for line in lines[:MOST_LINES]:
-            self.stdout.write(f"  {visible.name(line)}")
+            self.stdout.write(f"  {visible_text.name(line)}")
         if len(lines) > MOST_LINES:
             self.stdout.write(f"  … and {len(lines) - MOST_LINES} more")
 

@@ -9,8 +9,8 @@ from hashlib import sha256
 from django.db import IntegrityError
 
 from sessions_app import scopes
-from sessions_app.artifacts import blobs, rows
-from sessions_app.artifacts.rows import Draft, FileKey
+from sessions_app.artifacts import artifact_versions, content_files
+from sessions_app.artifacts.artifact_versions import Draft, FileKey
 from sessions_app.errors import BadInput
 from sessions_app.models import Artifact, ImportSource
 from sessions_app.transfer.readers import ArtifactFolder, StoredArtifact, Unread
@@ -41,9 +41,9 @@ def import_artifacts(
 
 
 def _take(found: StoredArtifact, report: Report, app_name: str, dry_run: bool) -> None:
-    key = rows.file_key("", app_name, found.user_id, found.session_id or None, found.filename)
+    key = artifact_versions.file_key("", app_name, found.user_id, found.session_id or None, found.filename)
     content = found.path.read_bytes()
-    if twin := rows.versions(key).filter(version=found.version).first():
+    if twin := artifact_versions.versions(key).filter(version=found.version).first():
         if twin.sha256 != sha256(content).hexdigest():
             report.conflicts.add(f"{found}: that version is here with other content")
         return
@@ -54,9 +54,9 @@ def _take(found: StoredArtifact, report: Report, app_name: str, dry_run: bool) -
 
 
 def _store(key: FileKey, found: StoredArtifact, content: bytes) -> bool:
-    with blobs.stored(content) as payload:
+    with content_files.stored(content) as payload:
         try:
-            rows.restore(key, _draft(found), payload, found.version, found.created_at)
+            artifact_versions.restore(key, _draft(found), payload, found.version, found.created_at)
         except IntegrityError:
             return False
     return True

@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from sessions_app.artifacts import listing
-from sessions_app.artifacts.rows import FileKey
+from sessions_app.artifacts import artifact_list
+from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.forms import Pager, Watch
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
@@ -60,8 +60,8 @@ class FileRow:
 def index(request: HttpRequest) -> HttpResponse:
     """Show the files of all sessions and users, newest first."""
     query = ArtifactsQuery(request.GET).read()
-    page = pagination.page(listing.newest(_wanted(query)), "created_at", query["before"])
-    sessions = listing.sessions_of(page.rows)
+    page = pagination.page(artifact_list.newest(_wanted(query)), "created_at", query["before"])
+    sessions = artifact_list.sessions_of(page.rows)
     latest = page.rows[0].created_at if page.rows else 0.0
     asked = list_updates.next_question(list_updates.seen(page.rows, _mark), latest if page.is_first else None)
     context = {
@@ -83,7 +83,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     """Answer how a list on screen has changed: what left it, and how many came. 204: it has not."""
     query = ArtifactsWatch(request.GET).read()
     seen = list_updates.parse(query["shown"], int)
-    found = listing.newest(_wanted(query))
+    found = artifact_list.newest(_wanted(query))
     gone = seen.gone(found.filter(pk__in=seen.marks).only("pk"))
     arrived = list_updates.arrived(found, query["since"], seen)
     if not gone and arrived == (query["told"] or 0):
@@ -107,8 +107,8 @@ def _there(query: Mapping[str, Any]) -> str:
     return f"{reverse('artifacts-there')}?{urlencode(named)}" if all(named.values()) else ""
 
 
-def _wanted(query: Mapping[str, Any]) -> listing.WantedFiles:
-    return listing.WantedFiles(
+def _wanted(query: Mapping[str, Any]) -> artifact_list.WantedFiles:
+    return artifact_list.WantedFiles(
         query["app"],
         query["user"],
         query["session"],
@@ -120,7 +120,7 @@ def _wanted(query: Mapping[str, Any]) -> listing.WantedFiles:
 
 def _row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> FileRow:
     key = FileKey(artifact.realm, artifact.app_name, artifact.user_id, artifact.session_id, artifact.filename)
-    return FileRow(artifact, key, file_url(key), sessions.get(listing.session_key(artifact)))
+    return FileRow(artifact, key, file_url(key), sessions.get(artifact_list.session_key(artifact)))
 
 
 def _mark(artifact: Artifact) -> str:

@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from sessions_app import realms
-from sessions_app.artifacts import rows
-from sessions_app.artifacts.rows import FileKey
+from sessions_app.artifacts import artifact_versions
+from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.forms import QueryForm
 from sessions_app.ids import ID_BYTES
@@ -65,7 +65,9 @@ def key_of(query: Mapping[str, Any]) -> FileKey:
     Raises:
         NotFound: its realm is one that pages do not show.
     """
-    key = rows.file_key(query["realm"], query["app"], query["user"], query["session"] or None, query["name"])
+    key = artifact_versions.file_key(
+        query["realm"], query["app"], query["user"], query["session"] or None, query["name"]
+    )
     if key.realm.startswith(realms.UNSEEN):
         raise missing(key.name)
     return key
@@ -77,7 +79,7 @@ def version_of(key: FileKey, version: int | None) -> Artifact:
     Raises:
         NotFound: there is none.
     """
-    found = rows.find(key, version)
+    found = artifact_versions.find(key, version)
     if found is None:
         raise missing(key.name, version)
     return found

@@ -10,13 +10,13 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from sessions_app import realms
-from sessions_app.artifacts import rows
+from sessions_app.artifacts import artifact_versions
 from sessions_app.errors import NotFound
 from sessions_app.forms import QueryForm
 from sessions_app.http import download
 from sessions_app.models import Artifact
-from sessions_app.presentation import filetype
-from sessions_app.presentation.preview import LOOKED_AT
+from sessions_app.presentation import file_type
+from sessions_app.presentation.file_preview import LOOKED_AT
 from sessions_app.views.artifacts.file_address import missing
 from sessions_app.views.event import json_answer
 from sessions_app.views.files import headers_of
@@ -37,8 +37,8 @@ def content(request: HttpRequest, pk: int) -> HttpResponseBase:
         ContentMissing: its file beside the store is gone.
     """
     found = _by_pk(pk)
-    opened = rows.opened(found)
-    mime = filetype.sniff(opened.read(filetype.LOOKED_AT))
+    opened = artifact_versions.opened(found)
+    mime = file_type.sniff(opened.read(file_type.LOOKED_AT))
     opened.seek(0)
     answer = download(opened, "file", mime)
     del answer.headers["Content-Disposition"]
@@ -57,7 +57,7 @@ def content_json(request: HttpRequest, pk: int) -> HttpResponse:
         NotFound: there is no such version, it is no JSON, or there is nothing at the pointer.
     """
     found = _by_pk(pk)
-    text = b"" if found.size > LOOKED_AT else rows.content(found)
+    text = b"" if found.size > LOOKED_AT else artifact_versions.content(found)
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -12,14 +12,14 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_safe
 
 from sessions_app import realms, redaction
-from sessions_app.artifacts import listing, rows
-from sessions_app.artifacts.rows import FileKey
+from sessions_app.artifacts import artifact_list, artifact_versions
+from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.errors import ContentMissing
 from sessions_app.http import render_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import Artifact
-from sessions_app.presentation import filetype, valuediff
-from sessions_app.presentation.preview import LOOKED_AT, Preview, preview
+from sessions_app.presentation import file_type, value_diff
+from sessions_app.presentation.file_preview import LOOKED_AT, Preview, preview
 from sessions_app.sessions import storage_location
 from sessions_app.views.artifacts.file_address import (
     OWNERS,
@@ -51,8 +51,10 @@ def file(request: HttpRequest) -> HttpResponse:
     query = FileQuery(request.GET).read()
     key = key_of(query)
     shown = version_of(key, query["version"])
-    saved = list(rows.versions(key).defer(*listing.LARGE).order_by("-version")[: VERSIONS_SHOWN + 1])
-    session = listing.sessions_of([shown]).get(listing.session_key(shown))
+    saved = list(
+        artifact_versions.versions(key).defer(*artifact_list.LARGE).order_by("-version")[: VERSIONS_SHOWN + 1]
+    )
+    session = artifact_list.sessions_of([shown]).get(artifact_list.session_key(shown))
     found = _preview(shown, as_text=query["view"] == "source")
     context = {
         "key": key,
@@ -61,7 +63,7 @@ def file(request: HttpRequest) -> HttpResponse:
         "has_more": len(saved) > VERSIONS_SHOWN,
         "newest": saved[0].version if saved else shown.version,
         "session": session,
-        "seq": listing.event_of(shown, key.name, session) if session else None,
+        "seq": artifact_list.event_of(shown, key.name, session) if session else None,
         "preview": found,
         "metadata": redaction.redact(json.loads(shown.custom_metadata)),
         "link": json.loads(shown.part) if shown.holding == Artifact.Holding.LINK else None,
@@ -85,11 +87,13 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = find_session(pk)
     query = ArtifactQuery(request.GET).read()
-    key = rows.file_key(session.realm, session.app_name, session.user_id, session.session_id, query["name"])
+    key = artifact_versions.file_key(
+        session.realm, session.app_name, session.user_id, session.session_id, query["name"]
+    )
     if (
         not session.realm
         and storage_location.artifacts_elsewhere(session.app_name)
-        and rows.find(key) is None
+        and artifact_versions.find(key) is None
     ):
         named = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
         return redirect(f"{reverse('artifacts')}?{urlencode(named)}")
@@ -108,19 +112,19 @@ def delete(request: HttpRequest) -> HttpResponse:
     newest = version_of(key, None)
     refuse_kept(key.realm)
     if request.method == "POST":
-        if hashes := rows.delete(key):
-            rows.remove_unused(hashes)
+        if hashes := artifact_versions.delete(key):
+            artifact_versions.remove_unused(hashes)
         return redirect(list_address("artifacts", named(key) | {"session": key.session_id}, only=OWNERS))
-    versions = rows.versions(key).count()
+    versions = artifact_versions.versions(key).count()
     context = {"key": key, "newest": newest, "count": versions, "fields": named(key), "back": file_url(key)}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
 
 def _preview(artifact: Artifact, *, as_text: bool = False) -> Preview:
-    with rows.opened(artifact) as opened:
+    with artifact_versions.opened(artifact) as opened:
         start = opened.read(LOOKED_AT)
     is_text = as_text or (
-        artifact.holding == Artifact.Holding.TEXT and filetype.sniff(start) == filetype.BINARY
+        artifact.holding == Artifact.Holding.TEXT and file_type.sniff(start) == file_type.BINARY
     )
     return preview(start, artifact.size, artifact.filename, artifact.mime_type or "", as_text=is_text)
 
@@ -140,7 +144,7 @@ def _difference(key: FileKey, shown: Artifact, found: Preview, against: int) -> 
     after = _preview(shown, as_text=True)
     old, new = json.dumps(before.text), json.dumps(after.text)
     cut = before.is_cut or after.is_cut
-    return {"other": other, "lines": valuediff.lines(old, new), "cut": cut}
+    return {"other": other, "lines": value_diff.lines(old, new), "cut": cut}
 
 
 def _is_hidden(artifact: Artifact) -> bool:
@@ -148,5 +152,5 @@ def _is_hidden(artifact: Artifact) -> bool:
     return (
         artifact.holding == Artifact.Holding.DATA
         and not artifact.size
-        and artifact.mime_type == filetype.BINARY
+        and artifact.mime_type == file_type.BINARY
     )

@@ -13,14 +13,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from sessions_app.artifacts import blobs, rows
-from sessions_app.artifacts.rows import FileKey
+from sessions_app.artifacts import artifact_versions, content_files
+from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.errors import BadInput
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
-from sessions_app.presentation import filetype
-from sessions_app.presentation.preview import type_of_text
+from sessions_app.presentation import file_type
+from sessions_app.presentation.file_preview import type_of_text
 from sessions_app.runs.message_draft import MOST_BYTES, type_of
 from sessions_app.sessions import overview, storage_location
 from sessions_app.views.artifacts.file_address import OWNERS, file_url, list_address, refuse_kept
@@ -55,10 +55,10 @@ class Upload(forms.Form):
             return cleaned
         name = cleaned["name"] or cleaned["file"].name
         try:
-            key = rows.file_key(
+            key = artifact_versions.file_key(
                 cleaned["realm"], cleaned["app"], cleaned["user"], cleaned["session"] or None, name
             )
-            rows.refuse_path(key.filename)
+            artifact_versions.refuse_path(key.filename)
         except BadInput as error:
             raise forms.ValidationError(f"{error.message} {error.hint}") from error
         if key.session_id and not _is_known(key):
@@ -104,19 +104,19 @@ def _upload_form(request: HttpRequest, form: Upload, given: Mapping[str, str]) -
 def _is_there(given: Mapping[str, str]) -> bool:
     """Tell whether what a form names is a file that there is."""
     try:
-        key = rows.file_key(
+        key = artifact_versions.file_key(
             given["realm"], given["app"], given["user"], given["session"] or None, given["name"]
         )
     except BadInput:
         return False
-    return rows.find(key) is not None
+    return artifact_versions.find(key) is not None
 
 
 def _is_known(key: FileKey) -> bool:
     named = {"realm": key.realm, "app_name": key.app_name, "user_id": key.user_id}
     return (
         AgentSession.objects.filter(**named, session_id=key.session_id).exists()
-        or rows.versions(key).exists()
+        or artifact_versions.versions(key).exists()
     )
 
 
@@ -124,12 +124,12 @@ def _save(key: FileKey, sent: UploadedFile[Any]) -> Artifact:
     """Save what was sent as the next version of a file, typed by its content as an agent would be told it."""
     sent_bytes = sent.read()
     claimed = sent.content_type or ""
-    if claimed in {"", filetype.BINARY}:
+    if claimed in {"", file_type.BINARY}:
         claimed = mimetypes.guess_type(key.filename)[0] or ""
     mime = type_of(sent_bytes, claimed)
     if mime == "text/plain":
         mime = type_of_text(key.filename, mime)
     shell = json.dumps({"inlineData": {"mimeType": mime}})
-    draft = rows.Draft(Artifact.Holding.DATA, shell, mime, "{}", key.session_id)
-    with blobs.stored(sent_bytes) as payload:
-        return rows.save(key, draft, payload)
+    draft = artifact_versions.Draft(Artifact.Holding.DATA, shell, mime, "{}", key.session_id)
+    with content_files.stored(sent_bytes) as payload:
+        return artifact_versions.save(key, draft, payload)

@@ -20,7 +20,7 @@ from django.core.management import call_command
 from django.db import connection, connections
 
 from sessions_app.adk import DjangoArtifactService
-from sessions_app.artifacts import blobs, rows
+from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.errors import ContentMissing, StoreFull
 from sessions_app.models import Artifact
 from sessions_app.store import units_of_work
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def files() -> list[str]:
-    return sorted(blobs.names())
+    return sorted(content_files.names())
 
 
 def closing(work: Callable[..., T], *args: Any) -> T:
@@ -45,7 +45,7 @@ def closing(work: Callable[..., T], *args: Any) -> T:
 
 
 async def test_small_content_is_in_the_row_and_large_content_in_a_file(artifacts: DjangoArtifactService):
-    edge = data(b"x" * blobs.ROW_BYTES)
+    edge = data(b"x" * content_files.ROW_BYTES)
     await artifacts.save_artifact(**SESSION, filename="small", artifact=edge)
     assert files() == []
     await artifacts.save_artifact(**SESSION, filename="large", artifact=large())
@@ -72,26 +72,26 @@ async def test_a_deleted_files_content_goes_unless_another_needs_it(artifacts: D
 
 async def test_clean_up_removes_what_no_row_refers_to(artifacts: DjangoArtifactService):
     await artifacts.save_artifact(**SESSION, filename="kept", artifact=large())
-    with blobs.stored(b"z" * 100_000) as orphan:
-        half_written = blobs.folder() / "ab" / "abtmp123"
+    with content_files.stored(b"z" * 100_000) as orphan:
+        half_written = content_files.folder() / "ab" / "abtmp123"
         half_written.parent.mkdir(exist_ok=True)
         half_written.write_bytes(b"half")
     assert orphan.sha256 in files()
-    assert await asyncio.to_thread(closing, rows.remove_orphans) == 2
+    assert await asyncio.to_thread(closing, artifact_versions.remove_orphans) == 2
     assert await artifacts.load_artifact(**SESSION, filename="kept") == large()
     assert len(files()) == 1
 
 
 def test_clean_up_waits_for_a_save_that_has_its_file_and_not_yet_its_row(artifacts: DjangoArtifactService):
-    key = rows.file_key("", "office", "ann", "s1", "a")
-    draft = rows.Draft(Artifact.Holding.DATA, "{}", None, "{}", "s1")
+    key = artifact_versions.file_key("", "office", "ann", "s1", "a")
+    draft = artifact_versions.Draft(Artifact.Holding.DATA, "{}", None, "{}", "s1")
     with ThreadPoolExecutor(1) as pool:
-        with blobs.stored(b"z" * 100_000) as payload:
-            cleaning = pool.submit(closing, rows.remove_orphans)
-            saved = rows.save(key, draft, payload)
+        with content_files.stored(b"z" * 100_000) as payload:
+            cleaning = pool.submit(closing, artifact_versions.remove_orphans)
+            saved = artifact_versions.save(key, draft, payload)
             assert not cleaning.done()
         assert cleaning.result() == 0
-    assert rows.content(saved) == b"z" * 100_000
+    assert artifact_versions.content(saved) == b"z" * 100_000
 
 
 async def test_without_room_for_the_file_nothing_is_saved(artifacts: DjangoArtifactService, monkeypatch):
@@ -108,7 +108,7 @@ async def test_without_room_for_the_file_nothing_is_saved(artifacts: DjangoArtif
 async def test_lost_content_is_an_error_that_names_the_file(artifacts: DjangoArtifactService):
     await artifacts.save_artifact(**SESSION, filename="a", artifact=large())
     row = await units_of_work.read(Artifact.objects.get)
-    blobs.remove(row.sha256)
+    content_files.remove(row.sha256)
     with pytest.raises(ContentMissing, match=row.sha256) as told:
         await artifacts.load_artifact(**SESSION, filename="a")
     assert "DEVUI_DATA_DIR" in told.value.hint
@@ -130,12 +130,12 @@ async def test_a_cancelled_save_leaves_no_row_without_its_file(artifacts: Django
 
 
 def test_savers_in_several_threads_never_get_the_same_version(artifacts: DjangoArtifactService):
-    key = rows.file_key("", "office", "ann", "s1", "a")
-    draft = rows.Draft(Artifact.Holding.TEXT, "{}", "text/plain", "{}", "s1")
+    key = artifact_versions.file_key("", "office", "ann", "s1", "a")
+    draft = artifact_versions.Draft(Artifact.Holding.TEXT, "{}", "text/plain", "{}", "s1")
 
     def save_ten() -> list[int]:
-        with blobs.stored(b"x") as payload:
-            return [rows.save(key, draft, payload).version for _ in range(10)]
+        with content_files.stored(b"x") as payload:
+            return [artifact_versions.save(key, draft, payload).version for _ in range(10)]
 
     with ThreadPoolExecutor(4) as pool:
         got = [version for versions in pool.map(closing, [save_ten] * 4) for version in versions]
@@ -186,9 +186,9 @@ def test_a_killed_saver_leaves_no_row_without_its_file(artifacts: DjangoArtifact
 def test_each_store_has_a_folder_of_its_own():
     if connection.vendor == "sqlite":
         file = Path(connection.settings_dict["NAME"])
-        assert blobs.folder() == file.with_name(file.name + "-artifacts")
+        assert content_files.folder() == file.with_name(file.name + "-artifacts")
     else:
-        assert connection.settings_dict["NAME"] in blobs.folder().name
+        assert connection.settings_dict["NAME"] in content_files.folder().name
 
 
 async def test_realms_see_their_own_files_only(artifacts: DjangoArtifactService):
@@ -202,8 +202,8 @@ async def test_realms_see_their_own_files_only(artifacts: DjangoArtifactService)
 def test_a_command_removes_orphans_and_says_so(
     artifacts: DjangoArtifactService, capsys: pytest.CaptureFixture[str]
 ):
-    with blobs.stored(b"z" * 100_000):
+    with content_files.stored(b"z" * 100_000):
         pass
     call_command("clean_artifacts")
-    assert capsys.readouterr().out == f"Removed 1 orphaned file(s) from {blobs.folder()}.\n"
+    assert capsys.readouterr().out == f"Removed 1 orphaned file(s) from {content_files.folder()}.\n"
     assert files() == []

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.adk import DjangoArtifactService
-from sessions_app.artifacts.blobs import Payload
-from sessions_app.artifacts.rows import Draft, file_key, refuse_path, save
+from sessions_app.artifacts.artifact_versions import Draft, file_key, refuse_path, save
+from sessions_app.artifacts.content_files import Payload
 from sessions_app.errors import BadInput
 from sessions_app.models import Artifact
 from sessions_app.store import units_of_work

@@ -13,7 +13,7 @@ from google.genai import types
 
 from sessions_app import events
 from sessions_app.adk import DjangoArtifactService, DjangoSessionService
-from sessions_app.artifacts import blobs
+from sessions_app.artifacts import content_files
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.errors import AlreadyExists, BadInput, EventMissing, SessionMissing
@@ -385,7 +385,7 @@ async def test_an_artifact_that_no_event_names_is_taken_over_by_its_time():
 async def test_the_content_of_a_large_artifact_is_one_file_and_outlives_the_original():
     story = await with_files()
     new = await units_of_work.write(fork, story.pk, NewFork())
-    assert len(list(await units_of_work.read(lambda: list(blobs.names())))) == 1
+    assert len(list(await units_of_work.read(lambda: list(content_files.names())))) == 1
     service = DjangoArtifactService()
     await service.delete_artifact(app_name="weather", user_id="ann", session_id="s1", filename="b.bin")
     named = {"app_name": "weather", "user_id": "ann", "session_id": new.session_id}

@@ -11,7 +11,7 @@ import pytest
 from django.db import connections
 
 from sessions_app import realms
-from sessions_app.artifacts import rows as artifacts
+from sessions_app.artifacts import artifact_versions as artifacts
 from sessions_app.branches import fork as forking
 from sessions_app.branches import session_copy
 from sessions_app.branches.fork import NewFork, fork

@@ -30,7 +30,7 @@ from sessions_app.errors import (
     SessionMissing,
     StaleSession,
 )
-from sessions_app.events.superseded import marks_from
+from sessions_app.events.superseded_events import marks_from
 from sessions_app.models import (
     AgentSession,
     Artifact,

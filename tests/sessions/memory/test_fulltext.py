@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from sessions_app import scopes
-from sessions_app.memory import rows
+from sessions_app.memory import memory_entries
 from sessions_app.models import MemoryEntry
 from sessions_app.store import full_text
 from sessions_app.store import tokens as search
@@ -17,20 +17,22 @@ from tests.sessions.memory.test_search import stands_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ANN, BOB = rows.owner("", "office", "ann"), rows.owner("", "office", "bob")
+ANN, BOB = memory_entries.owner("", "office", "ann"), memory_entries.owner("", "office", "bob")
 
 
-def remember(*texts: str, owner: rows.Owner = ANN) -> list[int]:
+def remember(*texts: str, owner: memory_entries.Owner = ANN) -> list[int]:
     """Store texts and return their pks."""
     content = scopes.canonical({"parts": []})
-    drafts = [rows.Draft(f"e{n}", "user", 1.0, content, text) for n, text in enumerate(texts)]
-    rows.add(owner, "s1", drafts)
+    drafts = [memory_entries.Draft(f"e{n}", "user", 1.0, content, text) for n, text in enumerate(texts)]
+    memory_entries.add(owner, "s1", drafts)
     found = MemoryEntry.objects.filter(user_id=owner.user_id)
     pks = dict(found.values_list("entry_id", "pk"))
     return [pks[draft.entry_id] for draft in drafts]
 
 
-def find(query: str, *, owner: rows.Owner = ANN, every: bool = True, limit: int = 1000) -> list[int]:
+def find(
+    query: str, *, owner: memory_entries.Owner = ANN, every: bool = True, limit: int = 1000
+) -> list[int]:
     return full_text.ranked(
         MemoryEntry, full_text.owner_id(*owner), search.phrases(query), limit, every=every
     )

@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
 from sessions_app import scopes
-from sessions_app.artifacts import blobs
+from sessions_app.artifacts import content_files
 from sessions_app.errors import BadInput, ContentMissing
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import Artifact
@@ -111,7 +111,7 @@ def refuse_path(filename: str) -> None:
         )
 
 
-def save(key: FileKey, draft: Draft, payload: blobs.Payload | None) -> Artifact:
+def save(key: FileKey, draft: Draft, payload: content_files.Payload | None) -> Artifact:
     """Save the next version of a file; the first is 0. Two savers never get the same one."""
     for _ in range(SAVE_ATTEMPTS - 1):
         try:
@@ -122,7 +122,7 @@ def save(key: FileKey, draft: Draft, payload: blobs.Payload | None) -> Artifact:
 
 
 def restore(
-    key: FileKey, draft: Draft, payload: blobs.Payload | None, version: int, created_at: float
+    key: FileKey, draft: Draft, payload: content_files.Payload | None, version: int, created_at: float
 ) -> None:
     """Insert a version under the number and time it had elsewhere.
 
@@ -175,11 +175,11 @@ def opened(artifact: Artifact) -> IO[bytes]:
     if artifact.content is not None or not artifact.sha256:
         return BytesIO(artifact.content or b"")
     try:
-        return blobs.opened(artifact.sha256)
+        return content_files.opened(artifact.sha256)
     except FileNotFoundError as error:
         raise ContentMissing(
             f"The content of artifact {artifact.filename!r}, version {artifact.version}, is gone: "
-            f"file {artifact.sha256} is not in {blobs.folder()}.",
+            f"file {artifact.sha256} is not in {content_files.folder()}.",
             hint="Restore the folder together with the store, or name it by DEVUI_DATA_DIR.",
         ) from error
 
@@ -214,18 +214,18 @@ def remove_unused(names: Iterable[str]) -> int:
 
     Waits for saves under way: never call it in a transaction or in the writing thread.
     """
-    with blobs.alone():
+    with content_files.alone():
         candidates = set(names)
         kept = Artifact.objects.filter(sha256__in=candidates, content=None).values_list("sha256", flat=True)
         unused = candidates.difference(kept)
         for name in unused:
-            blobs.remove(name)
+            content_files.remove(name)
     return len(unused)
 
 
 def remove_orphans() -> int:
     """Remove all files without a row, in small batches; return how many. For a clean-up command."""
-    found, removed = blobs.names(), 0
+    found, removed = content_files.names(), 0
     while batch := list(islice(found, CLEAN_BATCH)):
         removed += remove_unused(batch)
     return removed
@@ -242,7 +242,7 @@ def _pick(rows: QuerySet[Artifact], version: int | None) -> Artifact | None:
     return wanted.order_by("-version").first()
 
 
-def _insert(key: FileKey, draft: Draft, payload: blobs.Payload | None) -> Artifact:
+def _insert(key: FileKey, draft: Draft, payload: content_files.Payload | None) -> Artifact:
     with transaction.atomic():
         newest = _rows_of(key).aggregate(newest=Max("version"))["newest"]
         artifact = _create(key, draft, payload, 0 if newest is None else newest + 1, time.time())
@@ -251,7 +251,7 @@ def _insert(key: FileKey, draft: Draft, payload: blobs.Payload | None) -> Artifa
 
 
 def _create(
-    key: FileKey, draft: Draft, payload: blobs.Payload | None, version: int, created_at: float
+    key: FileKey, draft: Draft, payload: content_files.Payload | None, version: int, created_at: float
 ) -> Artifact:
     return Artifact.objects.create(
         **key._asdict(),

@@ -19,7 +19,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from sessions_app.presentation import visible
+from sessions_app.presentation import visible_text
 
 TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li"),
@@ -69,7 +69,7 @@ def rich(text: str) -> SafeString | None:
 def _clean(html: str) -> SafeString:
     return SafeString(
         nh3.clean(
-            visible.in_html(html),
+            visible_text.in_html(html),
             tags=TAGS,
             attributes=ATTRIBUTES,
             url_schemes=SCHEMES,

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from sessions_app import realms, redaction
-from sessions_app.artifacts import listing
+from sessions_app.artifacts import artifact_list
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event, MemoryEntry
 
@@ -51,7 +51,7 @@ def entries(realm: str, app: str = "", user: str = "", session: str = "") -> Que
 def shown(rows: Sequence[MemoryEntry]) -> list[Shown]:
     """Return entries with what pages show of them. At most two queries, however many there are."""
     keys = {row.pk: SessionKey(row.realm, row.app_name, row.user_id, row.session_id) for row in rows}
-    sessions = listing.sessions_by_key(keys.values())
+    sessions = artifact_list.sessions_by_key(keys.values())
     seqs = _seqs(sessions.values(), [row.entry_id for row in rows])
     return [_shown(row, sessions.get(keys[row.pk]), seqs) for row in rows]
 

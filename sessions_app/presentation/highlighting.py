@@ -8,7 +8,7 @@ from collections.abc import Callable
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from sessions_app.presentation import visible
+from sessions_app.presentation import visible_text
 
 MOST_MARKS = 200
 """Marks in one text; what matches after them stays unmarked."""
@@ -24,19 +24,19 @@ def pattern_of(text: str) -> re.Pattern[str]:
 
 def text_html(text: str, pattern: re.Pattern[str]) -> SafeString:
     """Return text as HTML with its matches marked."""
-    return _marked(text, pattern, visible.text_html)
+    return _marked(text, pattern, visible_text.text_html)
 
 
 def name_html(name: str, pattern: re.Pattern[str]) -> SafeString:
     """Return a name as HTML with its matches marked."""
-    return _marked(name, pattern, visible.name_html)
+    return _marked(name, pattern, visible_text.name_html)
 
 
 def beginning(text: str, length: int, pattern: re.Pattern[str] | None = None) -> SafeString:
     """Return the first characters of a text, or a stretch with its first match marked."""
     match = pattern.search(text) if pattern else None
     if pattern is None or match is None:
-        return visible.text_html(text[:length])
+        return visible_text.text_html(text[:length])
     start = max(0, match.start() - BEFORE) if match.end() > length else 0
     shown = text_html(text[start : start + length], pattern)
     return format_html("…{}", shown) if start else shown

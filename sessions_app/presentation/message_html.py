@@ -11,7 +11,7 @@ import re
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
-from sessions_app.presentation import prose, visible
+from sessions_app.presentation import markdown_html, visible_text
 
 MOST_TAGS = 300
 """Tags in the HTML of one text; above, it is shown without any."""
@@ -24,15 +24,15 @@ _PLACEHOLDER = re.compile(r'\[Uploaded Artifact: "([^"\n]{1,400})"\]')
 
 def marked(text: str) -> SafeString:
     """Return text with its unseen characters as escapes, which are marked unless they are too many."""
-    html = visible.text_html(text)
-    return html if html.count("<") <= MOST_TAGS else escape(visible.text(text))
+    html = visible_text.text_html(text)
+    return html if html.count("<") <= MOST_TAGS else escape(visible_text.text(text))
 
 
 def spoken(text: str) -> SafeString:
     """Return what an agent says as an element: JSON as code, Markdown as prose, and what has too much of it as text."""
     if code := _as_json(text):
         return format_html('<pre class="code-block" tabindex="0">{}</pre>', marked(code))
-    html = prose.rich(text)
+    html = markdown_html.rich(text)
     if html is not None and html.count("<") <= MOST_TAGS:
         return format_html('<div class="prose">{}</div>', html)
     return format_html('<p class="said">{}</p>', marked(text))

@@ -20,9 +20,9 @@ from django.utils.safestring import SafeString
 
 from sessions_app import scopes
 from sessions_app.errors import NotFound
-from sessions_app.presentation import marking, visible
-from sessions_app.presentation.jsonfind import Hit
-from sessions_app.presentation.jsonpointer import escape, unescape
+from sessions_app.presentation import highlighting, visible_text
+from sessions_app.presentation.json_pointer import escape, unescape
+from sessions_app.presentation.json_search import Hit
 
 BUDGET = 400
 """Most values in one answer."""
@@ -234,8 +234,8 @@ class _Tree:
     def label(self, name: str) -> SafeString:
         """Return the name of an entry."""
         if self.pattern:
-            return format_html('<bdi class="json-key">{}</bdi>', marking.name_html(name, self.pattern))
-        return format_html('<bdi class="json-key">{}</bdi>', visible.name_html(name))
+            return format_html('<bdi class="json-key">{}</bdi>', highlighting.name_html(name, self.pattern))
+        return format_html('<bdi class="json-key">{}</bdi>', visible_text.name_html(name))
 
     def _label_at(self, pointer: str) -> SafeString:
         return self.label(unescape(pointer.rpartition("/")[2])) if pointer else SafeString()
@@ -277,7 +277,7 @@ class _Tree:
         summary = format_html(
             '{}<bdi class="json-string">"{}…</bdi> <span class="json-note">{} characters</span>',
             label,
-            marking.beginning(text, PREVIEW_LIMIT, self.pattern),
+            highlighting.beginning(text, PREVIEW_LIMIT, self.pattern),
             f"{len(text):,}",
         )
         if self.url:
@@ -285,7 +285,7 @@ class _Tree:
         return _details(summary, format_html("<li>{}</li>", self.stretch(text, pointer, 0)), text)
 
     def _marked(self, text: str) -> SafeString:
-        return marking.text_html(text, self.pattern) if self.pattern else visible.text_html(text)
+        return highlighting.text_html(text, self.pattern) if self.pattern else visible_text.text_html(text)
 
     def _fetched(self, summary: SafeString, pointer: str, value: Any) -> SafeString:
         return format_html(
@@ -319,7 +319,7 @@ class _Tree:
 def _framed(tree: SafeString, url: str, start: str = "") -> SafeString:
     """Return a whole tree; `start` is the pointer of the branch it begins with, when that is not the value itself."""
     above = (
-        format_html('<p class="json-note">inside <bdi>{}</bdi></p>', visible.name_html(start))
+        format_html('<p class="json-note">inside <bdi>{}</bdi></p>', visible_text.name_html(start))
         if start
         else ""
     )
@@ -353,7 +353,7 @@ def _preview(branch: Any) -> SafeString:
     else:
         size = "{{{}}}"
         entries = [
-            f"{visible.name(name)}: {_short(value)}"
+            f"{visible_text.name(name)}: {_short(value)}"
             for name, value in islice(branch.items(), PREVIEW_ENTRIES)
         ]
     text = ", ".join(entries)
@@ -361,7 +361,7 @@ def _preview(branch: Any) -> SafeString:
     return format_html(
         '<span class="json-size">{}</span> <bdi>{}</bdi>',
         size.format(f"{len(branch):,}"),
-        visible.text_html(shown),
+        visible_text.text_html(shown),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sessions_app.presentation import filetype
+from sessions_app.presentation import file_type
 
 LOOKED_AT = 1_000_000
 """Bytes that are looked at. Longer JSON is shown as text."""
@@ -96,8 +96,8 @@ def preview(start: bytes, size: int, name: str, claimed: str, *, as_text: bool =
     """
     if not size:
         return Preview(Kind.EMPTY, claimed)
-    mime = filetype.sniff(start)
-    if not as_text and mime != filetype.TEXT:
+    mime = file_type.sniff(start)
+    if not as_text and mime != file_type.TEXT:
         return Preview(_kind_of_bytes(mime), mime)
     text = start.decode(errors="replace")
     shown, is_cut = text[:TEXT_SHOWN], size > len(start) or len(text) > TEXT_SHOWN
@@ -114,15 +114,15 @@ def type_of_text(name: str, claimed: str) -> str:
 
 
 def _kind_of_bytes(mime: str) -> Kind:
-    if mime == filetype.PDF:
+    if mime == file_type.PDF:
         return Kind.PDF
-    family = filetype.family(mime)
+    family = file_type.family(mime)
     return Kind(family) if family else Kind.BINARY
 
 
 def _type_of_text(name: str, claimed: str) -> str:
     claimed = claimed.partition(";")[0].strip().lower()
-    if claimed in {"", "text/plain", filetype.BINARY}:
+    if claimed in {"", "text/plain", file_type.BINARY}:
         return _SUFFIXES.get(name.rpartition(".")[2].lower(), claimed or "text/plain")
     return claimed
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app import scopes
-from sessions_app.presentation.jsonpointer import pointer_of
+from sessions_app.presentation.json_pointer import pointer_of
 
 MOST_HITS = 10_000
 """Hits that are counted."""
