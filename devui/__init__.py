@@ -46,11 +46,11 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
 def _names_configured_store(database_url: str) -> bool:
     from django.conf import settings
 
-    from devui.config import env
+    from devui.config import environment
 
     configured = settings.DATABASES["default"]
-    if database_url in env.IN_MEMORY:
+    if database_url in environment.IN_MEMORY:
         return bool(configured["NAME"] == getattr(settings, "DEVUI_TEMPORARY_STORE", ""))
-    wanted = env.database(database_url)
+    wanted = environment.database(database_url)
     parts = ("ENGINE", "NAME", "HOST", "PORT")
     return all(str(wanted.get(part) or "") == str(configured.get(part) or "") for part in parts)

@@ -18,7 +18,7 @@ APPS = [
     "django_htmx",
     "template_partials",
     "channels",
-    "devui.apis.docs.ApiDocs",
+    "devui.apis.docs_page.ApiDocs",
     "sessions_app",
     "evals_app",
     "devui",
@@ -37,4 +37,4 @@ ANSWERS = [
 BODIES = ["devui.web.middleware.LargeBodies"]
 MIDDLEWARE = [*GUARDS, *ANSWERS, *BODIES]
 
-CONTEXT_PROCESSORS = ["django.template.context_processors.request", "devui.web.context.shell"]
+CONTEXT_PROCESSORS = ["django.template.context_processors.request", "devui.web.page_context.shell"]

@@ -11,14 +11,14 @@ urlpatterns = [
     path("go/", views.go, name="go"),
     path("login/", login.log_in, name="devui-login"),
     path("logout/", login.log_out, name="devui-logout"),
-    path("", include("devui.web.front_end")),
+    path("", include("devui.web.adk_front_end")),
     path("", include("sessions_app.urls")),
     path("", include("evals_app.urls")),
     ApiUrls("api/v1/", V1),
     ApiUrls("", ADK),
 ]
 
-handler400 = "devui.web.errors.handler400"
-handler403 = "devui.web.errors.handler403"
-handler404 = "devui.web.errors.handler404"
-handler500 = "devui.web.errors.handler500"
+handler400 = "devui.web.error_responses.handler400"
+handler403 = "devui.web.error_responses.handler403"
+handler404 = "devui.web.error_responses.handler404"
+handler500 = "devui.web.error_responses.handler500"

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.missing import missing
+from tests.required_programs import missing
 
 NAMES = ["chromium", "chromium-browser", "google-chrome"]
 NAMED = os.environ.get("DEVUI_TEST_CHROMIUM")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.missing import missing
+from tests.required_programs import missing
 
 
 class Cluster:

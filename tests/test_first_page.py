@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm
+from tests import forked_processes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,7 +50,7 @@ print("devui.apis.build" in sys.modules)
 
 def run(script: str, store: Path, *paths: str) -> str:
     """Return what a fresh process prints."""
-    done = warm.run([sys.executable, "-c", script, f"sqlite:///{store}", *paths], cwd=ROOT)
+    done = forked_processes.run([sys.executable, "-c", script, f"sqlite:///{store}", *paths], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

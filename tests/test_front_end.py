@@ -9,7 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from devui.web import front_end
+from devui.web import adk_front_end
 from tests.web import over
 
 
@@ -87,13 +87,13 @@ async def test_it_shows_the_logo_that_the_server_was_started_with(web, settings)
 async def test_a_project_that_mounts_devui_has_adks_own_logo(web, settings):
     del settings.DEVUI_LOGO
     assert "logo" not in (await web.get("/dev-ui/assets/config/runtime-config.json")).json()
-    assert (await web.get("/dev-ui/")).headers["content-security-policy"] == front_end.POLICY
+    assert (await web.get("/dev-ui/")).headers["content-security-policy"] == adk_front_end.POLICY
 
 
 @pytest.mark.parametrize("image", ["/dev-ui/adk_favicon.svg", "data:image/png;base64,AA", "ftp://x/y.png"])
 async def test_a_logo_opens_the_policy_to_no_other_host_than_that_of_its_image(web, settings, image):
     settings.DEVUI_LOGO = ("Acme", image)
-    assert (await web.get("/dev-ui/")).headers["content-security-policy"] == front_end.POLICY
+    assert (await web.get("/dev-ui/")).headers["content-security-policy"] == adk_front_end.POLICY
 
 
 async def test_under_a_path_it_is_told_a_whole_address_for_its_sockets(web, settings):
@@ -108,12 +108,12 @@ async def test_its_address_without_a_slash_leads_to_it(web):
 
 
 async def test_a_package_without_it_is_said(web, monkeypatch):
-    monkeypatch.setattr(front_end, "folder", lambda: None)
-    front_end._files.cache_clear()
-    front_end._first_page.cache_clear()
+    monkeypatch.setattr(adk_front_end, "folder", lambda: None)
+    adk_front_end._files.cache_clear()
+    adk_front_end._first_page.cache_clear()
     try:
         answer = await web.get("/dev-ui/", headers={"Accept": "application/json"})
     finally:
-        front_end._files.cache_clear()
+        adk_front_end._files.cache_clear()
     assert answer.status_code == 404
     assert "no front end" in answer.json()["detail"]

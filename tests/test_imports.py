@@ -272,7 +272,7 @@ def test_every_package_that_imports_adk_has_a_guarded_module():
         ),
         (up_the_order, "sessions_app/runs/lifecycle.py", "from ..timeline.runs import runs_of"),
         (up_the_order, "evals_app/models.py", "def f(): from evals_app.views import runs"),
-        (up_the_order, "devui/web/errors.py", "from devui import settings"),
+        (up_the_order, "devui/web/error_responses.py", "from devui import settings"),
         (between_entry_points, "sessions_app/views/session.py", "from sessions_app.api import v1"),
         (between_entry_points, "sessions_app/api/v1.py", "from ..views import session"),
         (
@@ -284,7 +284,7 @@ def test_every_package_that_imports_adk_has_a_guarded_module():
         (between_entry_points, "evals_app/views/runs.py", "from sessions_app.api import v1"),
         (up_the_apps, "sessions_app/sessions/overview.py", "from evals_app.models import EvalRun"),
         (up_the_apps, "sessions_app/store/units_of_work.py", "from devui import settings"),
-        (up_the_apps, "evals_app/api/cases.py", "from devui.web.errors import answer"),
+        (up_the_apps, "evals_app/api/cases.py", "from devui.web.error_responses import answer"),
         (of_the_agent_runtime, "sessions_app/views/session.py", "def f(): import google.adk"),
         (of_the_agent_runtime, "devui/asgi.py", "from google.genai import types"),
         (

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests import warm
+from tests import forked_processes
 
 VISIT = """
 import asyncio, httpx, re, devui
@@ -44,7 +44,7 @@ SPELLED = [
 @pytest.mark.parametrize("given", ["/tools/devui", *SPELLED])
 def test_links_and_files_are_found_under_the_proxys_path(given, tmp_path):
     environment = {**os.environ, "DEVUI_URL_PREFIX": given, "DATABASE_URL": f"sqlite:///{tmp_path}/s.sqlite3"}
-    result = warm.run(
+    result = forked_processes.run(
         [sys.executable, "-c", VISIT],
         env=environment,
         cwd=tmp_path,

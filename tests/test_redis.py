@@ -10,8 +10,8 @@ import uuid
 import pytest
 import redis
 
-from tests import warm
-from tests.missing import missing
+from tests import forked_processes
+from tests.required_programs import missing
 
 URL = os.environ.get("DEVUI_TEST_REDIS", "redis://127.0.0.1:6379/0")
 
@@ -48,7 +48,7 @@ async def test_a_message_of_another_process_arrives(server, tmp_path):
         "DATABASE_URL": f"sqlite:///{tmp_path}/d.sqlite3",
         "DJANGO_SETTINGS_MODULE": "devui.settings",
     }
-    sent = await asyncio.to_thread(warm.run, [sys.executable, "-c", SEND, group], env=environment)
+    sent = await asyncio.to_thread(forked_processes.run, [sys.executable, "-c", SEND, group], env=environment)
     assert sent.returncode == 0, sent.stderr
 
     assert await layer.receive(channel) == {"type": "look.again"}

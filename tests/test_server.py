@@ -17,7 +17,7 @@ from devui.remote import Runtimes
 from devui.serving import server
 from devui.supervisor import Supervisor
 from sessions_app.errors import BadInput
-from tests import warm
+from tests import forked_processes
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 60
@@ -45,14 +45,14 @@ def test_a_number_that_is_no_port_is_refused(port):
         (["manage.py", "web", "examples/agents"], 130),
         (["manage.py", "run_evals", "examples/agents/weather", "lookups"], 130),
         (["-m", "devui", "runtime", "weather"], 130),
-        (["-m", "devui.testing.child"], 0),
+        (["-m", "devui.testing.worker"], 0),
     ],
     ids=["web", "run_evals", "runtime", "the process of a test suite"],
 )
 def test_ctrl_c_ends_a_program_that_still_imports_without_a_word(tmp_path, command, code):
     (tmp_path / "interrupted.py").write_text(SETTINGS)
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
-    process = warm.Popen(
+    process = forked_processes.Popen(
         [sys.executable, *command],
         cwd=ROOT,
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "interrupted", "PYTHONPATH": path},

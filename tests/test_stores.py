@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm
+from tests import forked_processes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,7 +48,7 @@ def test_a_store_in_memory_is_shared_with_the_processes_it_starts_and_gone_at_th
     url: str, tmp_path: Path
 ):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DEVUI_")}
-    done = warm.run(
+    done = forked_processes.run(
         [sys.executable, "-c", IN_MEMORY, url],
         cwd=tmp_path,
         env={**environment, "DATABASE_URL": "", "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},

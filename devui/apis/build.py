@@ -18,7 +18,7 @@ from ninja.parser import Parser
 from ninja.types import DictStrAny
 
 from devui.apis.urls import ADK, V1
-from devui.web.errors import Problem, answer, answer_error
+from devui.web.error_responses import Problem, answer, answer_error
 from evals_app import api as evals
 from evals_app.api import adk as adk_evals
 from sessions_app import request_bodies

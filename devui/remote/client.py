@@ -10,7 +10,7 @@ import httpx
 
 from devui.remote import dialects
 from devui.remote.server import RemoteServer
-from devui.supervisor.feeds import Feeds
+from devui.supervisor.frame_feeds import Feeds
 from sessions_app.errors import BadInput
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle

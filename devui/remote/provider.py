@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from devui.remote.address import Address
 from devui.supervisor import Supervisor
-from devui.supervisor.feeds import Feeds
+from devui.supervisor.frame_feeds import Feeds
 from devui.supervisor.supervisor import STOPPED
 from sessions_app.agents import remotes
 from sessions_app.errors import NotFound, RuntimeUnavailable

@@ -18,10 +18,10 @@ import httpx
 from typing_extensions import override
 
 from devui.remote import dialects
-from devui.remote.copies import Copies
 from devui.remote.dialects import Failure, Told
-from devui.remote.line import MOST_REFUSAL, MOST_SESSION, Answer, Line
-from devui.runtime.turns import LiveRun, Status, Turns
+from devui.remote.http_client import MOST_REFUSAL, MOST_SESSION, Answer, Line
+from devui.remote.session_copies import Copies
+from devui.runtime.run_queue import LiveRun, Status, Turns
 from sessions_app import events
 from sessions_app.agents.remotes import name_there
 from sessions_app.errors import BadInput, DevUIError, DuplicateEvent

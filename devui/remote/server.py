@@ -15,12 +15,12 @@ from typing import Any
 
 from devui.remote import dialects
 from devui.remote.address import Address
-from devui.remote.cards import described
-from devui.remote.copies import Copies
-from devui.remote.line import Answer, Line, NotReached
-from devui.remote.paths import Paths
+from devui.remote.adk_paths import Paths
+from devui.remote.agent_cards import described
+from devui.remote.http_client import Answer, Line, NotReached
 from devui.remote.runs import RemoteRuns
-from devui.supervisor import process_ends
+from devui.remote.session_copies import Copies
+from devui.supervisor import process_cleanup
 from sessions_app.agents import cards, remotes
 from sessions_app.agents.remotes import Remote
 from sessions_app.errors import BadInput, DevUIError, NotFound, StoreFault
@@ -81,7 +81,7 @@ class RemoteServer:
         await self.runs.close(why)
         await self.copies.close()
         await self.line.close()
-        await process_ends.note_stopped(self.runtime_id)
+        await process_cleanup.note_stopped(self.runtime_id)
 
     async def look(self) -> Remote:
         """Ask the server what it is and which apps it has, and return what is known of it then."""

@@ -23,7 +23,7 @@ from google.adk.workflow import BaseNode, FunctionNode
 from google.genai import types
 from typing_extensions import override
 
-from devui.runtime.said import message_of
+from devui.runtime.exception_text import message_of
 from sessions_app.errors import AgentNotLoaded
 
 __all__ = [

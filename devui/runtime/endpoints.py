@@ -17,10 +17,10 @@ from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from devui.runtime import run_config
+from devui.runtime.exception_text import message_of
 from devui.runtime.host import RuntimeHost
+from devui.runtime.model_preview import Moment, seen
 from devui.runtime.runs import MAX_MESSAGE
-from devui.runtime.said import message_of
-from devui.runtime.seen import Moment, seen
 from sessions_app import scopes
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
 from sessions_app.runs import lifecycle

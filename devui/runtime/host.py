@@ -22,17 +22,17 @@ from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 
 from devui.runtime import run_config, services
 from devui.runtime._adk import ManagedServer, Node, load_as_adk_web_does
+from devui.runtime.agent_description import describe
+from devui.runtime.agent_loading import AgentSource, describe_failure
+from devui.runtime.code_locations import Places
 from devui.runtime.config import RuntimeConfig, RuntimeOptions
-from devui.runtime.describe import describe
-from devui.runtime.evals import EvalRuns
-from devui.runtime.loading import AgentSource, describe_failure
-from devui.runtime.places import Places
-from devui.runtime.reading import in_time
-from devui.runtime.resuming import PastFailures
+from devui.runtime.eval_runs import EvalRuns
+from devui.runtime.exception_text import message_of
+from devui.runtime.guarded_reads import in_time
+from devui.runtime.resume_plugin import PastFailures
+from devui.runtime.run_queue import LiveRun
 from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import AgentExited, AgentRaised, Runs
-from devui.runtime.said import message_of
-from devui.runtime.turns import LiveRun
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.agents import cards

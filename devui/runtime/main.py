@@ -14,14 +14,14 @@ from typing import Any
 
 import uvicorn
 
-from devui.runtime import copies
-from devui.runtime.brevity import be_brief
+from devui.runtime import fork_isolation
 from devui.runtime.config import RuntimeConfig
 from devui.runtime.endpoints import add_endpoints
-from devui.runtime.guard import TokenGuard
+from devui.runtime.error_logging import be_brief
+from devui.runtime.heartbeat import Heartbeat, Lifeline, end_group, end_soon
 from devui.runtime.host import RuntimeHost
 from devui.runtime.live_frames import LiveFrames
-from devui.runtime.signs import Heartbeat, Lifeline, end_group, end_soon
+from devui.runtime.token_guard import TokenGuard
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
 from sessions_app.store import db_errors, units_of_work
@@ -37,10 +37,10 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
     """Run the app of `config` on a listening socket until told to end, or until the parent is gone."""
     be_brief()
     process_id, parent_id = os.getpid(), os.getppid()
-    loop, selector = copies.new_loop()
+    loop, selector = fork_isolation.new_loop()
     host = RuntimeHost(config)
     server = _make_server(host)
-    copies.keep_apart(loop, selector, partial(_sockets, listener, server))
+    fork_isolation.keep_apart(loop, selector, partial(_sockets, listener, server))
     heartbeat = Heartbeat(config.runtime_id, partial(_cancel, loop, host))
     heartbeat.start()
     if lifeline_fd is not None:

@@ -17,9 +17,9 @@ from google.genai import types
 from typing_extensions import override
 
 from devui.runtime._adk import StreamingMode
-from devui.runtime.answers import sendable
+from devui.runtime.run_queue import LiveRun
 from devui.runtime.runs import Runs
-from devui.runtime.turns import LiveRun
+from devui.runtime.sendable_events import sendable
 from sessions_app.ids import can_exist
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import background, lifecycle

@@ -17,9 +17,9 @@ from google.adk.sessions.base_session_service import BaseSessionService, GetSess
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from devui.runtime.loading import traceback_text
-from devui.runtime.said import message_of, without_credentials
-from devui.runtime.turns import LiveRun, Status, Turns
+from devui.runtime.agent_loading import traceback_text
+from devui.runtime.exception_text import message_of, without_credentials
+from devui.runtime.run_queue import LiveRun, Status, Turns
 from sessions_app.adk import DjangoSessionService, MirroredSessionService
 from sessions_app.adk.prefetch import ReadAhead
 from sessions_app.lookup import find_session

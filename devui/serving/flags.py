@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from devui.config import env
+from devui.config import environment
 from devui.runtime.config import RuntimeOptions
 from sessions_app.errors import BadInput
 
@@ -76,7 +76,7 @@ FLAGS = (
         "log_level",
         "What is logged, by the server and by the agents' processes.",
         variable="DEVUI_LOG_LEVEL",
-        choices=env.LEVELS,
+        choices=environment.LEVELS,
     ),
     Flag(
         "session_service_uri",
@@ -140,12 +140,16 @@ def export(arguments: Sequence[str]) -> None:
     for name in _names(options["disable_features"]):
         os.environ[f"ADK_DISABLE_{name}"] = "1"
     if options["session_service_uri"] in IN_MEMORY:
-        env.use_temporary_store()
+        environment.use_temporary_store()
 
 
 def runtime_options(options: dict[str, Any]) -> RuntimeOptions:
     """Return what the runtimes are told."""
-    level = "debug" if options["verbose"] else options["log_level"] or env.text("DEVUI_LOG_LEVEL", "warning")
+    level = (
+        "debug"
+        if options["verbose"]
+        else options["log_level"] or environment.text("DEVUI_LOG_LEVEL", "warning")
+    )
     return RuntimeOptions(
         extra_plugins=list(_names(options["extra_plugins"])),
         session_service_uri=session_service_uri(options),

@@ -21,7 +21,7 @@ from django.db import connection
 from devui.apis.urls import build_behind_first_page
 from devui.remote import Runtimes
 from devui.serving.housekeeping import keep_house
-from devui.web.connections import PromptConnection
+from devui.web.idle_connections import PromptConnection
 from sessions_app.errors import BadInput
 from sessions_app.live import indexer
 from sessions_app.runs import runtime_client

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from devui.supervisor import calls
-from devui.supervisor.child import Child
+from devui.supervisor import http_calls
 from devui.supervisor.deliveries import Deliveries, Processes
-from devui.supervisor.feeds import Feeds
+from devui.supervisor.frame_feeds import Feeds
 from devui.supervisor.limits import Limits
+from devui.supervisor.runtime_process import Child
 from sessions_app.errors import DevUIError
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
@@ -94,7 +94,7 @@ class AppClient:
             RuntimeUnavailable: the process cannot be reached or died before it answered.
         """
         child = await self._processes.child(self._app_name)
-        async with calls.open_socket(child, path) as socket:
+        async with http_calls.open_socket(child, path) as socket:
             yield socket
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -104,20 +104,20 @@ class AppClient:
             DevUIError: with the status, message and hint the process answered.
         """
         child = await self._processes.child(self._app_name)
-        return await calls.call(child, method, path, body)
+        return await http_calls.call(child, method, path, body)
 
     @asynccontextmanager
     async def _open(
         self, method: str, path: str, headers: Mapping[str, str], content: bytes
     ) -> AsyncIterator[httpx.Response]:
         child = await self._processes.child(self._app_name)
-        async with calls.open_stream(child, method, path, headers, content) as response:
+        async with http_calls.open_stream(child, method, path, headers, content) as response:
             yield response
 
     async def _ends_by_itself(self, child: Child, run_id: str) -> bool:
         try:
             async with asyncio.timeout(self._processes.limits.cancel):
-                answer = await calls.call(child, "POST", f"/devui/runs/{run_id}/cancel")
+                answer = await http_calls.call(child, "POST", f"/devui/runs/{run_id}/cancel")
         except (TimeoutError, DevUIError):
             return False
         return bool(answer["ended"])

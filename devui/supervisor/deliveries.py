@@ -13,8 +13,8 @@ from collections import Counter
 from functools import partial
 from typing import Protocol
 
-from devui.supervisor import calls
-from devui.supervisor.child import Child
+from devui.supervisor import http_calls
+from devui.supervisor.runtime_process import Child
 from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
@@ -145,7 +145,7 @@ class Deliveries:
                     return None
                 if not await self._has_present_code(child):
                     return child
-                await calls.call(child, "POST", "/devui/runs", {"run_id": run_id})
+                await http_calls.call(child, "POST", "/devui/runs", {"run_id": run_id})
         except DevUIError as error:
             refusal = error
         if not child.is_alive:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from devui.config import env
+from devui.config import environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Limits:
         """
         usual = cls()
         return cls(
-            start=env.number("DEVUI_RUNTIME_START_S", int(usual.start)),
-            idle=env.number("DEVUI_RUNTIME_IDLE_S", int(usual.idle)),
-            drain=env.number("DEVUI_RUNTIME_DRAIN_S", int(usual.drain)),
-            kept=env.number("DEVUI_RUNTIME_KEPT", usual.kept),
+            start=environment.number("DEVUI_RUNTIME_START_S", int(usual.start)),
+            idle=environment.number("DEVUI_RUNTIME_IDLE_S", int(usual.idle)),
+            drain=environment.number("DEVUI_RUNTIME_DRAIN_S", int(usual.drain)),
+            kept=environment.number("DEVUI_RUNTIME_KEPT", usual.kept),
         )

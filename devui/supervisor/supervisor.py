@@ -16,14 +16,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from devui.runtime.config import RuntimeOptions
-from devui.supervisor import calls, process_ends
-from devui.supervisor.child import Child
+from devui.supervisor import http_calls, process_cleanup
 from devui.supervisor.client import AppClient
 from devui.supervisor.deliveries import Deliveries
-from devui.supervisor.feeds import Feeds
+from devui.supervisor.frame_feeds import Feeds
 from devui.supervisor.limits import Limits
+from devui.supervisor.listeners import SocketFolder
 from devui.supervisor.output import LineSink, Output
-from devui.supervisor.sockets import SocketFolder
+from devui.supervisor.runtime_process import Child
 from sessions_app.agents import cards, remotes
 from sessions_app.agents import folder as agents
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping, StoreFault
@@ -84,7 +84,7 @@ class Supervisor:
     async def __aenter__(self) -> Self:
         await units_of_work.write(processes.register, self.id, processes.SERVER, os.getpid(), "")
         processes.set_own_id(self.id)
-        await units_of_work.write(process_ends.crash_orphans)
+        await units_of_work.write(process_cleanup.crash_orphans)
         for run_id, app_name in await self._left_behind():
             self.deliveries.start(app_name, run_id)
         self.spawn(_forget_stopped())
@@ -185,7 +185,7 @@ class Supervisor:
         await self.feeds.close()
         self._sockets.remove()
         processes.set_own_id(None)
-        await process_ends.note_stopped(self.id)
+        await process_cleanup.note_stopped(self.id)
 
     async def _let_attending_end(self) -> None:
         """Wait until the ends of all processes are written. A store that is away is not waited for at the end."""
@@ -275,15 +275,15 @@ class Supervisor:
         is_closing = self._closing.is_set()
         will_start = child.ready.is_set() or child.was_killed or is_closing
         queued = await retry.read(lifecycle.not_begun_by, child.id) if will_start else []
-        evals = await process_ends.eval_runs_without(child) if will_start and not is_closing else []
-        crashed = await retry.write(process_ends.crash_runs_of, child.id, child.death(), queued)
+        evals = await process_cleanup.eval_runs_without(child) if will_start and not is_closing else []
+        crashed = await retry.write(process_cleanup.crash_runs_of, child.id, child.death(), queued)
         await retry.write(processes.stop, child.id)
         if not is_closing:
             self.deliveries.hand_on(child, queued)
         for run_id in evals:
             self.spawn(_deliver_evals(run_id, child.app_name))
         if was_current and not child.ready.is_set() and not is_closing:
-            await retry.write(process_ends.note_failed_start, child)
+            await retry.write(process_cleanup.note_failed_start, child)
         child.exited.set()
         child.settled.set()
         if crashed or not child.ended_in_order:
@@ -297,7 +297,7 @@ class Supervisor:
         """See to it that a process answers within the limit, or ends."""
         try:
             async with asyncio.timeout(self.limits.start):
-                told = await calls.ask(child, "GET", "/devui/health")
+                told = await http_calls.ask(child, "GET", "/devui/health")
                 child.code_version, child.is_mixed = told["code_version"], told["is_mixed"]
                 child.ready.set()
                 child.settled.set()
@@ -329,7 +329,7 @@ class Supervisor:
                         f"The process of agent {child.app_name!r} was ended: {why} while it was loaded."
                     )
                 with suppress(DevUIError):
-                    await calls.call(child, "POST", "/devui/drain")
+                    await http_calls.call(child, "POST", "/devui/drain")
                 await child.exited.wait()
         except TimeoutError:
             limit = f"{self.limits.drain:.0f} s"
@@ -353,7 +353,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(self.limits.sweep)
             try:
-                await units_of_work.write(process_ends.crash_orphans)
+                await units_of_work.write(process_cleanup.crash_orphans)
                 await self._take_up()
                 newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
                 for place, child in enumerate(newest_first):
@@ -372,7 +372,7 @@ class Supervisor:
                 return
             with suppress(DevUIError, TimeoutError):
                 async with asyncio.timeout(self.limits.cancel):
-                    health = await calls.call(child, "GET", "/devui/health")
+                    health = await http_calls.call(child, "GET", "/devui/health")
                 if not health["active_runs"]:
                     self._retire(child, "nobody used it")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from devui.testing import plugin
-from devui.testing.process import AgentProcess, Refused
+from devui.testing.worker_client import AgentProcess, Refused
 
 Named = str | os.PathLike[str]
 """A file or a folder as people write it."""

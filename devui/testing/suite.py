@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from devui.testing.background_runs import Going, SharedRuns
 from devui.testing.evaluation import Evaluation, Named
-from devui.testing.going import Going, SharedRuns
 from devui.testing.results import Results
 
 if TYPE_CHECKING:

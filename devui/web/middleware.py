@@ -19,8 +19,8 @@ from django.utils.cache import patch_vary_headers
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import MissingFileError
 
-from devui.web import errors, origins
-from devui.web.mount import is_below_mount
+from devui.web import error_responses, origins
+from devui.web.mount_path import is_below_mount
 from sessions_app import request_bodies
 from sessions_app.errors import BadInput
 
@@ -228,22 +228,22 @@ class Errors(Middleware):
         """Refuse an address with a NUL: it names nothing a store holds, and PostgreSQL fails to look for it."""
         if "\x00" in request.path_info or "%00" in request.META.get("QUERY_STRING", ""):
             error = BadInput("The address holds a NUL character.", hint="Remove `%00` from it.")
-            return errors.answer_error(request, error)
+            return error_responses.answer_error(request, error)
         return None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer what a view raised."""
-        return errors.answer_error(request, exception) if is_below_mount(request) else None
+        return error_responses.answer_error(request, exception) if is_below_mount(request) else None
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Answer what reached no view, and what a view refuses by its method."""
         if isinstance(response, HttpResponseNotAllowed):
             methods = response.headers["Allow"]
-            refusal = errors.answer(request, errors.not_allowed(methods))
+            refusal = error_responses.answer(request, error_responses.not_allowed(methods))
             refusal.headers["Allow"] = methods
             return refusal
         if response.status_code == 404 and request.resolver_match is None:
-            return errors.answer(request, errors.NOT_FOUND)
+            return error_responses.answer(request, error_responses.NOT_FOUND)
         return response
 
 
@@ -252,15 +252,19 @@ class LargeBodies(Middleware):
 
     async def _answer(self, request: HttpRequest) -> HttpResponseBase:
         if _is_large(request):
-            await (request_bodies.parse_ahead if errors.is_api(request) else request_bodies.read_form_ahead)(
-                request
-            )
+            await (
+                request_bodies.parse_ahead
+                if error_responses.is_api(request)
+                else request_bodies.read_form_ahead
+            )(request)
         return await super()._answer(request)
 
 
 def _forbid(request: HttpRequest, reason: str, code: str, hint: str) -> HttpResponse:
     """Answer 403 in ADK's words. Text, not a page: a page would be built for the very host that is refused."""
-    return errors.answer_bare(request, errors.Problem(403, f"Forbidden: {reason}", code, hint))
+    return error_responses.answer_bare(
+        request, error_responses.Problem(403, f"Forbidden: {reason}", code, hint)
+    )
 
 
 def _is_preflight(request: HttpRequest) -> bool:

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from devui.web.evalsets import Evalset, evalsets_of
+from devui.web.agent_evalsets import Evalset, evalsets_of
 from sessions_app.agents import remotes
 from sessions_app.agents.folder import configured_folder
 from sessions_app.http import render_partial, wants_partial

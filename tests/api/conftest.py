@@ -15,7 +15,7 @@ import pytest_asyncio
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from sessions_app.runs import runtime_client as runs
-from tests import warm
+from tests import forked_processes
 from tests.api.peer import Peer, PeerProvider, adk_server
 from tests.store import finish_threads, store_url
 from tests.web import over, serve
@@ -72,7 +72,7 @@ def peer_process(folder: Path, agents: Path) -> Iterator[Peer]:
     # ADK trusts only loopback peers with its development paths, and sees none on a unix socket.
     environment = {**os.environ, "DATABASE_URL": store_url(), "ADK_ALLOW_REMOTE_AGENT_BUILDER": "1"}
     command = [sys.executable, "-m", "tests.api.peer", str(socket), str(agents)]
-    process = warm.Popen(command, cwd=ROOT, env=environment)
+    process = forked_processes.Popen(command, cwd=ROOT, env=environment)
     try:
         yield Peer(socket, process)
     finally:

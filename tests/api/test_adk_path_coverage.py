@@ -6,7 +6,7 @@ import re
 
 from fastapi.routing import APIRoute
 
-from devui.web.errors import NOT_FOUND
+from devui.web.error_responses import NOT_FOUND
 
 FILLED = {"version_id": "1", "artifact_name:path": "a.txt"}
 

@@ -15,7 +15,7 @@ from sessions_app.models import AgentSession, Event, Run, SessionState
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
-from tests.hostile import HOSTILE_IDS
+from tests.hostile_ids import HOSTILE_IDS
 
 SESSIONS = "/apps/weather/users/ann/sessions"
 KEY = SessionKey("", "weather", "ann", "s1")

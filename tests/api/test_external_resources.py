@@ -12,7 +12,7 @@ import pytest_asyncio
 from devui.runtime.config import RuntimeOptions
 from devui.supervisor import Supervisor
 from sessions_app.runs import runtime_client as runs
-from tests import warm
+from tests import forked_processes
 from tests.api.conftest import EXAMPLES
 from tests.store import store_url
 
@@ -25,7 +25,7 @@ async def files(store: None, tmp_path: Path, settings: Any) -> AsyncIterator[Pat
     uri = tmp_path.joinpath("files").as_uri()
     settings.DEVUI_ARTIFACT_SERVICE, settings.DEVUI_MEMORY_SERVICE = uri, "memory://"
     options = RuntimeOptions(artifact_service_uri=uri, memory_service_uri="memory://")
-    with warm.starts():
+    with forked_processes.starts():
         async with Supervisor(EXAMPLES, options, environment={"DATABASE_URL": store_url()}) as running:
             runs.register(running)
             yield tmp_path / "files"

@@ -22,7 +22,7 @@ from sessions_app.models import AgentSession, MirroredSession, Run
 from sessions_app.runs import runtime_client as runs
 from sessions_app.sessions import deletion, state_edits, writes
 from sessions_app.store import units_of_work
-from tests import warm
+from tests import forked_processes
 from tests.api.conftest import AGENTS
 from tests.api.test_real_runtime import ended_run, message
 from tests.store import store_url
@@ -42,7 +42,7 @@ def adk_file(tmp_path: Path, settings: Any) -> Path:
 @asynccontextmanager
 async def supervised(options: RuntimeOptions) -> AsyncIterator[Supervisor]:
     """Start the agents' processes on demand, as `manage.py web` does."""
-    with warm.starts():
+    with forked_processes.starts():
         async with Supervisor(AGENTS, options, environment={"DATABASE_URL": store_url()}) as running:
             runs.register(running)
             await (await running.client("slow")).call(

@@ -14,7 +14,7 @@ from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
-from tests import warm
+from tests import forked_processes
 from tests.api.conftest import AGENTS
 from tests.store import store_url
 
@@ -25,7 +25,7 @@ SESSIONS = "/apps/slow/users/ann/sessions"
 @pytest_asyncio.fixture
 async def supervisor(store: None) -> AsyncIterator[Supervisor]:
     """What starts the agents' processes, registered as `manage.py web` does."""
-    with warm.starts():
+    with forked_processes.starts():
         async with Supervisor(AGENTS, environment={"DATABASE_URL": store_url()}) as running:
             runs.register(running)
             yield running

@@ -20,7 +20,7 @@ from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
-from tests import warm
+from tests import forked_processes
 from tests.store import store_url
 
 AGENTS = Path(__file__).parent / "live_agents"
@@ -32,7 +32,7 @@ Open = Callable[..., Any]
 @pytest_asyncio.fixture
 async def supervisor(store: None) -> AsyncIterator[Supervisor]:
     """What starts the agent's process, registered as `manage.py web` does."""
-    with warm.starts():
+    with forked_processes.starts():
         async with Supervisor(AGENTS, environment={"DATABASE_URL": store_url()}) as running:
             runs.register(running)
             yield running

@@ -18,7 +18,7 @@ from evals_app.views import cases, versions
 from sessions_app.store import units_of_work
 from tests.evals.builders import LEGACY, case, evalset, text, turn, write
 from tests.evals.filling import Browser
-from tests.hostile import HOSTILE_IDS
+from tests.hostile_ids import HOSTILE_IDS
 
 pytestmark = pytest.mark.anywhere
 

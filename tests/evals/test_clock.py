@@ -10,8 +10,8 @@ from evals_app.runs.limits import Limits
 from evals_app.runs.progress import seconds_of
 from sessions_app.models import ModelCall
 from sessions_app.store import units_of_work
-from tests.clock import STEPS_S, Clock
 from tests.evals.builders import case, evalset, turn
+from tests.settable_clock import STEPS_S, Clock
 
 pytestmark = pytest.mark.anywhere
 

@@ -19,12 +19,12 @@ from sessions_app.agents.folder import open_folder
 from sessions_app.runs import lifecycle, processes, runtime_client
 from sessions_app.sessions.writes import SessionKey, create_session
 from sessions_app.store import units_of_work
-from tests import warm
-from tests.clock import STEPS_S, Clock
+from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import settled
 from tests.evals.test_killed import ROOT, command, environment
 from tests.evals.test_testing import run as run_suite
+from tests.settable_clock import STEPS_S, Clock
 from tests.store import store_url
 
 Status = EvalAttempt.Status
@@ -281,7 +281,9 @@ OUTCOMES = ["passed", "error", "passed", "error", "passed", "passed"]
 @pytest.mark.anywhere
 def test_the_command_line_outlives_agents_that_end_their_process(store, killer, tmp_path):
     results = tmp_path / "results.json"
-    done = warm.run(command(killer, "s", "exits", JUDGED, f"--json={results}"), cwd=ROOT, env=environment())
+    done = forked_processes.run(
+        command(killer, "s", "exits", JUDGED, f"--json={results}"), cwd=ROOT, env=environment()
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "exit status 3" in done.stdout
     assert "exit status 3. Case 'exit1' ran alone" in done.stdout
@@ -337,7 +339,7 @@ def test_the_command_line_says_that_a_judge_failed_and_does_not_exit_0(store, ki
         "--limit=retry_seconds=1.5",
         f"--junit={tmp_path / 'junit.xml'}",
     )
-    done = warm.run(command(killer, "s:go0", *told), cwd=ROOT, env=environment())
+    done = forked_processes.run(command(killer, "s:go0", *told), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
     assert said in done.stdout
     assert "0 of 1 passed, 1 error" in done.stdout
@@ -346,7 +348,7 @@ def test_the_command_line_says_that_a_judge_failed_and_does_not_exit_0(store, ki
     run = EvalRun.objects.get()
     writes.mark_baseline(run.pk, True)
     gate = (f"--config={tmp_path / 'config.json'}", "--limit=retry_seconds=0", "--fail-on=regression")
-    done = warm.run(command(killer, "s:go0", *gate), cwd=ROOT, env=environment())
+    done = forked_processes.run(command(killer, "s:go0", *gate), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 of 1 attempts have no outcome" in done.stdout
 
@@ -355,7 +357,7 @@ def test_the_command_line_says_that_a_judge_failed_and_does_not_exit_0(store, ki
 @pytest.mark.anywhere
 def test_an_agent_that_ends_its_process_as_it_is_loaded_could_not_run(store, killer):
     (killer / "agent.py").write_text("import os\nos._exit(4)\n")
-    done = warm.run(command(killer, "s", JUDGED), cwd=ROOT, env=environment())
+    done = forked_processes.run(command(killer, "s", JUDGED), cwd=ROOT, env=environment())
     assert done.returncode == 2, done.stdout + done.stderr
     assert "could not run" in done.stdout
     assert "exit status 4" in done.stdout
@@ -393,7 +395,7 @@ async def test_runs_of_a_server_go_on_by_themselves_also_those_beside_the_one_th
             evalset, Order(config.Config({"criteria": {"response_match_score": 1.0}}, "the test"))
         )
 
-    with warm.starts():
+    with forked_processes.starts():
         async with Supervisor(killer.parent, environment={"DATABASE_URL": store_url()}) as running:
             runtime_client.register(running)
             try:

@@ -14,7 +14,7 @@ from django.db import connection
 from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.models import RuntimeProcess
 from sessions_app.runs import processes
-from tests import warm
+from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.store import store_url
 
@@ -97,7 +97,9 @@ def statuses():
 
 def test_a_run_whose_process_is_killed_is_resumed(store, gate):
     judged = ("--metrics=response_match_score", "--parallelism=2")
-    process = warm.Popen(command(gate, "s", *judged), cwd=ROOT, env=environment(), start_new_session=True)
+    process = forked_processes.Popen(
+        command(gate, "s", *judged), cwd=ROOT, env=environment(), start_new_session=True
+    )
     try:
         wait_for(lambda: statuses()[:4] == ["passed", "passed", "running", "running"])
     finally:
@@ -108,7 +110,7 @@ def test_a_run_whose_process_is_killed_is_resumed(store, gate):
     ended = dict(EvalAttempt.objects.filter(status="passed").values_list("case_id", "finished_at"))
 
     (gate / "open.txt").write_text("")
-    done = warm.run(command(gate, "--resume", "last"), cwd=ROOT, env=environment())
+    done = forked_processes.run(command(gate, "--resume", "last"), cwd=ROOT, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 of 6 attempts are left" in done.stdout
     assert "2 were in flight and run again, alone" in done.stdout
@@ -130,11 +132,11 @@ def test_a_run_whose_process_is_killed_is_resumed(store, gate):
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_says_what_came_of_it_and_how_to_go_on(store, gate, sent, code):
-    process = warm.Popen(
+    process = forked_processes.Popen(
         command(gate, "s", "--metrics=response_match_score"),
         cwd=ROOT,
         env=environment(),
-        stdout=warm.subprocess.PIPE,
+        stdout=forked_processes.subprocess.PIPE,
         text=True,
     )
     wait_for(lambda: statuses()[:3] == ["passed", "passed", "running"])
@@ -148,7 +150,9 @@ def test_an_interrupted_run_says_what_came_of_it_and_how_to_go_on(store, gate, s
 
 
 def test_the_engine_of_a_command_that_is_killed_ends_with_it(store, gate):
-    process = warm.Popen(command(gate, "s", "--metrics=response_match_score"), cwd=ROOT, env=environment())
+    process = forked_processes.Popen(
+        command(gate, "s", "--metrics=response_match_score"), cwd=ROOT, env=environment()
+    )
     wait_for(lambda: statuses().count("running") >= 1)
     process.kill()
     process.wait()
@@ -161,7 +165,7 @@ def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_i
     cases = [case(word, turn(word, word)) for word in ("go", "block", "after")]
     write(gate, "s.evalset.json", evalset(*cases))
     judged = ("--metrics=response_match_score", "--parallelism=1", "--limit=attempt_seconds=1")
-    done = warm.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
+    done = forked_processes.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
     run = EvalRun.objects.get()
     assert (done.returncode, run.status, statuses()) == (1, "done", ["passed", "error", "passed"])
     assert "stood still" in done.stderr
@@ -175,14 +179,14 @@ def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_i
 def test_of_several_attempts_in_flight_the_one_that_blocks_is_found(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("block", "go")]))
     judged = ("--metrics=response_match_score", "--limit=attempt_seconds=2")
-    done = warm.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
+    done = forked_processes.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
     assert statuses() == ["error", "passed"]
 
 
 def test_code_in_c_that_lets_no_thread_run_is_ended_too(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("search", "go")]))
-    done = warm.run(
+    done = forked_processes.run(
         command(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
         cwd=ROOT,
         env=environment(),
@@ -195,7 +199,7 @@ def test_code_in_c_that_lets_no_thread_run_is_ended_too(store, gate):
 
 def test_an_agent_that_never_lets_go_keeps_no_command_from_its_end(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("cling", "go")]))
-    done = warm.run(
+    done = forked_processes.run(
         command(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
         cwd=ROOT,
         env=environment(),
@@ -207,7 +211,7 @@ def test_an_agent_that_never_lets_go_keeps_no_command_from_its_end(store, gate):
 
 def test_a_signal_that_only_the_engine_of_a_command_gets_is_told_as_any_other(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("go", "terminate")]))
-    done = warm.run(
+    done = forked_processes.run(
         command(gate, "s", "--metrics=response_match_score", "--parallelism=1"), cwd=ROOT, env=environment()
     )
     assert done.returncode == 143, done.stdout + done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from evals_app.models import EvalRun
 from sessions_app.runs.process_output import SHOWN_BYTES
-from tests import warm
+from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.echo import AGENT
 from tests.evals.test_testing import GIVEN, run, suite, write_test  # noqa: F401 - a fixture
@@ -36,7 +36,7 @@ def test_command_passes_on_little_of_what_an_agent_prints_without_end(store, tmp
     (folder / "agent.py").write_text(f"import os\n{NOISY}")
     write(folder, "s.evalset.json", evalset(*[case(f"c{number}", turn("a", "a")) for number in range(3)]))
 
-    done = warm.run(
+    done = forked_processes.run(
         [sys.executable, "manage.py", "run_evals", str(folder), "s", "--metrics=response_match_score"],
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": store_url()},

@@ -9,7 +9,7 @@ from evals_app.models import EvalAttempt
 from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn, write
-from tests.unseen import EVIL, assert_shown
+from tests.invisible_characters import EVIL, assert_shown
 
 CALL = [{"name": EVIL, "args": {EVIL: EVIL}}]
 SCENARIO = {"starting_prompt": EVIL, "conversation_plan": EVIL}

@@ -14,8 +14,8 @@ from evals_app.runs.launch import Order
 from evals_app.runs.writes import Outcome, Score
 from sessions_app.adk import DjangoSessionService
 from sessions_app.runs import processes
-from tests.clock import STEPS_S, Clock, later
 from tests.evals.builders import case, evalset, turn, write
+from tests.settable_clock import STEPS_S, Clock, later
 
 pytestmark = pytest.mark.django_db
 Status = EvalAttempt.Status

@@ -12,7 +12,7 @@ import pytest
 from google.adk.cli.utils.agent_loader import AgentLoader
 from google.adk.events.event import Event
 
-from tests import warm
+from tests import forked_processes
 from tests.examples.conftest import AGENTS, DEMO, NAMES, Chat, Chats, texts
 
 LOAD_ALL = """
@@ -43,7 +43,7 @@ def test_every_agent_loads_and_gets_a_runner_without_a_warning() -> None:
 def test_one_agent_s_folder_can_be_served_alone(tmp_path: Path) -> None:
     code = "import sys; from google.adk.cli.utils.agent_loader import AgentLoader as Loader\n"
     code += "print(Loader(sys.argv[1]).load_agent('weather').name)"
-    done = warm.run([sys.executable, "-c", code, str(AGENTS / "weather")], cwd=tmp_path)
+    done = forked_processes.run([sys.executable, "-c", code, str(AGENTS / "weather")], cwd=tmp_path)
     assert done.stdout == "weather\n"
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm
+from tests import forked_processes
 from tests.examples.conftest import EXAMPLES
 
 
 def _run(cwd: Path, *args: str) -> subprocess.CompletedProcess[str]:
     script = [sys.executable, str(EXAMPLES / "own_runner.py"), "--pause", "0", *args]
-    return warm.run(script, cwd=cwd)
+    return forked_processes.run(script, cwd=cwd)
 
 
 @pytest.mark.soak

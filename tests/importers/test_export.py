@@ -20,7 +20,7 @@ from sessions_app.sessions import labels, writes
 from sessions_app.sessions.writes import SessionKey
 from sessions_app.state import history
 from sessions_app.transfer.exports import Wanted, export_adk_sqlite, export_json, snake_case
-from tests import warm
+from tests import forked_processes
 from tests.importers import stores
 from tests.sessions.full_event import ACCESS_TOKEN, INTERNAL_MARK, full_event
 
@@ -182,7 +182,7 @@ def test_the_commands_refuse_in_one_line(store, tmp_path):
 def test_a_dry_run_needs_no_store_that_was_used_before(tmp_path):
     environment = {**os.environ, "DATABASE_URL": f"sqlite:///{tmp_path / 'new.sqlite3'}"}
     command = [sys.executable, str(ROOT / "manage.py"), "import_sessions", str(stores.SQLITE), "--dry-run"]
-    done = warm.run(command, env=environment, cwd=tmp_path)
+    done = forked_processes.run(command, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "3 new session(s)" in done.stdout
     assert "would come" in done.stdout

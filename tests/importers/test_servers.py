@@ -14,7 +14,7 @@ from sessions_app.errors import DevUIError
 from sessions_app.transfer.readers import Format, open_source
 from sessions_app.transfer.readers.databases import without_password
 from tests.importers import stores
-from tests.missing import missing
+from tests.required_programs import missing
 
 POSTGRES = os.environ.get("DEVUI_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 MYSQL = os.environ.get("DEVUI_TEST_MYSQL", "mysql://root@127.0.0.1:3306/")

@@ -18,7 +18,7 @@ from channels.routing import URLRouter
 
 from sessions_app.live.routing import websocket_urlpatterns
 from sessions_app.runs import runtime_client
-from tests import warm
+from tests import forked_processes
 from tests.live.windows import open_page  # noqa: F401 - a fixture
 from tests.store import finish_threads, store_url
 from tests.timeline.story import Story
@@ -135,7 +135,7 @@ async def foreign_writer(
     session_id: str, events: int, pause: float = 0.0
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Let another process append events to a session."""
-    with warm.starts():
+    with forked_processes.starts():
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", WRITER, store_url(), session_id, str(events), str(pause), cwd=ROOT
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tests import warm
+from tests import forked_processes
 from tests.live.conftest import ROOT
 
 SHAKE_HANDS = """
@@ -32,7 +32,7 @@ def test_sockets_answer_with_and_without_the_prefix_of_a_proxy(tmp_path):
         "DATABASE_URL": f"sqlite:///{tmp_path}/s.sqlite3",
     }
     paths = ["/tools/devui/ws/sessions/1/", "/ws/sessions/1/"]
-    result = warm.run(
+    result = forked_processes.run(
         [sys.executable, "-c", SHAKE_HANDS, *paths],
         cwd=ROOT,
         env=environment,

@@ -9,9 +9,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from devui.web.login import kept, views
-from devui.web.login.attempts import Attempts
-from devui.web.login.kept import Login
+from devui.web.login import credentials_file, views
+from devui.web.login.credentials_file import Login
+from devui.web.login.throttling import Attempts
 from tests.pages.conftest import agents_dir
 from tests.web import over
 
@@ -32,8 +32,8 @@ def data(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def login(data: Path) -> Login:
     """A login whose password is `PASSWORD`."""
-    kept.set_password(PASSWORD)
-    found = kept.current()
+    credentials_file.set_password(PASSWORD)
+    found = credentials_file.current()
     assert found
     return found
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests import warm
+from tests import forked_processes
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_S = 60
@@ -23,7 +23,7 @@ def serving(folder: Path, **environment: str) -> Iterator[str]:
     agents.mkdir(parents=True, exist_ok=True)
     known = {name: value for name, value in os.environ.items() if not name.startswith("DEVUI_")}
     own = {"DATABASE_URL": f"sqlite:///{folder}/devui.sqlite3", "DEVUI_DATA_DIR": str(folder)}
-    process = warm.Popen(
+    process = forked_processes.Popen(
         [sys.executable, str(ROOT / "manage.py"), "web", str(agents), "--port", "0"],
         env={**known, **own, **environment},
         stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ import pytest
 import websockets
 from django.test import override_settings
 
-from devui.web.login import kept, visits
+from devui.web.login import authentication, credentials_file
 from tests.login.conftest import PASSWORD
 from tests.login.servers import PATIENCE_S, serving
 
@@ -33,18 +33,18 @@ def addresses(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(autouse=True)
-def login(folder: Path) -> Iterator[kept.Login]:
+def login(folder: Path) -> Iterator[credentials_file.Login]:
     """A new login, which no test has ended."""
     hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     with override_settings(DATA_DIR=folder, PASSWORD_HASHERS=hashers):
-        kept.set_password(PASSWORD)
-        found = kept.current()
+        credentials_file.set_password(PASSWORD)
+        found = credentials_file.current()
         assert found
         yield found
 
 
 @pytest.fixture
-def clients(addresses: tuple[str, str], login: kept.Login) -> Iterator[list[httpx.Client]]:
+def clients(addresses: tuple[str, str], login: credentials_file.Login) -> Iterator[list[httpx.Client]]:
     """One browser, as each process meets it: logged in at the first, with the same cookie at the second."""
     with ExitStack() as stack:
         found = [
@@ -53,7 +53,7 @@ def clients(addresses: tuple[str, str], login: kept.Login) -> Iterator[list[http
             )
             for address in addresses
         ]
-        cookie = visits.new_cookie(login)
+        cookie = authentication.new_cookie(login)
         for client in found:
             client.cookies.set(login.cookie, cookie)
             assert status(client) == 200
@@ -75,7 +75,7 @@ def test_logout_holds_at_the_other_process_at_once(clients, here):
 
 def test_two_logouts_at_two_processes_at_once_both_hold(clients, login, addresses):
     """Nobody writes over what another process has written."""
-    others = [visits.new_cookie(login) for _ in range(20)]
+    others = [authentication.new_cookie(login) for _ in range(20)]
 
     async def log_out() -> None:
         async with httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as client:
@@ -98,7 +98,7 @@ def test_two_logouts_at_two_processes_at_once_both_hold(clients, login, addresse
 
 
 def test_new_password_ends_the_logins_of_every_process(clients):
-    kept.set_password("another long password")
+    credentials_file.set_password("another long password")
     assert [status(client) for client in clients] == [401, 401]
 
 
@@ -106,9 +106,9 @@ def test_new_token_revokes_the_old_one_in_every_process(clients):
     """Many times within one tick of the file system's clock, and always of the same size."""
     for client in clients:
         client.cookies.clear()
-    old = kept.new_token()
+    old = credentials_file.new_token()
     for _ in range(20):
-        new = kept.new_token()
+        new = credentials_file.new_token()
         for client in clients:
             for token, expected in ((new, 200), (old, 401)):
                 client.headers["Authorization"] = f"Bearer {token}"
@@ -117,9 +117,9 @@ def test_new_token_revokes_the_old_one_in_every_process(clients):
 
 
 def test_login_that_is_taken_away_and_set_up_again_is_another_one(clients):
-    kept.remove()
+    credentials_file.remove()
     assert [status(client) for client in clients] == [200, 200]
-    kept.set_password(PASSWORD)
+    credentials_file.set_password(PASSWORD)
     assert [status(client) for client in clients] == [401, 401]
 
 
@@ -136,7 +136,7 @@ def test_silent_socket_of_an_ended_login_is_closed_in_every_process(clients, add
             if end == "logout":
                 await asyncio.to_thread(clients[0].post, "/logout/", headers=FORM)
             else:
-                kept.set_password("another long password")
+                credentials_file.set_password("another long password")
             for socket in (first, second):
                 async with asyncio.timeout(PATIENCE_S):
                     await socket.wait_closed()
@@ -145,7 +145,7 @@ def test_silent_socket_of_an_ended_login_is_closed_in_every_process(clients, add
     asyncio.run(end_while_open())
 
 
-def _opened(address: str, login: kept.Login, cookie: str) -> websockets.connect:
+def _opened(address: str, login: credentials_file.Login, cookie: str) -> websockets.connect:
     headers = {"Cookie": f"{login.cookie}={cookie}", "Origin": f"http://{address}"}
     return websockets.connect(
         f"ws://{address}/ws/sessions/1/?after=0", additional_headers=headers, proxy=None

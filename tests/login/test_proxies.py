@@ -9,8 +9,8 @@ import httpx
 import pytest
 from django.contrib.auth.hashers import PBKDF2SHA1PasswordHasher
 
-from devui.web.login import kept
-from devui.web.login.attempts import MOST, network_of
+from devui.web.login import credentials_file
+from devui.web.login.throttling import MOST, network_of
 from devui.web.proxies import ForwardedClients
 from tests.login.conftest import PASSWORD
 from tests.login.servers import PATIENCE_S, serving
@@ -75,7 +75,7 @@ def folder(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     settings.DATA_DIR = tmp_path
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher"]
     monkeypatch.setattr(PBKDF2SHA1PasswordHasher, "iterations", 1)
-    kept.set_password(PASSWORD)
+    credentials_file.set_password(PASSWORD)
     return tmp_path
 
 

@@ -8,7 +8,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 
 from devui.asgi import application
-from devui.web.login import kept, visits
+from devui.web.login import authentication, credentials_file
 from devui.web.login.guard import LoginSockets
 
 pytestmark = pytest.mark.django_db  # what Channels denies looks at the connections that its thread has open
@@ -48,8 +48,8 @@ async def answer_to(socket: ApplicationCommunicator, message: dict[str, Any]) ->
 CONNECT = {"type": "websocket.connect"}
 
 
-def cookie(login: kept.Login) -> list[tuple[bytes, bytes]]:
-    return [(b"cookie", f"other=1; {login.cookie}={visits.new_cookie(login)}".encode())]
+def cookie(login: credentials_file.Login) -> list[tuple[bytes, bytes]]:
+    return [(b"cookie", f"other=1; {login.cookie}={authentication.new_cookie(login)}".encode())]
 
 
 async def test_without_a_login_sockets_are_open(data):
@@ -58,7 +58,7 @@ async def test_without_a_login_sockets_are_open(data):
 
 async def test_a_browser_opens_one_by_its_cookie_and_a_program_by_the_token(login):
     assert (await answer_to(opening(cookie(login)), CONNECT))["type"] == "websocket.accept"
-    token = f"Bearer {kept.new_token()}".encode()
+    token = f"Bearer {credentials_file.new_token()}".encode()
     assert (await answer_to(opening([(b"authorization", token)]), CONNECT))["type"] == "websocket.accept"
 
 
@@ -85,12 +85,12 @@ async def test_an_open_socket_hears_and_tells_nothing_once_its_login_has_ended(l
     assert (await answer_to(socket, {"type": "websocket.receive", "text": "hi"}))["text"] == "hi"
     assert (await socket.receive_output(5))["text"] == "again"
     if end == "password":
-        kept.set_password("another long password")
+        credentials_file.set_password("another long password")
     elif end == "logout":
         value = headers[0][1].decode().partition(f"{login.cookie}=")[2]
-        visits.end(visits.number_of(login, {login.cookie: value}))
+        authentication.end(authentication.number_of(login, {login.cookie: value}))
     else:
-        kept.file().write_text("")
+        credentials_file.file().write_text("")
     closed = await answer_to(socket, {"type": "websocket.receive", "text": "still there?"})
     assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
     await socket.wait(5)
@@ -100,7 +100,7 @@ async def test_a_socket_that_only_tells_is_closed_at_its_next_word(login):
     async def teller(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "websocket.accept"})
-        kept.set_password("another long password")
+        credentials_file.set_password("another long password")
         for word in ("secret", "secret too"):
             await send({"type": "websocket.send", "text": word})
 

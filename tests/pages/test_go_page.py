@@ -8,7 +8,7 @@ import pytest
 
 from sessions_app.sessions import saved_views, writes
 from sessions_app.sessions.quick_open import sessions_called
-from tests.hostile import HOSTILE_IDS
+from tests.hostile_ids import HOSTILE_IDS
 from tests.pages.client import Get
 from tests.pages.html import Element
 from tests.timeline.story import Story

@@ -18,9 +18,9 @@ from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import writes
+from tests.invisible_characters import EVIL, assert_shown
 from tests.pages.html import parse
 from tests.timeline.story import Story
-from tests.unseen import EVIL, assert_shown
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from devui.config import env
+from devui.config import environment
 from devui.remote import Address
 from sessions_app.errors import BadInput
 
@@ -60,7 +60,7 @@ def test_two_servers_of_one_name_are_refused():
 
 def test_addresses_of_the_environment_are_not_inherited_by_what_is_started_later(monkeypatch):
     monkeypatch.setenv("DEVUI_RUNTIMES", "go=http://ann:hunter2@127.0.0.1:1, py=http://127.0.0.1:2")
-    addresses = Address.read_all(env.taken_words("DEVUI_RUNTIMES"))
+    addresses = Address.read_all(environment.taken_words("DEVUI_RUNTIMES"))
     assert [(each.name, each.account) for each in addresses] == [("go", ("ann", "hunter2")), ("py", None)]
     assert "DEVUI_RUNTIMES" not in os.environ
-    assert env.taken_words("DEVUI_RUNTIMES") == []
+    assert environment.taken_words("DEVUI_RUNTIMES") == []

@@ -11,7 +11,7 @@ from sessions_app.models import AgentSession, Event, Run, Scope
 from sessions_app.state import history
 from sessions_app.store import units_of_work
 from tests.remote.conftest import connected, ended, served, started, the_session
-from tests.remote.synthetic import START, Go, Java, JavaScript, Rust, Synthetic, WithoutStream
+from tests.remote.synthetic_servers import START, Go, Java, JavaScript, Rust, Synthetic, WithoutStream
 from tests.web import serve
 
 APP = "clerk@far"

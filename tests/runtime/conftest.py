@@ -24,7 +24,7 @@ from sessions_app.runs import lifecycle, processes
 from sessions_app.sessions import writes
 from sessions_app.sessions.writes import SessionKey
 from sessions_app.store import units_of_work
-from tests import warm
+from tests import forked_processes
 from tests.store import store_url
 
 STAGE = Path(__file__).parent / "stage"
@@ -199,7 +199,7 @@ async def opened_stage(
         environment=environment,
         write_line=lambda app, line: lines.append(f"{app} | {line}"),
     )
-    with warm.starts():
+    with forked_processes.starts():
         async with supervisor:
             yield Stage(supervisor, lines)
 

@@ -12,17 +12,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from devui.supervisor import process_ends
+from devui.supervisor import process_cleanup
 from sessions_app.agents import cards
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentCard, ModelCall, Run, RuntimeProcess, Trace
 from sessions_app.runs import lifecycle, processes
 from sessions_app.store import units_of_work
 from sessions_app.store.stopwatch import Stopwatch
-from tests import clock as clocks
-from tests.clock import STEPS_S, Clock
+from tests import settable_clock as clocks
 from tests.runtime.conftest import read_run, until
-from tests.runtime.test_rows import new_process, new_run, new_session
+from tests.runtime.test_run_rows import new_process, new_run, new_session
+from tests.settable_clock import STEPS_S, Clock
 
 Status = Run.Status
 
@@ -173,7 +173,7 @@ def test_process_that_told_what_is_wrong_keeps_its_words_though_the_clock_was_se
     child = SimpleNamespace(app_name="talker", card_before=cards.written_at("talker"))
     clock.step(step)
     cards.write_failed("talker", "v1", {"type": "ImportError", "message": "no rain"})
-    process_ends.note_failed_start(child)
+    process_cleanup.note_failed_start(child)
     assert "no rain" in AgentCard.objects.get().error
 
 

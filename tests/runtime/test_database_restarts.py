@@ -21,7 +21,7 @@ from django.db import connection  # noqa: F401 - read by skipif
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from tests import warm
+from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.postgres import Cluster
 from tests.runtime.conftest import copy_of_stage, until
@@ -53,7 +53,9 @@ def started(store: str, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
     environment.pop("DJANGO_SETTINGS_MODULE", None)
     command = [sys.executable, "-m", "devui", "web", str(agents), "--port", "0"]
     with log.open("w") as told:
-        return warm.Popen(command, cwd=ROOT, env=environment, stdout=told, stderr=subprocess.STDOUT), log
+        return forked_processes.Popen(
+            command, cwd=ROOT, env=environment, stdout=told, stderr=subprocess.STDOUT
+        ), log
 
 
 @contextmanager

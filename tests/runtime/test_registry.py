@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from devui.runtime.registry import store_url
-from tests import warm
+from tests import forked_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = "from devui.runtime.registry import register\n\nregister()\n"
@@ -66,7 +66,7 @@ def adk(agents: Path, store: Path) -> Iterator[httpx.Client]:
         environment.pop(name, None)
     plugin = "--extra_plugins=sessions_app.adk.Recorder"
     command = [sys.executable, "-m", "google.adk.cli", "api_server", *uris, plugin, "--port", str(port)]
-    process = warm.Popen([*command, str(agents)], cwd=store.parent.parent, env=environment)
+    process = forked_processes.Popen([*command, str(agents)], cwd=store.parent.parent, env=environment)
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=60) as client:
             wait_for(client, process)
@@ -76,7 +76,7 @@ def adk(agents: Path, store: Path) -> Iterator[httpx.Client]:
         process.wait()
 
 
-def wait_for(client: httpx.Client, process: warm.Popen) -> None:
+def wait_for(client: httpx.Client, process: forked_processes.Popen) -> None:
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         assert process.poll() is None, "`adk api_server` ended while it started"

@@ -12,13 +12,13 @@ import pytest
 import pytest_asyncio
 from django.core.asgi import get_asgi_application
 
-from devui.web import admission, limits
-from devui.web.admission import GuardedBodies
-from devui.web.limits import SMALL_BYTES
-from devui.web.login import kept, visits
-from devui.web.login.kept import Login
+from devui.web import body_admission, body_limits
+from devui.web.body_admission import GuardedBodies
+from devui.web.body_limits import SMALL_BYTES
+from devui.web.login import authentication, credentials_file
+from devui.web.login.credentials_file import Login
 from tests.login.conftest import data, login
-from tests.security.raw import PATIENCE_S, Connection, connected
+from tests.security.raw_http import PATIENCE_S, Connection, connected
 from tests.web import serve
 
 __all__ = ["data", "login"]
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("store")
 def guarded() -> GuardedBodies:
     """DevUI with room for one large body of JSON."""
     return GuardedBodies(
-        get_asgi_application(), max_form=LARGE, max_text=LARGE, max_total=LARGE * limits.PARSED_FACTOR
+        get_asgi_application(), max_form=LARGE, max_text=LARGE, max_total=LARGE * body_limits.PARSED_FACTOR
     )
 
 
@@ -46,7 +46,7 @@ async def address(guarded: GuardedBodies) -> AsyncIterator[str]:
 
 
 def cookie(login: Login) -> dict[str, str]:
-    return {"Cookie": f"{login.cookie}={visits.new_cookie(login)}"}
+    return {"Cookie": f"{login.cookie}={authentication.new_cookie(login)}"}
 
 
 def state_of(size: int) -> bytes:
@@ -87,7 +87,7 @@ async def test_refused_client_that_goes_on_sending_reads_the_answer(login, addre
 
 
 async def test_refused_client_is_not_heard_for_long(login, address, monkeypatch):
-    monkeypatch.setattr(admission, "LINGER_S", 0.1)
+    monkeypatch.setattr(body_admission, "LINGER_S", 0.1)
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
         assert (await client.answer()).status == 401
@@ -95,8 +95,8 @@ async def test_refused_client_is_not_heard_for_long(login, address, monkeypatch)
 
 
 async def test_few_refused_clients_are_heard_to_the_end(login, monkeypatch):
-    monkeypatch.setattr(admission, "LINGER_S", 600)
-    monkeypatch.setattr(admission, "MOST_VISITORS", 2)
+    monkeypatch.setattr(body_admission, "LINGER_S", 600)
+    monkeypatch.setattr(body_admission, "MOST_VISITORS", 2)
     async with serve(GuardedBodies(get_asgi_application())) as address, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
         for client in clients:
@@ -128,7 +128,7 @@ async def test_login_that_ends_while_a_body_comes_is_heeded(login, address):
     body = state_of(LARGE)
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, body[:-1], **JSON, **mine, Content_Length=str(LARGE))
-        kept.set_password("another long password")
+        credentials_file.set_password("another long password")
         await client.send(body[-1:])
         assert (await client.answer()).status == 401
 
@@ -152,12 +152,12 @@ async def _skip_answer(client: Connection) -> None:
 async def test_form_of_the_login_is_short(login, address):
     form = {"Content_Type": "application/x-www-form-urlencoded"}
     async with connected(address) as client:
-        await client.ask("POST", "/login/", **form, Content_Length=str(admission.LONGEST_LOGIN + 1))
+        await client.ask("POST", "/login/", **form, Content_Length=str(body_admission.LONGEST_LOGIN + 1))
         assert (await client.answer()).status == 413
 
 
 async def test_few_forms_of_the_login_are_read_at_once(login, monkeypatch):
-    monkeypatch.setattr(admission, "MOST_VISITORS", 2)
+    monkeypatch.setattr(body_admission, "MOST_VISITORS", 2)
     form = {"Content_Type": "application/x-www-form-urlencoded", "Content_Length": "100"}
     async with serve(GuardedBodies(get_asgi_application())) as address, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
@@ -179,12 +179,12 @@ async def test_bodies_at_once_have_one_room(data, guarded, address, length):
         else:
             chunk = b"%x\r\n%s\r\n" % (LARGE - 1, b"x" * (LARGE - 1))
             await first.ask("POST", SESSIONS, chunk, **JSON, Transfer_Encoding="chunked")
-        await _until(lambda: guarded.quota._sum > guarded.quota.total - 2 * limits.PARSED_FACTOR)
+        await _until(lambda: guarded.quota._sum > guarded.quota.total - 2 * body_limits.PARSED_FACTOR)
 
         second = await stack.enter_async_context(connected(address))
         await second.ask("POST", SESSIONS, state_of(LARGE), **JSON, Content_Length=str(LARGE))
         refused = await second.answer()
-        assert (refused.status, refused.headers["retry-after"]) == (503, str(limits.RETRY_S))
+        assert (refused.status, refused.headers["retry-after"]) == (503, str(body_limits.RETRY_S))
         assert json.loads(refused.body)["code"] == "bodies_busy"
 
         third = await stack.enter_async_context(connected(address))
@@ -205,7 +205,7 @@ async def _until(holds: Any) -> None:
 
 
 async def test_slow_body_is_given_up(data, guarded, address, monkeypatch):
-    monkeypatch.setattr(limits, "FIRST_S", 0.2)
+    monkeypatch.setattr(body_limits, "FIRST_S", 0.2)
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, b"{", **JSON, Content_Length=str(LARGE))
         answer = await client.answer()
@@ -214,7 +214,7 @@ async def test_slow_body_is_given_up(data, guarded, address, monkeypatch):
 
 
 async def test_slow_page_form_is_given_up_with_a_page(data, address, monkeypatch):
-    monkeypatch.setattr(limits, "FIRST_S", 0.2)
+    monkeypatch.setattr(body_limits, "FIRST_S", 0.2)
     async with connected(address) as client:
         form = {"Content_Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
         await client.ask("POST", "/runs/start/1/", b"a", **form, Content_Length="2000")
@@ -225,8 +225,8 @@ async def test_slow_page_form_is_given_up_with_a_page(data, address, monkeypatch
 
 
 async def test_body_that_keeps_coming_may_take_longer(data, address, monkeypatch):
-    monkeypatch.setattr(limits, "FIRST_S", 0.2)
-    monkeypatch.setattr(limits, "LEAST_RATE", 10)
+    monkeypatch.setattr(body_limits, "FIRST_S", 0.2)
+    monkeypatch.setattr(body_limits, "LEAST_RATE", 10)
     body = b"x" * 1000  # good for 100 s
     async with connected(address) as client:
         await client.ask("POST", "/run", body, **JSON, Content_Length=str(len(body) + 1))

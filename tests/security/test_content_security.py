@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.addresses import addresses
+from tests.security.routes import addresses
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDALONE = {ROOT / "templates/devui/evals/report.html"}

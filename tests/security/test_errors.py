@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from devui.web import errors
+from devui.web import error_responses
 from sessions_app.errors import BadInput
 from tests.pages.html import parse
-from tests.security.addresses import addresses
+from tests.security.routes import addresses
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 GARBAGE = {"Content-Type": "application/json"}
@@ -24,7 +24,7 @@ async def test_every_endpoint_answers_errors_in_the_one_shape(web):
     seen = set()
     async for address, answer, where in refusals(web):
         assert answer.status_code != 500, where
-        if address.strip("/").split("/")[0] not in errors.API_ROOTS:
+        if address.strip("/").split("/")[0] not in error_responses.API_ROOTS:
             continue
         seen.add(answer.status_code)
         assert answer.headers["content-type"] == "application/json", where
@@ -38,7 +38,7 @@ async def test_every_page_says_what_is_wrong_where_scripts_and_people_find_it(we
     seen = set()
     async for address, answer, where in refusals(web, Accept="text/html"):
         if address.strip("/").split("/")[0] in {
-            *errors.API_ROOTS,
+            *error_responses.API_ROOTS,
             "dev-ui",
         }:  # ADK's files have types of their own
             continue
@@ -56,7 +56,7 @@ async def test_a_form_that_cannot_be_read_is_refused_and_nothing_is_logged_as_ou
         answer = await web.post(path, **without_boundary)
         assert answer.status_code == 400, (path, answer.text[:200])
         assert "The request is malformed." in answer.text
-    assert not [record for record in caplog.records if record.name == "devui.web.errors"]
+    assert not [record for record in caplog.records if record.name == "devui.web.error_responses"]
 
 
 async def test_a_number_that_no_integer_can_be_read_from_is_a_fault_of_who_sent_it(store, web):
@@ -145,6 +145,6 @@ async def test_an_error_page_escapes_what_it_names(web):
 
 def test_an_error_of_ours_carries_its_status_and_hint(rf):
     request = rf.get("/list-apps")
-    answer = errors.answer_error(request, BadInput("No.", hint="Yes."))
+    answer = error_responses.answer_error(request, BadInput("No.", hint="Yes."))
     assert answer.status_code == 400
     assert answer.content == b'{"detail": "No.", "code": "bad_input", "hint": "Yes."}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.security.addresses import addresses
+from tests.security.routes import addresses
 
 SESSIONS = "/apps/weather/users/ann/sessions"
 EVIL = "http://evil.example"
@@ -160,11 +160,11 @@ class TestAllowedOrigins:
 
 
 def test_an_allowed_origin_vouches_for_its_host():
-    from devui.config import env
+    from devui.config import environment
 
     origins = ["https://proxy.example:8443", r"regex:https://.*\.example", "http://[::1]:3000"]
-    assert env.hosts_of(origins) == ["proxy.example", "::1"]
-    assert env.hosts_of(["*"]) == ["*"]
+    assert environment.hosts_of(origins) == ["proxy.example", "::1"]
+    assert environment.hosts_of(["*"]) == ["*"]
 
 
 def test_a_pattern_that_is_none_is_refused_by_name():

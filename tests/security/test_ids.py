@@ -11,7 +11,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.paths import session_url
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
-from tests.hostile import HOSTILE_IDS
+from tests.hostile_ids import HOSTILE_IDS
 
 DOTS = [".", ".."]
 

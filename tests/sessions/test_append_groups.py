@@ -38,7 +38,7 @@ from sessions_app.sessions import append_groups, writes
 from sessions_app.sessions.append_groups import append, append_together
 from sessions_app.sessions.writes import Appended, Expected
 from sessions_app.store import change_notification, statements, units_of_work
-from tests import warm
+from tests import forked_processes
 from tests.sessions.faults.whole import assert_whole
 from tests.store import store_url
 
@@ -380,7 +380,8 @@ asyncio.run(main())
 
 def test_groups_of_three_processes_that_share_a_user_leave_no_gap_and_no_double():
     started = [
-        warm.Popen([sys.executable, "-c", WORK, store_url(), name], cwd=ROOT) for name in ("a", "b", "c")
+        forked_processes.Popen([sys.executable, "-c", WORK, store_url(), name], cwd=ROOT)
+        for name in ("a", "b", "c")
     ]
     assert [process.wait(timeout=120) for process in started] == [0, 0, 0]
     assert Event.objects.count() == 3 * 12 * 10

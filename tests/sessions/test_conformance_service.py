@@ -17,7 +17,7 @@ from google.genai import types
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import Event as EventRow
 from sessions_app.store import units_of_work
-from tests.fakes import ScriptedModel
+from tests.fake_models import ScriptedModel
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 from tests.sessions.full_event import INTERNAL_MARK
 

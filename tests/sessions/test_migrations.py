@@ -20,7 +20,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from sessions_app.errors import SchemaTooNew
 from sessions_app.store import schema
-from tests import warm
+from tests import forked_processes
 from tests.store import store_url
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,7 +121,7 @@ def test_the_recorded_store_of_an_earlier_version_opens_with_all_that_it_held(tm
 
 def told_by(module: str, *arguments: str) -> Any:
     """Return what a program says, as JSON."""
-    done = warm.run([sys.executable, "-m", module, *arguments], cwd=ROOT)
+    done = forked_processes.run([sys.executable, "-m", module, *arguments], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -129,7 +129,7 @@ def told_by(module: str, *arguments: str) -> Any:
 @pytest.mark.soak
 @pytest.mark.parametrize("time", range(5))
 def test_of_programs_that_begin_at_once_one_makes_the_store_and_the_others_wait(empty_store: str, time: int):
-    done = warm.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "6"], cwd=ROOT)
+    done = forked_processes.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "6"], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "Waiting for another program that brings" in done.stderr
 
@@ -145,7 +145,9 @@ def test_commands_that_begin_at_once_share_the_store_that_one_of_them_makes(empt
         ["purge_sessions", "--older-than", "30d"],
     ]
     started = [
-        warm.Popen([sys.executable, "manage.py", *command], cwd=ROOT, env=environment, stderr=PIPE, text=True)
+        forked_processes.Popen(
+            [sys.executable, "manage.py", *command], cwd=ROOT, env=environment, stderr=PIPE, text=True
+        )
         for command in commands
     ]
     ended = [(process.communicate(timeout=120)[1], process.returncode) for process in started]
@@ -155,11 +157,11 @@ def test_commands_that_begin_at_once_share_the_store_that_one_of_them_makes(empt
 @pytest.mark.soak
 def test_a_program_killed_while_it_makes_the_store_keeps_nobody_from_it(empty_store: str):
     command = [sys.executable, "-m", "tests.sessions.half_made", empty_store]
-    with warm.Popen(command, cwd=ROOT, stdout=PIPE, text=True) as stopped:
+    with forked_processes.Popen(command, cwd=ROOT, stdout=PIPE, text=True) as stopped:
         assert stopped.stdout is not None
         assert stopped.stdout.readline() == "half made\n"
         stopped.kill()
-    done = warm.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "2"], cwd=ROOT)
+    done = forked_processes.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "2"], cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
@@ -237,7 +239,7 @@ def test_two_that_would_make_the_store_take_turns(store, monkeypatch):
 )
 def test_commands_say_in_one_line_that_the_store_cannot_be_used(command: list[str], tmp_path: Path):
     (tmp_path / "folder").mkdir()
-    done = warm.run(
+    done = forked_processes.run(
         [sys.executable, "manage.py", *command],
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": f"sqlite:///{tmp_path / 'folder'}"},
@@ -264,7 +266,7 @@ def test_a_store_of_a_newer_devui_is_refused_with_its_migration_and_the_way_out(
 
 def test_the_commands_refuse_a_newer_store_in_one_line(newer_store):
     command = [sys.executable, "manage.py", "purge_sessions", "--older-than", "30d"]
-    done = warm.run(command, cwd=ROOT, env={**os.environ, "DATABASE_URL": store_url()})
+    done = forked_processes.run(command, cwd=ROOT, env={**os.environ, "DATABASE_URL": store_url()})
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "9999_from_the_future" in done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event, SessionState
 from sessions_app.sessions import writes
-from tests import warm
+from tests import forked_processes
 from tests.sessions.faults.whole import assert_whole
 from tests.store import store_url
 
@@ -20,7 +20,7 @@ def test_no_update_is_lost_and_a_stale_copy_is_the_only_refusal(store):
     writes.create_session(SessionKey("", "weather", "ann", "shared"), {"n": 0})
     sizes = [str(number) for number in (PROCESSES, TASKS, TURNS)]
     command = [sys.executable, "-m", "tests.sessions.contenders", store_url(), *sizes]
-    done = warm.run(command, cwd=ROOT)
+    done = forked_processes.run(command, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     appends = PROCESSES * TASKS * TURNS
     shared = AgentSession.objects.get(session_id="shared")

@@ -19,7 +19,7 @@ from sessions_app.runs import lifecycle, processes
 from sessions_app.search.query import parse
 from sessions_app.sessions import listing
 from sessions_app.store import units_of_work
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER
 
 

@@ -29,7 +29,7 @@ from google.genai import types
 from sessions_app.adk import DjangoSessionService, Recorder, provenance
 from sessions_app.models import StateChange, TempWrite
 from sessions_app.store import units_of_work
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER, create, get
 
 pytestmark = pytest.mark.anywhere

@@ -22,7 +22,7 @@ from google.genai import types
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
 from sessions_app.artifacts import artifact_versions
 from sessions_app.store import units_of_work
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 
 pytestmark = pytest.mark.usefixtures("store")
 

@@ -25,7 +25,7 @@ from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.models import AgentSession, UntrackedKey
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER, append, create, event, get
 from tests.sessions.strategies import json_values, texts
 

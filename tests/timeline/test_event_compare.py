@@ -7,9 +7,9 @@ from django.urls import reverse
 
 from sessions_app.errors import BadInput, EventMissing
 from sessions_app.timeline.event_comparison import ComparedRow, compare, like_before
+from tests.invisible_characters import EVIL, assert_shown
 from tests.sessions.full_event import full_event
 from tests.timeline.story import Story
-from tests.unseen import EVIL, assert_shown
 
 
 def page_of(story: Story, query: str = "") -> str:

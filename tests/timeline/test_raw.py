@@ -8,9 +8,9 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.presentation.visible_text import name
+from tests.invisible_characters import EVIL
 from tests.pages.html import parse
 from tests.timeline.story import Story
-from tests.unseen import EVIL
 
 
 def page_of(story: Story, query: str = "") -> str:

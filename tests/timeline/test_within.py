@@ -13,9 +13,9 @@ from sessions_app.search.query import parse
 from sessions_app.timeline import session_search
 from sessions_app.timeline.event_window import WINDOW
 from sessions_app.timeline.session_search import Asked, hits, scan
+from tests.invisible_characters import EVIL, assert_shown
 from tests.pages.html import Element
 from tests.timeline.story import Story
-from tests.unseen import EVIL, assert_shown
 
 
 @pytest.fixture(params=["indexed", "tail"])

@@ -20,7 +20,7 @@ from sessions_app.models import Event as Row
 from sessions_app.models import ModelCall, Trace
 from sessions_app.store import units_of_work
 from sessions_app.traces import model_calls
-from tests.fakes import LiveModel, call
+from tests.fake_models import LiveModel, call
 from tests.sessions.build import APP, USER
 
 pytestmark = pytest.mark.anywhere

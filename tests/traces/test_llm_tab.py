@@ -12,7 +12,7 @@ from google.adk.agents.llm_agent import LlmAgent
 
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.store import units_of_work
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.pages.html import Element, parse
 
 

@@ -20,7 +20,7 @@ from sessions_app.store import units_of_work
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.timeline_reader import read
 from sessions_app.traces.lost_toolsets import latest_trace, lost_toolsets, toolsets_of
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.build import APP, USER, create
 

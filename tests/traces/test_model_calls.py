@@ -23,7 +23,7 @@ from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece, Trac
 from sessions_app.store import units_of_work
 from sessions_app.traces import model_calls, records
 from sessions_app.traces.outbox import outbox
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 
 pytestmark = pytest.mark.anywhere
 

@@ -14,7 +14,7 @@ from devui.supervisor import Supervisor
 from sessions_app.models import AgentSession, ModelCall, Span, Trace
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
-from tests import warm
+from tests import forked_processes
 from tests.store import store_url
 
 AGENTS = Path(__file__).resolve().parents[2] / "examples/agents"
@@ -38,7 +38,7 @@ def supervisor() -> Supervisor:
 async def test_what_a_runtime_recorded_outlives_it(web):
     owner = {"appName": "weather", "userId": "ann", "sessionId": "s1"}
     message = {"role": "user", "parts": [{"text": "What is the weather in Paris?"}]}
-    with warm.starts():
+    with forked_processes.starts():
         async with supervisor() as running:
             runs.register(running)
             await web.post("/apps/weather/users/ann/sessions/s1", json={})

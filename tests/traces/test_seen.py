@@ -18,13 +18,13 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from devui.runtime import _adk
-from devui.runtime.seen import Moment, seen
+from devui.runtime.model_preview import Moment, seen
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event
 from sessions_app.runs import runtime_client as runs_client
 from sessions_app.store import units_of_work
 from sessions_app.traces.preview_point import moment_of
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.build import APP, USER
 

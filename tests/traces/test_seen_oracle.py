@@ -21,14 +21,14 @@ from google.adk.runners import Runner
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from devui.runtime.seen import Moment, seen
+from devui.runtime.model_preview import Moment, seen
 from sessions_app.adk import Recorder
 from sessions_app.models import AgentSession, Event, ModelCall
 from sessions_app.redaction import redact
 from sessions_app.store import units_of_work
 from sessions_app.traces import model_calls
 from sessions_app.traces.preview_point import moment_of
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER
 
 pytestmark = pytest.mark.anywhere

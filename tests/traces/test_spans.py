@@ -22,10 +22,10 @@ from sessions_app.store import units_of_work
 from sessions_app.traces import adk_spans, waterfall
 from sessions_app.traces import outbox as outboxes
 from sessions_app.traces.outbox import outbox
-from tests.clock import STEPS_S, Clock
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.faults.test_store_retry import failing
+from tests.settable_clock import STEPS_S, Clock
 
 pytestmark = pytest.mark.anywhere
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from devui.web.login import kept
+from devui.web.login import credentials_file
 from sessions_app.errors import DevUIError
 
 
@@ -44,26 +44,26 @@ class Command(BaseCommand):
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
         except OSError as error:
             raise CommandError(
-                f"{str(kept.file())!r} cannot be written: {error.strerror}.", returncode=2
+                f"{str(credentials_file.file())!r} cannot be written: {error.strerror}.", returncode=2
             ) from error
 
     def _set_password(self) -> None:
         password = self._asked() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-        made_up = "" if password else kept.made_up_password()
-        kept.set_password(password or made_up)
+        made_up = "" if password else credentials_file.made_up_password()
+        credentials_file.set_password(password or made_up)
         if made_up:
             self.stdout.write(f"Password: {made_up}")
         self.stdout.write(
-            f"DevUI asks for it from now on. Its hash is in {kept.file()}. Earlier logins have ended."
+            f"DevUI asks for it from now on. Its hash is in {credentials_file.file()}. Earlier logins have ended."
         )
 
     def _make_token(self) -> None:
-        token = kept.new_token()
+        token = credentials_file.new_token()
         self.stdout.write(f"Authorization: Bearer {token}")
         self.stdout.write("It is shown this once. The token before it, if any, has ended.")
 
     def _remove(self) -> None:
-        existed = kept.remove()
+        existed = credentials_file.remove()
         self.stdout.write("DevUI asks nobody any more." if existed else "There is no login.")
 
     def _asked(self) -> str:
@@ -72,7 +72,9 @@ class Command(BaseCommand):
         Raises:
             CommandError: it was not.
         """
-        password = getpass.getpass(f"Password ({kept.SHORTEST} characters or more; empty: one is made up): ")
+        password = getpass.getpass(
+            f"Password ({credentials_file.SHORTEST} characters or more; empty: one is made up): "
+        )
         if password and getpass.getpass("Once more: ") != password:
             raise CommandError("These were two different passwords: nothing was changed.", returncode=2)
         return password

@@ -44,7 +44,7 @@ class Command(BaseCommand):
             self._serve_by_hand(options["app"], options["agents_dir"], options["host"], options["port"])
 
     def _serve_parent(self, listener_fd: int, lifeline_fd: int) -> None:
-        from devui.runtime.signs import read_line
+        from devui.runtime.heartbeat import read_line
 
         for fd in (listener_fd, lifeline_fd):
             os.set_inheritable(fd, False)  # the agent's own children have no business with them

@@ -11,10 +11,10 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from devui.config import env
+from devui.config import environment
 from devui.serving import flags
 from devui.web import origins
-from devui.web.login import kept
+from devui.web.login import credentials_file
 from sessions_app.errors import DevUIError
 from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.sessions import storage_location
@@ -86,7 +86,7 @@ class Command(BaseCommand):
         from devui.serving import server
         from devui.supervisor import Limits, Supervisor
 
-        options["runtime"] = [*options["runtime"], *env.taken_words("DEVUI_RUNTIMES")]
+        options["runtime"] = [*options["runtime"], *environment.taken_words("DEVUI_RUNTIMES")]
         origins.allowed()  # one that cannot be read is refused now, and not when a page asks
         addresses = Address.read_all(options["runtime"])
         supervisor = Supervisor(
@@ -97,7 +97,7 @@ class Command(BaseCommand):
         )
         settings.DEVUI_LOGO = flags.logo(options)
         sessions = _read_demo(options["demo"]) if options["demo"] else []
-        has_login = kept.current() is not None
+        has_login = credentials_file.current() is not None
         listener = server.listen(options["host"], options["port"], has_login=has_login)
         if not server.is_loopback(options["host"]):
             self._open_to_network(options["host"])
@@ -147,7 +147,7 @@ class Command(BaseCommand):
 
 def _folder(options: dict[str, Any]) -> str | None:
     """Return the folder of agents; None: only remote servers were named."""
-    if options["runtime"] and not options["agents_dir"] and not env.text("DEVUI_AGENTS_DIR"):
+    if options["runtime"] and not options["agents_dir"] and not environment.text("DEVUI_AGENTS_DIR"):
         return None
     return options["agents_dir"] or settings.DEVUI_AGENTS_DIR
 

@@ -22,9 +22,9 @@ from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 from django.utils.http import MAX_URL_LENGTH
 
-from devui.web import errors
-from devui.web.login import kept, visits
-from devui.web.login.kept import Login, LoginUnreadable
+from devui.web import error_responses
+from devui.web.login import authentication, credentials_file
+from devui.web.login.credentials_file import Login, LoginUnreadable
 from devui.web.middleware import Middleware
 from devui.web.origins import AsgiApp, AsgiScope
 
@@ -47,14 +47,14 @@ CHECK_S = 2.0
 POLICY_VIOLATION = 1008
 ENDED = "The login has ended."
 
-LOGIN_REQUIRED = errors.Problem(
+LOGIN_REQUIRED = error_responses.Problem(
     401,
     "Login required",
     "login_required",
     "In a browser, load the page again and log in. Programs send `Authorization: Bearer TOKEN`:"
     " `python manage.py login --token` makes one.",
 )
-NO_LOGIN = errors.Problem(
+NO_LOGIN = error_responses.Problem(
     503,
     "This server listens to the network, and its login was taken away.",
     "login_missing",
@@ -73,13 +73,13 @@ class LoginRequired(Middleware):
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
         """Refuse a request without the login."""
         try:
-            login = kept.current()
+            login = credentials_file.current()
             if login is None:
-                return errors.answer_bare(request, NO_LOGIN) if is_needed() else None
+                return error_responses.answer_bare(request, NO_LOGIN) if is_needed() else None
             if _may_enter(request, login) or is_open(request):
                 return None
         except LoginUnreadable as error:
-            return errors.answer_bare(request, errors.problem_of(error))
+            return error_responses.answer_bare(request, error_responses.problem_of(error))
         return _refusal(request)
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
@@ -140,7 +140,7 @@ class LoginSockets:
 
 
 def _may_enter(request: HttpRequest, login: Login) -> bool:
-    if not visits.is_let_in(login, request.COOKIES, request.headers.get("Authorization", "")):
+    if not authentication.is_let_in(login, request.COOKIES, request.headers.get("Authorization", "")):
         return False
     request.devui_login = login  # type: ignore[attr-defined]  # what the frame of a page asks for
     return True
@@ -148,10 +148,10 @@ def _may_enter(request: HttpRequest, login: Login) -> bool:
 
 def _may_stay(scope: Mapping[str, Any]) -> bool:
     try:
-        login = kept.current()
+        login = credentials_file.current()
         if login is None:
             return not is_needed()
-        return visits.is_let_in(login, *_credentials(scope))
+        return authentication.is_let_in(login, *_credentials(scope))
     except LoginUnreadable:
         return False
 
@@ -182,7 +182,7 @@ def _refusal(request: HttpRequest) -> HttpResponse:
             return HttpResponseRedirect(reverse("devui-login") + query, status=303)
         if request.method == "POST":
             return _asked_again(request)
-    return _with_challenge(errors.answer_bare(request, LOGIN_REQUIRED))
+    return _with_challenge(error_responses.answer_bare(request, LOGIN_REQUIRED))
 
 
 def _with_challenge(answer: HttpResponse) -> HttpResponse:
@@ -199,7 +199,7 @@ def _asked_again(request: HttpRequest) -> HttpResponse:
 
 def _is_navigation(request: HttpRequest) -> bool:
     """Tell whether a browser asks for a page to show as a whole."""
-    if request.headers.get("HX-Request") or errors.is_api(request):
+    if request.headers.get("HX-Request") or error_responses.is_api(request):
         return False
     return request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
 

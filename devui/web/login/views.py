@@ -13,9 +13,9 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from devui.web.login import kept, visits
-from devui.web.login.attempts import TooManyAttempts, attempts
-from devui.web.login.kept import Login
+from devui.web.login import authentication, credentials_file
+from devui.web.login.credentials_file import Login
+from devui.web.login.throttling import TooManyAttempts, attempts
 from sessions_app.errors import NotFound
 
 PAGE = "devui/login.html"
@@ -33,7 +33,7 @@ async def log_in(request: HttpRequest) -> HttpResponse:
     """
     login = _login()
     where_to = safe_path(request.POST.get("next") or request.GET.get("next", ""))
-    if visits.number_of(login, request.COOKIES):
+    if authentication.number_of(login, request.COOKIES):
         return HttpResponseRedirect(where_to, status=303)
     if request.method != "POST":
         return await _page(request, where_to)
@@ -54,8 +54,8 @@ def log_out(request: HttpRequest) -> HttpResponse:
         NotFound: no login is set up.
     """
     login = _login()
-    if number := visits.number_of(login, request.COOKIES):
-        visits.end(number)
+    if number := authentication.number_of(login, request.COOKIES):
+        authentication.end(number)
     response = HttpResponseRedirect(reverse("devui-login"), status=303)
     response.delete_cookie(login.cookie, path=_root(), samesite="Strict")
     return response
@@ -70,7 +70,7 @@ def safe_path(asked: str) -> str:
 
 
 def _login() -> Login:
-    login = kept.current()
+    login = credentials_file.current()
     if login is None:
         raise NotFound(
             "No login is set up.", hint="Set one up by `python manage.py login`, if it is to ask for one."
@@ -82,8 +82,8 @@ def _welcome(request: HttpRequest, login: Login, where_to: str) -> HttpResponse:
     response = HttpResponseRedirect(where_to, status=303)
     response.set_cookie(
         login.cookie,
-        visits.new_cookie(login),
-        max_age=visits.AGE_S,
+        authentication.new_cookie(login),
+        max_age=authentication.AGE_S,
         path=_root(),
         secure=request.is_secure() or request.headers.get("Origin", "").startswith("https:"),
         httponly=True,

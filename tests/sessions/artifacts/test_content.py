@@ -24,7 +24,7 @@ from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.errors import ContentMissing, StoreFull
 from sessions_app.models import Artifact
 from sessions_app.store import units_of_work
-from tests import warm
+from tests import forked_processes
 from tests.sessions.artifacts.files import SESSION, data, large, text
 
 T = TypeVar("T")
@@ -168,7 +168,7 @@ def test_a_killed_saver_leaves_no_row_without_its_file(artifacts: DjangoArtifact
     chance, acknowledged = random.Random(3), 0
     for _ in range(KILLED):
         command = [sys.executable, "-c", SAVER, store]
-        with warm.Popen(command, stdout=subprocess.PIPE, text=True) as saver:
+        with forked_processes.Popen(command, stdout=subprocess.PIPE, text=True) as saver:
             assert saver.stdout is not None
             acknowledged += sum(1 for _ in islice(saver.stdout, chance.randint(1, 30)))
             saver.kill()

@@ -34,8 +34,8 @@ from sessions_app.search import indexing
 from sessions_app.sessions import deletion, listing, purge, writes
 from sessions_app.state import history
 from sessions_app.store import batched_transactions
-from tests.clock import STEPS_S, Clock, later
 from tests.sessions.branches.test_fork import columns, events_of, merged, merged_at
+from tests.settable_clock import STEPS_S, Clock, later
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")

@@ -46,7 +46,7 @@ from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import writes
 from sessions_app.state import history
 from sessions_app.store import units_of_work
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.db import connection  # noqa: F401 - read by skipif
 
-from tests import warm
+from tests import forked_processes
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="SQLite's files")
@@ -36,7 +36,7 @@ except DevUIError as error:
 
 
 def said(url: str) -> str:
-    done = warm.run([sys.executable, "-c", READ, url], cwd=ROOT)
+    done = forked_processes.run([sys.executable, "-c", READ, url], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -31,7 +31,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
 from sessions_app.sessions import writes
 from sessions_app.store import db_errors, units_of_work
-from tests import warm
+from tests import forked_processes
 from tests.sessions.build import append, create, get
 from tests.sessions.faults.small_disk import mounted
 from tests.sessions.faults.whole import assert_whole
@@ -282,7 +282,9 @@ def test_a_disk_that_is_really_full_tears_nothing_and_is_used_again_when_there_i
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 2_000_000)
     command = [sys.executable, "-c", DISK, f"sqlite:///{small_disk}/store.sqlite3"]
-    writer = warm.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    writer = forked_processes.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert writer.stdout is not None
     said = [writer.stdout.readline().split()[0] for _ in range(2)]
     ballast.unlink()

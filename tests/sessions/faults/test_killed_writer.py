@@ -16,7 +16,7 @@ import pytest
 from django.db import connection
 
 from sessions_app.models import Event
-from tests import warm
+from tests import forked_processes
 from tests.sessions.faults.whole import assert_whole
 from tests.store import store_url
 
@@ -28,7 +28,7 @@ class Writers:
 
     def __init__(self) -> None:
         self.acks: list[tuple[str, str]] = []
-        self._process = warm.Popen(
+        self._process = forked_processes.Popen(
             [sys.executable, "-m", "tests.sessions.faults.writer"],
             cwd=ROOT,
             env={**os.environ, "DATABASE_URL": store_url()},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.db import connection  # noqa: F401 - read by skipif
 
-from tests import warm
+from tests import forked_processes
 from tests.postgres import Cluster
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,7 +77,7 @@ asyncio.run(main())
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the server is its own: once is enough")
 def test_after_a_restart_the_next_call_works_and_nothing_acknowledged_is_lost(cluster: Cluster):
     command = [sys.executable, "-c", LOAD, cluster.url]
-    load = warm.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    load = forked_processes.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert load.stdout is not None
     assert load.stdin is not None
     assert load.stdout.readline().split()[0] == "loaded"

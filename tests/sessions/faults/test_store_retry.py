@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from devui.runtime.turns import Turns
+from devui.runtime.run_queue import Turns
 from sessions_app.errors import AlreadyExists, StoreBusy, StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Run, RuntimeProcess

@@ -15,7 +15,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from devui.runtime.config import RuntimeOptions
 from devui.runtime.services import session_service
 from sessions_app.adk import MirroredSessionService
-from tests.missing import missing
+from tests.required_programs import missing
 
 POSTGRES = os.environ.get("DEVUI_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 

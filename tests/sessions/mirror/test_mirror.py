@@ -23,7 +23,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, MirroredSession, StateChange, TempWrite
 from sessions_app.sessions import writes
 from sessions_app.store import units_of_work
-from tests.fakes import ScriptedModel, call
+from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 
 KEY = SessionKey("", APP, USER, "s1")

@@ -10,8 +10,8 @@ from google.adk.cli import service_registry
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
+from devui.runtime.agent_loading import AgentSource
 from devui.runtime.config import RuntimeOptions
-from devui.runtime.loading import AgentSource
 from devui.runtime.services import session_service
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.transfer.readers.databases import without_password

@@ -1,6 +1,6 @@
 from google.adk.agents import LlmAgent
 
-from tests.fakes import LiveModel, call
+from tests.fake_models import LiveModel, call
 
 
 class Echo(LiveModel):

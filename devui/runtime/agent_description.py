@@ -1,0 +1,393 @@
+"""What an app's agents look like, as plain JSON: what the agent page shows.
+
+Nothing here calls the agent's code: a toolset is named, not resolved (that may start a server), an instruction
+provider is named, not asked. What is read of an agent may be a property that raises, a tree without end or a text of
+megabytes all the same: every read is guarded, every list and text is bounded, and what is left out is counted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.loop_agent import LoopAgent
+from google.adk.apps.app import App
+from google.adk.models.base_llm import BaseLlm
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.workflow import FunctionNode, Workflow
+from google.genai import types
+from pydantic import BaseModel, TypeAdapter
+
+from devui.runtime import _adk
+from devui.runtime.code_locations import Place, Places
+from devui.runtime.guarded_reads import MAX_NAME, cut, guarded, name_of, problem_of, read, short_name
+
+AGENT_CALLBACKS = ("before_agent_callback", "after_agent_callback")
+LLM_CALLBACKS = (
+    "before_model_callback",
+    "after_model_callback",
+    "on_model_error_callback",
+    "before_tool_callback",
+    "after_tool_callback",
+    "on_tool_error_callback",
+)
+SETTINGS = (
+    "include_contents",
+    "disallow_transfer_to_parent",
+    "disallow_transfer_to_peers",
+    "parallel_worker",
+    "planner",
+    "code_executor",
+    "input_schema",
+    "output_schema",
+    "state_schema",
+    "max_concurrency",
+    "max_parallel_workers",
+    "timeout",
+    "retry_config",
+    "rerun_on_resume",
+    "wait_for_output",
+)
+"""Fields of agents and nodes that are told where they differ from what ADK gives by itself."""
+
+SECRET_CONFIG = frozenset({"http_options", "tools"})
+"""Of a model's config: headers may hold keys; tools are told by the agent."""
+
+MAX_DEPTH, MAX_NODES = 20, 300
+"""Agents and nodes that are told: one inside the other, and in all."""
+
+MAX_CHILDREN, MAX_EDGES = 100, 500
+"""Members of a list, and edges of a workflow."""
+
+MAX_DESCRIPTION, MAX_TEXT = 4_000, 30_000
+"""Characters of a description, and of an instruction or a schema."""
+
+MAX_TEXTS = 500_000
+"""Characters of instructions and schemas that one app is told with; behind it they are left out."""
+
+
+def describe(root: _adk.Node, app: App | None, app_name: str, places: Places | None = None) -> dict[str, Any]:
+    """Return the tree of agents, with the app's settings under `app`.
+
+    An agent has name, type, description, at ({file, line} where it is made), is_custom, settings, sub_agents and
+    callbacks {hook: [{name, at}]}; an LLM agent also model, model_from (whose it is, if not its own), model_config,
+    instruction (text) or instruction_provider (name) with instruction_provider_at, the same for global_instruction,
+    static_instruction, tools [{name, type, description, long_running, context, at, schema, agent}], output_key and
+    mode; a workflow has nodes and edges. Where something was too much: left_out {what: how many}, `again` for an
+    agent inside itself; `problem` says what could not be read.
+    """
+    here = Path.cwd()
+    teller = _Teller(places or Places(here, here))
+    return {**teller.node(root), "app": guarded(lambda: teller.app(app, app_name), {"name": app_name})}
+
+
+class _Teller:
+    """Tells one app, within its bounds."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.nodes = 0
+        self.characters = 0
+        self.above: list[int] = []
+
+    def node(self, node: Any, model: str = "") -> dict[str, Any]:
+        """Return what is told of an agent or a node and of what is below it; `model` is what it inherits."""
+        self.nodes += 1
+        told: dict[str, Any] = {
+            "name": short_name(read(node, "name")),
+            "type": type(node).__name__,
+            "description": cut(read(node, "description"), MAX_DESCRIPTION),
+        }
+        if id(node) in self.above:
+            return {**told, "again": True}
+        self.above.append(id(node))
+        try:
+            self._tell(node, told, model)
+        except Exception as error:
+            told["problem"] = problem_of(error)
+        finally:
+            self.above.pop()
+        return told
+
+    def app(self, app: App | None, app_name: str) -> dict[str, Any]:
+        """Return the settings of an app."""
+        if app is None:
+            return {"name": app_name, "is_app": False}
+        resumability = app.resumability_config
+        return {
+            "name": app.name,
+            "is_app": True,
+            "plugins": [self._plugin(plugin) for plugin in app.plugins[:MAX_CHILDREN]],
+            "resumable": bool(resumability and resumability.is_resumable),
+            "context_cache": _dump(app.context_cache_config),
+            "compaction": _dump(app.events_compaction_config),
+        }
+
+    def _tell(self, node: Any, told: dict[str, Any], model: str) -> None:
+        told["at"] = guarded(lambda: self._place(node, told["name"]), Place())
+        told["settings"] = _settings(node)
+        if not _is_adk(type(node)):
+            told["is_custom"] = True
+        if isinstance(node, LlmAgent):
+            told |= self._llm_agent(node, told, model)
+            model = "" if told["model_from"] == "ADK's default" else told["model"]
+        if isinstance(node, BaseAgent):
+            hooks = (*AGENT_CALLBACKS, *(LLM_CALLBACKS if isinstance(node, LlmAgent) else ()))
+            told["callbacks"] = self._callbacks(node, hooks)
+            self._below(told, "sub_agents", node.sub_agents, model)
+        if isinstance(node, FunctionNode):
+            told["context"] = guarded(lambda: _adk.context_of_node(node), "")
+        if isinstance(node, LoopAgent):
+            told["max_iterations"] = node.max_iterations
+        if isinstance(node, Workflow) and node.graph is not None:
+            self._below(told, "nodes", node.graph.nodes, model)
+            told["edges"] = [
+                {
+                    "from": short_name(edge.from_node.name),
+                    "to": short_name(edge.to_node.name),
+                    "route": _route(edge.route),
+                }
+                for edge in node.graph.edges[:MAX_EDGES]
+            ]
+            _note_left_out(told, "edges", len(node.graph.edges) - MAX_EDGES)
+
+    def _place(self, node: Any, name: str) -> Place:
+        if isinstance(node, FunctionNode):
+            return self.places.of_code(_adk.function_of_node(node))
+        return self.places.of_agent(name, node)
+
+    def _below(self, told: dict[str, Any], what: str, given: Any, model: str) -> None:
+        children = list(given)
+        shown: list[dict[str, Any]] = []
+        for child in children[:MAX_CHILDREN]:
+            if self.nodes >= MAX_NODES or len(self.above) >= MAX_DEPTH:
+                break
+            shown.append(self.node(child, model))
+        told[what] = shown
+        _note_left_out(told, what, len(children) - len(shown))
+
+    def _llm_agent(self, agent: LlmAgent, told: dict[str, Any], inherited: str) -> dict[str, Any]:
+        own = guarded(
+            lambda: short_name(agent.model if isinstance(agent.model, str) else agent.model.model), ""
+        )
+        model = own or inherited or guarded(_adk.default_model, "")
+        tools = list(agent.tools)
+        _note_left_out(told, "tools", len(tools) - MAX_CHILDREN)
+        return {
+            "model": model,
+            "model_from": "" if own else "the agent above" if inherited else "ADK's default",
+            "model_type": "" if isinstance(agent.model, str) else type(agent.model).__name__,
+            "live": guarded(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
+            "model_config": self._fitting(guarded(lambda: _config(agent.generate_content_config), {})),
+            **self._instruction("instruction", agent.instruction),
+            **self._instruction("global_instruction", agent.global_instruction),
+            "static_instruction": self._text(_text_of(agent.static_instruction)),
+            "tools": [self._tool(tool, own or inherited) for tool in tools[:MAX_CHILDREN]],
+            "output_key": short_name(agent.output_key or ""),
+            "mode": short_name(agent.mode or ""),
+        }
+
+    def _instruction(self, name: str, given: str | Callable[..., Any]) -> dict[str, Any]:
+        if isinstance(given, str):
+            return {name: self._text(given)}
+        return {
+            name: "",
+            f"{name}_provider": name_of(given),
+            f"{name}_provider_at": self._code(given),
+        }
+
+    def _callbacks(self, agent: BaseAgent, hooks: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+        given = {hook: found for hook in hooks if (found := read(agent, hook))}
+        return {
+            hook: [
+                {"name": name_of(callback), "at": self._code(callback)}
+                for callback in (found if isinstance(found, list) else [found])[:MAX_CHILDREN]
+            ]
+            for hook, found in given.items()
+        }
+
+    def _tool(self, given: Any, model: str) -> dict[str, Any]:
+        try:
+            return self._tool_told(given, model)
+        except Exception as error:
+            return {
+                "name": name_of(given),
+                "type": type(given).__name__,
+                "description": "",
+                "problem": problem_of(error),
+            }
+
+    def _tool_told(self, given: Any, model: str) -> dict[str, Any]:
+        if isinstance(given, BaseToolset):
+            return {
+                "name": type(given).__name__,
+                "type": "toolset",
+                "description": "Its tools are known when it runs.",
+                "at": self.places.of_class(type(given)),
+            }
+        if isinstance(given, _adk.Node):
+            return {
+                "name": short_name(given.name),
+                "type": type(given).__name__,
+                "description": cut(given.description, MAX_DESCRIPTION),
+                **self._agent_of_tool(given, model),
+            }
+        tool = given if isinstance(given, BaseTool) else FunctionTool(given)
+        function = tool.func if isinstance(tool, FunctionTool) else tool
+        return {
+            "name": short_name(tool.name),
+            "type": type(tool).__name__,
+            "description": cut(tool.description, MAX_DESCRIPTION),
+            "long_running": bool(tool.is_long_running),
+            "context": guarded(lambda: _adk.context_of_tool(tool), ""),
+            "at": self._code(function),
+            "schema": self._fitting(_schema(tool)),
+            "response_schema": _response_schema(tool),
+            **(self._agent_of_tool(tool.agent, model) if isinstance(tool, AgentTool) else {}),
+        }
+
+    def _agent_of_tool(self, agent: Any, model: str) -> dict[str, Any]:
+        if self.nodes >= MAX_NODES or len(self.above) >= MAX_DEPTH:
+            return {}
+        return {"agent": self.node(agent, model)}
+
+    def _plugin(self, plugin: BasePlugin) -> dict[str, Any]:
+        cls = type(plugin)
+        return {
+            "name": short_name(read(plugin, "name")),
+            "type": cls.__name__,
+            "at": guarded(lambda: self.places.of_class(cls), Place()),
+            "hooks": [
+                name for name in PLUGIN_HOOKS if getattr(cls, name, None) is not getattr(BasePlugin, name)
+            ],
+        }
+
+    def _code(self, given: Any) -> Place:
+        return guarded(lambda: self.places.of_code(given), Place())
+
+    def _text(self, text: str) -> str:
+        left = max(0, MAX_TEXTS - self.characters)
+        told = cut(text, min(MAX_TEXT, max(left, MAX_NAME)))
+        self.characters += len(told)
+        return told
+
+    def _fitting(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return JSON if it has room, else how much was left out."""
+        if not value:
+            return {}
+        try:
+            size = len(json.dumps(value))
+        except (TypeError, ValueError, RecursionError):
+            return {"$comment": "Left out: it is no JSON."}
+        if size > min(MAX_TEXT, MAX_TEXTS - self.characters):
+            return {"$comment": f"Left out: it has {size:,} characters."}
+        self.characters += size
+        return value
+
+
+PLUGIN_HOOKS = tuple(
+    name
+    for name, value in vars(BasePlugin).items()
+    if name.endswith("_callback") and inspect.isfunction(value)
+)
+
+
+def _note_left_out(told: dict[str, Any], what: str, count: int) -> None:
+    if count > 0:
+        told.setdefault("left_out", {})[what] = count
+
+
+def _is_adk(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "google"
+
+
+def _route(route: Any) -> Any:
+    """Return a route as JSON: a bool, a number, a text, or a list of those."""
+    if isinstance(route, list):
+        return [_route(one) for one in route[:MAX_CHILDREN]]
+    return short_name(route) if isinstance(route, str) else route if isinstance(route, bool | int) else None
+
+
+def _dump(config: BaseModel | None) -> dict[str, Any] | None:
+    """Return a config's values; parts that are objects are named."""
+    if config is None:
+        return None
+    values = {name: getattr(config, name) for name in type(config).model_fields}
+    return {name: _plain(value) for name, value in values.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return short_name(value)
+    if isinstance(value, bool | int | float):
+        return value
+    return value.__name__ if isinstance(value, type) else type(value).__name__
+
+
+def _settings(node: Any) -> dict[str, Any]:
+    """Return the fields of an agent that were set, by name; the types of those that are objects."""
+    fields = type(node).model_fields
+    found: dict[str, Any] = {}
+    for name in SETTINGS:
+        value = read(node, name) if name in fields else None
+        if value is not None and not _is_same(value, fields[name].default):
+            found[name] = _plain(value)
+    return found
+
+
+def _is_same(value: Any, default: Any) -> bool:
+    return guarded(lambda: bool(value == default), False)
+
+
+def _config(config: types.GenerateContentConfig | None) -> dict[str, Any]:
+    if config is None:
+        return {}
+    dumped = config.model_dump(mode="json", exclude_none=True, exclude=set(SECRET_CONFIG))
+    return {**dumped, **{name: "set" for name in SECRET_CONFIG if getattr(config, name)}}
+
+
+def _text_of(content: Any) -> str:
+    """Return the text of a `ContentUnion`."""
+    if isinstance(content, types.Content):
+        return "\n".join(part.text for part in content.parts or [] if part.text)
+    return content if isinstance(content, str) else ""
+
+
+def _schema(tool: BaseTool) -> dict[str, Any]:
+    """Return the JSON schema of a tool's arguments; empty when the tool cannot say it."""
+    try:
+        declaration = _adk.declaration_of(tool)
+    except Exception:
+        return {}  # some tools of ADK and others need a model or a connection for it
+    if declaration is None:
+        return {}
+    if declaration.parameters_json_schema:
+        return dict(declaration.parameters_json_schema)
+    if declaration.parameters is None:
+        return {}
+    return declaration.parameters.model_dump(mode="json", exclude_none=True, by_alias=True)
+
+
+def _response_schema(tool: BaseTool) -> dict[str, Any]:
+    """Return the JSON schema of what a long-running function returns, which somebody else may have to say.
+
+    Empty when its annotation says nothing of use.
+    """
+    if not isinstance(tool, FunctionTool) or not tool.is_long_running:
+        return {}
+    try:
+        returned = get_type_hints(tool.func).get("return")
+        schema = TypeAdapter(returned).json_schema() if returned not in {None, Any} else {}
+    except Exception:
+        return {}  # annotations may name anything
+    is_empty = schema.get("type") == "object" and not schema.get("properties")
+    return {} if is_empty or len(json.dumps(schema)) > MAX_TEXT else schema

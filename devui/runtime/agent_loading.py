@@ -1,0 +1,117 @@
+"""Loading the agent of an app by ADK's own loader, and telling why it cannot be loaded."""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from google.adk.apps.app import App
+from google.adk.cli.service_registry import load_services_module
+from yaml import MarkedYAMLError
+
+from devui.runtime._adk import AgentLoadError, Node, OneAppLoader
+from devui.runtime.exception_text import message_of
+from sessions_app import scopes
+from sessions_app.agents.folder import CODE_SUFFIXES, open_folder
+from sessions_app.errors import NotFound
+
+MAX_TRACEBACK = 50_000
+
+LINES_AROUND = 5
+MAX_LINE = 300
+"""Lines before and after one that failed, and characters of each, that are shown."""
+
+
+class AgentSource:
+    """The agent of one app: loaded once, by ADK's rules (`.env`, `services.py`, `app` before `root_agent`).
+
+    Attributes:
+        code_version: hash of the app's files as they were before any of them was loaded, then when all were.
+        is_mixed: the two differ: nobody knows which files were loaded as they were, and which as they are.
+    """
+
+    def __init__(self, agents_dir: str, app_name: str) -> None:
+        self.app_name = app_name
+        self.folder = open_folder(agents_dir)
+        self.code_version = self.folder.code_version(app_name)
+        self.is_mixed = False
+        self.loader = OneAppLoader(str(self.folder.given), app_name)
+
+    def load_services(self) -> None:
+        """Run the folder's `services.py` and `services.yaml`, which may register services with ADK."""
+        load_services_module(str(self.folder.given))
+
+    def load_first(self) -> tuple[Node, App | None]:
+        """Load the agent, and see whether its files were changed meanwhile. Raises what `load` does."""
+        before = self.code_version
+        try:
+            return self.load()
+        finally:
+            with suppress(NotFound):  # its folder is gone: what was loaded is what was there
+                self.code_version = self.folder.code_version(self.app_name)
+            self.is_mixed = self.code_version != before
+
+    def load(self) -> tuple[Node, App | None]:
+        """Return the root agent, and the `App` around it when the agent's module has one.
+
+        Raises:
+            BaseException: whatever the agent's code raised, `SystemExit` included.
+            ValueError: its `App` has no root agent.
+        """
+        loaded = self.loader.load_code(self.app_name)
+        if not isinstance(loaded, App):
+            return loaded, None
+        if loaded.root_agent is None:
+            raise ValueError(f"The app of {self.app_name!r} has no root_agent.")
+        return loaded.root_agent, loaded
+
+
+def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
+    """Return type, message, file, line, source and traceback of what an agent raised when it was loaded.
+
+    File and line are those of the innermost frame below `root`, or of a syntax error. The traceback starts at
+    the agent's own code. The source is the lines around, each {number, text}; none of files that are not below `root`.
+    """
+    if isinstance(error, AgentLoadError) and error.__cause__ is not None:
+        error = error.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(root)]
+    file, line = (own[-1].filename, own[-1].lineno) if own else ("", None)
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line = error.filename, error.lineno
+    if isinstance(error, MarkedYAMLError) and error.problem_mark is not None and not own:
+        file, line = error.problem_mark.name, error.problem_mark.line + 1
+    return {
+        "type": type(error).__name__,
+        "message": message_of(error),
+        "file": file,
+        "line": line,
+        "source": _source(Path(file), line, root) if file and line else [],
+        "traceback": traceback_text(error, skip=frames.index(own[0]) if own else len(frames)),
+    }
+
+
+def _source(file: Path, line: int, root: Path) -> list[dict[str, Any]]:
+    """Return the lines around one of an agent's own code."""
+    if not file.is_relative_to(root) or file.suffix not in CODE_SUFFIXES:
+        return []
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            first = max(0, line - 1 - LINES_AROUND)
+            around = [text.rstrip("\r\n")[:MAX_LINE] for text in islice(lines, first, line + LINES_AROUND)]
+    except OSError:
+        return []
+    return [{"number": first + 1 + index, "text": text} for index, text in enumerate(around)]
+
+
+def traceback_text(error: BaseException, skip: int = 0) -> str:
+    """Return the traceback as Python prints it, without its first frames and those of the import system."""
+    report = traceback.TracebackException.from_exception(error, compact=True)
+    report.stack = traceback.StackSummary.from_list(
+        [frame for frame in report.stack[skip:] if not frame.filename.startswith("<frozen importlib")]
+    )
+    text = scopes.clean_error("".join(report.format()))
+    return text if len(text) <= MAX_TRACEBACK else f"…{text[-MAX_TRACEBACK:]}"

@@ -1,0 +1,268 @@
+"""What a model would be shown at an event: the instruction filled in, the contents, the tools declared.
+
+ADK's own processors make it of the events up to there and of the state as it was then. Nothing is run: an
+instruction provider or a toolset, which are the agent's code, are asked only when a person wants it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.agents.run_config import RunConfig
+from google.adk.flows.llm_flows import agent_transfer, contents, identity
+from google.adk.models.llm_request import LlmRequest
+from google.adk.runners import Runner
+from google.adk.sessions.session import Session
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.utils.instructions_utils import inject_session_state
+from google.genai import types
+from pydantic import BaseModel
+
+from devui.runtime import _adk
+from devui.runtime.historical_artifacts import FilesThen
+from sessions_app import scopes
+from sessions_app.errors import BadInput, NotFound
+from sessions_app.redaction import redact
+
+ASKED_S = 10.0
+"""Seconds that an instruction provider or a toolset has to answer."""
+
+PROCESSORS = (identity.request_processor, agent_transfer.request_processor, contents.request_processor)
+"""What ADK adds to a request by itself, in its order: who the agent is, whom it can transfer to, what was said."""
+
+CONTENTS_MOST = 200
+"""Contents that are sent, the last ones."""
+
+TEXT_MOST = 20_000
+"""Characters of a value or a text that are sent."""
+
+
+class Moment(BaseModel):
+    """Body of `POST /devui/seen`.
+
+    Attributes:
+        event_id: the last event that the model sees; empty: it sees none.
+        state: the session's merged state as it was then, credentials left out.
+        agent: whose model; empty: the root agent's.
+        ask: also ask instruction providers and toolsets, which runs the agent's code.
+    """
+
+    realm: str = ""
+    user_id: str
+    session_id: str
+    event_id: str = ""
+    invocation_id: str = ""
+    branch: str = ""
+    state: dict[str, Any] = {}
+    agent: str = ""
+    ask: bool = False
+
+
+async def seen(runner: Runner, moment: Moment) -> dict[str, Any]:
+    """Return agent, model, instructions, identity, contents (the last ones), their count, tools.
+
+    An instruction has kind, pieces [{text} or {key, written, value, optional, missing}; `written` is the key with its
+    braces as they stand in the template] and, made by a provider, its name as `provider`; `asked` tells whether it was
+    asked, `error` how that failed. `is_content`: ADK sends it as one more content of the user, because the agent has a
+    static one, too.
+
+    Raises:
+        NotFound: there is no such session or event.
+        BadInput: the agent is none that asks a model.
+    """
+    agent = _agent(runner, moment.agent)
+    context = await _context(runner, agent, moment)
+    model = agent.model if isinstance(agent.model, str) else agent.model.model
+    request = LlmRequest(model=model)
+    instructions = [one async for one in _instructions(agent, context, moment.ask)]
+    for processor in PROCESSORS:
+        try:
+            async for _ in processor.run_async(context, request):
+                pass
+        except ValueError as error:  # a model's own tools beside agents to transfer to: ADK ends the run
+            raise BadInput(str(error), hint="ADK would end the run here.") from error
+    added = [_declared(tool) for tool in request.tools_dict.values()]
+    told = [_plain(content) for content in request.contents[-CONTENTS_MOST:]]
+    return {
+        "agent": agent.name,
+        "model": model,
+        "instructions": instructions,
+        "identity": str(request.config.system_instruction or ""),
+        "contents": redact(told),
+        "count": len(request.contents),
+        "tools": added + [tool async for tool in _tools(agent, context, moment.ask)],
+    }
+
+
+def _agent(runner: Runner, name: str) -> LlmAgent:
+    root = runner.agent
+    found = root.find_agent(name) if name and isinstance(root, BaseAgent) else root
+    if not isinstance(found, LlmAgent):
+        raise BadInput(
+            f"{name or 'The root agent'} asks no model here, or is not found by its name.",
+            hint="Choose an event of an LLM agent that the app still has.",
+        )
+    return found
+
+
+async def _context(runner: Runner, agent: LlmAgent, moment: Moment) -> InvocationContext:
+    whole = await runner.session_service.get_session(
+        app_name=runner.app_name, user_id=moment.user_id, session_id=moment.session_id
+    )
+    if whole is None:
+        raise NotFound(f"No session {moment.session_id!r}.", hint="It may have been deleted.")
+    ids = [event.id for event in whole.events]
+    if moment.event_id and moment.event_id not in ids:
+        raise NotFound(f"The session has no event {moment.event_id!r}.", hint="Open the session again.")
+    upto = ids.index(moment.event_id) + 1 if moment.event_id else 0
+    session = Session(
+        id=whole.id,
+        app_name=whole.app_name,
+        user_id=whole.user_id,
+        state=moment.state,
+        events=whole.events[:upto],
+    )
+    return InvocationContext(
+        session_service=runner.session_service,
+        artifact_service=FilesThen(files, whole.events, upto) if (files := runner.artifact_service) else None,
+        memory_service=runner.memory_service,
+        invocation_id=moment.invocation_id,
+        branch=moment.branch or None,
+        agent=agent,
+        session=session,
+        run_config=RunConfig(),
+    )
+
+
+async def _instructions(agent: LlmAgent, context: InvocationContext, ask: bool) -> Any:
+    root = agent.root_agent
+    if isinstance(root, LlmAgent) and root.global_instruction:
+        yield await _instruction("global", root.global_instruction, root, context, ask)
+    if agent.static_instruction:
+        text = "\n".join(_texts(agent.static_instruction))
+        yield {"kind": "static", "pieces": [{"text": text[:TEXT_MOST]}]}
+    if agent.instruction:
+        own = await _instruction("own", agent.instruction, agent, context, ask)
+        yield own | {"is_content": bool(agent.static_instruction)}
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, types.Content):
+        yield from (part.text for part in content.parts or [] if part.text)
+
+
+async def _instruction(
+    kind: str, given: Any, agent: LlmAgent, context: InvocationContext, ask: bool
+) -> dict[str, Any]:
+    if isinstance(given, str):
+        return {"kind": kind, "pieces": [piece async for piece in _pieces(given, context)]}
+    told: dict[str, Any] = {
+        "kind": kind,
+        "pieces": [],
+        "provider": getattr(given, "__name__", type(given).__name__),
+        "asked": ask,
+    }
+    if not ask:
+        return told
+    resolve = agent.canonical_global_instruction if kind == "global" else agent.canonical_instruction
+    try:
+        text, is_final = await asyncio.wait_for(resolve(ReadonlyContext(context)), ASKED_S)
+    except Exception as error:
+        return {**told, "error": f"{type(error).__name__}: {error}"[:TEXT_MOST]}
+    if is_final:
+        return {**told, "pieces": [{"text": text[:TEXT_MOST]}]}
+    return {**told, "pieces": [piece async for piece in _pieces(text, context)]}
+
+
+async def _pieces(template: str, context: InvocationContext) -> Any:
+    """Yield the texts of a template and between them what ADK puts in for each of its keys."""
+    done = 0
+    for match in _adk.TEMPLATE_KEY.finditer(template):
+        if match.start() > done:
+            yield {"text": template[done : match.start()]}
+        yield await _filled(match.group(), context)
+        done = match.end()
+    if done < len(template):
+        yield {"text": template[done:]}
+
+
+async def _filled(found: str, context: InvocationContext) -> dict[str, Any]:
+    name = found.lstrip("{").rstrip("}").strip()
+    optional = name.endswith("?")
+    key = name.removesuffix("?")
+    try:
+        value = await inject_session_state(found, ReadonlyContext(context))
+    except (KeyError, ValueError):
+        return {"key": key, "written": found, "value": "", "optional": optional, "missing": True}
+    if value == found:
+        return {"text": found}  # no key by ADK's rules: JSON in the instruction, for one
+    is_missing = not value and not await _is_there(key, context)
+    return {
+        "key": key,
+        "written": found,
+        "value": value[:TEXT_MOST],
+        "optional": optional,
+        "missing": is_missing,
+    }
+
+
+async def _is_there(key: str, context: InvocationContext) -> bool:
+    """Tell whether an optional key that is filled with nothing has that as its value."""
+    filename = key.removeprefix("artifact.")
+    if filename == key or context.artifact_service is None:
+        return key in context.session.state
+    session = context.session
+    found = await context.artifact_service.load_artifact(
+        app_name=session.app_name, user_id=session.user_id, session_id=session.id, filename=filename
+    )
+    return found is not None
+
+
+async def _tools(agent: LlmAgent, context: InvocationContext, ask: bool) -> Any:
+    for tool in agent.tools:
+        if isinstance(tool, BaseToolset):
+            name = type(tool).__name__
+            if not ask:
+                yield {"name": name, "toolset": True, "asked": False}
+                continue
+            try:
+                found = await _within(tool.get_tools_with_prefix(ReadonlyContext(context)))
+            except Exception as error:
+                yield {
+                    "name": name,
+                    "toolset": True,
+                    "asked": True,
+                    "error": f"{type(error).__name__}: {error}",
+                }
+                continue
+            for one in found:
+                yield _declared(one)
+        else:
+            yield _declared(tool if isinstance(tool, BaseTool) else FunctionTool(tool))
+
+
+async def _within(asked: Awaitable[list[BaseTool]]) -> list[BaseTool]:
+    return await asyncio.wait_for(asked, ASKED_S)
+
+
+def _declared(tool: BaseTool) -> dict[str, Any]:
+    try:
+        declaration = _adk.declaration_of(tool)
+    except Exception as error:
+        return {"name": tool.name, "error": f"{type(error).__name__}: {error}"}
+    return _plain(declaration) if declaration is not None else {"name": tool.name, "by_the_model": True}
+
+
+def _plain(value: BaseModel) -> dict[str, Any]:
+    told: dict[str, Any] = scopes.jsonable(value.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return told

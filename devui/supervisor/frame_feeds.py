@@ -1,0 +1,110 @@
+"""What runs are saying, for any number of pages: one subscription per run in this web process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from devui.supervisor import http_calls
+from devui.supervisor.runtime_process import Child
+from sessions_app.errors import DevUIError, RuntimeUnavailable
+from sessions_app.models import Run
+from sessions_app.runs import lifecycle, processes
+from sessions_app.runs.frame_log import FrameLog
+from sessions_app.runs.runtime_client import Frame
+from sessions_app.store import retry
+
+LOOK_S = 0.2
+"""Seconds between two looks at the row of a run that no process of this server has."""
+
+FOREIGN_CANCEL_S = 2 * processes.HEARTBEAT_S + 2
+"""Seconds for a process of another server to hear that a run is to be cancelled, and to do it."""
+
+KEPT_S = 10.0
+"""Seconds that an ended feed is kept for pages that come late."""
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Feed:
+    frames: FrameLog
+    task: asyncio.Task[None]
+
+
+class Feeds:
+    """The feeds of this web process. `find` returns the process that has a run's `runtime_id`."""
+
+    def __init__(self, find: Callable[[str | None], Child | None]) -> None:
+        self._find = find
+        self._feeds: dict[str, _Feed] = {}
+
+    def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
+        """Yield a run's frames with n > `after`, and those that come, until its end."""
+        if run_id not in self._feeds:
+            frames = FrameLog()
+            self._feeds[run_id] = _Feed(frames, asyncio.create_task(self._fill(run_id, frames)))
+        return self._feeds[run_id].frames.follow(after)
+
+    async def await_foreign_cancel(self, run_id: str) -> None:
+        """Wait until a run has ended that another server's process was told to cancel.
+
+        Raises:
+            RuntimeUnavailable: it does not react.
+        """
+        try:
+            async with asyncio.timeout(FOREIGN_CANCEL_S):
+                async for frame in self.follow(run_id):
+                    if frame["type"] == "end":
+                        return
+        except TimeoutError as error:
+            raise RuntimeUnavailable(
+                f"Run {run_id} belongs to a process of another server, which does not react.",
+                hint="It is marked crashed when that process stops giving signs of life.",
+            ) from error
+
+    async def close(self) -> None:
+        """End all feeds; their readers get what they have."""
+        feeds, self._feeds = list(self._feeds.values()), {}
+        for feed in feeds:
+            feed.task.cancel()
+        await asyncio.gather(*(feed.task for feed in feeds), return_exceptions=True)
+
+    async def _fill(self, run_id: str, frames: FrameLog) -> None:
+        try:
+            while not frames.ended:
+                run = await retry.read(_look, run_id)
+                if run is None or run.status not in lifecycle.ACTIVE:
+                    _end(frames, run.status if run else Run.Status.CANCELLED)
+                elif child := self._find(run.runtime_id):
+                    await self._read(child, run_id, frames)
+                else:
+                    await asyncio.sleep(LOOK_S)
+        except Exception:
+            log.exception("Run %s cannot be watched any more.", run_id)
+        finally:
+            if not frames.ended:
+                _end(frames, Run.Status.RUNNING)
+            asyncio.get_running_loop().call_later(KEPT_S, self._feeds.pop, run_id, None)
+
+    async def _read(self, child: Child, run_id: str, frames: FrameLog) -> None:
+        """Read until the end, or until the process lets go of it or does not answer: its row says what became of it."""
+        try:
+            async for frame in http_calls.frames(child, run_id, after=frames.last):
+                if frame["type"] == "end" and frame["status"] in lifecycle.ACTIVE:
+                    return
+                frames.add(frame)
+        except DevUIError:
+            await asyncio.sleep(LOOK_S)
+
+
+def _end(frames: FrameLog, status: str) -> None:
+    frames.publish("status", status=status)
+    frames.publish("end", status=status)
+
+
+def _look(run_id: str) -> Run | None:
+    return Run.objects.filter(pk=run_id).only("status", "runtime_id").first()

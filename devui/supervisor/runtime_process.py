@@ -1,0 +1,221 @@
+"""One runtime process, seen from the web process that started it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from websockets.asyncio.client import connect
+
+from devui.runtime.config import TOKEN_HEADER, RuntimeConfig, RuntimeOptions
+from devui.supervisor.listeners import Listener
+from devui.supervisor.output import Output
+from sessions_app.runs import processes
+
+REFUSED = 2
+"""Exit status of `manage.py runtime` when it cannot serve what it is told to."""
+
+REFUSAL = "CommandError: "
+"""How the line begins that says why."""
+
+
+class Child:
+    """A runtime process: its config, its socket, its output and its end.
+
+    Attributes:
+        ready: set when the process has answered, whether or not its agent could be loaded.
+        exited: set when the process is gone and its runs have been ended.
+        settled: set when it is ready, has exited, or is to be replaced.
+        card_before: when its agent's card was last written before it started; None: there was no card.
+        code_version: hash of the code it was started for; of what it loaded, as soon as it is ready.
+        is_mixed: the code was changed while it was loaded.
+        mixed_before: how many processes before it, one after the other, were replaced for that.
+        output: what it prints.
+        end_reason: why this process ended it; empty when it ended by itself.
+        unused: set while no request is under way.
+    """
+
+    def __init__(self, config: RuntimeConfig, listener: Listener, lifeline: int, output: Output) -> None:
+        self.config = config
+        self.http = listener.client({TOKEN_HEADER: config.token})
+        self.ready = asyncio.Event()
+        self.exited = asyncio.Event()
+        self.settled = asyncio.Event()
+        self.code_version = config.code_version
+        self.is_mixed = False
+        self.mixed_before = 0
+        self.end_reason = ""
+        self.unused = asyncio.Event()
+        self.unused.set()
+        self.card_before: float | None = None
+        self.used_at = time.monotonic()
+        self.output = output
+        self._listener = listener
+        self._lifeline: int | None = lifeline
+        self._requests = 0
+        self._process: asyncio.subprocess.Process | None = None
+
+    @classmethod
+    async def spawn(
+        cls,
+        app_name: str,
+        agents_dir: Path,
+        code_version: str,
+        options: RuntimeOptions,
+        listener: Listener,
+        environment: Mapping[str, str],
+        output: Output,
+    ) -> Child:
+        """Start a process for an app. It answers on the listener as soon as it has loaded its agent.
+
+        Raises:
+            OSError: the system starts no process.
+        """
+        config = RuntimeConfig(
+            app_name, str(agents_dir), uuid.uuid4().hex, code_version, secrets.token_urlsafe(32), options
+        )
+        life, lifeline = os.pipe()
+        child = cls(config, listener, lifeline, output)
+        try:
+            os.write(lifeline, config.to_line())
+            child._process = await _start(app_name, listener.socket.fileno(), life, output.fd, environment)
+        except BaseException:
+            output.close()
+            await child.close()
+            raise
+        finally:
+            os.close(life)
+            listener.close()
+        output.read()
+        return child
+
+    @property
+    def id(self) -> str:
+        """Primary key of its `RuntimeProcess`."""
+        return self.config.runtime_id
+
+    @property
+    def app_name(self) -> str:
+        """The app whose agents it runs."""
+        return self.config.app_name
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._running.pid
+
+    @property
+    def _running(self) -> asyncio.subprocess.Process:
+        if self._process is None:
+            raise RuntimeError("The process was not started.")
+        return self._process
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """Count a request, so that the process is not ended while somebody is about to use it."""
+        self._requests += 1
+        self.unused.clear()
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self.used_at = time.monotonic()
+            if not self._requests:
+                self.unused.set()
+
+    def connect(self, path: str) -> connect:
+        """Return a WebSocket to the process that is open once it is awaited."""
+        return self._listener.connect(path, {TOKEN_HEADER: self.config.token})
+
+    async def wait(self) -> None:
+        """Return when the process is gone, and end what it started and left behind."""
+        await self._running.wait()
+        self._kill_group()
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether the process is still there."""
+        return self._running.returncode is None
+
+    @property
+    def ended_in_order(self) -> bool:
+        """Tell whether the process came to its end because it was told to."""
+        return bool(self.end_reason) or self._running.returncode == 0
+
+    @property
+    def was_killed(self) -> bool:
+        """Tell whether a signal ended the process that this one did not send: another process may fare better."""
+        code = self._running.returncode
+        return not self.end_reason and code is not None and code < 0
+
+    def death(self) -> str:
+        """Say how the process ended, for a person."""
+        if self.end_reason:
+            return self.end_reason
+        if self.refusal:
+            return f"The process of agent {self.app_name!r} cannot run: {self.refusal}"
+        return f"The process of agent {self.app_name!r} ended by itself ({self.how_it_ended})."
+
+    @property
+    def refusal(self) -> str:
+        """What the process said when it would not serve at all, such as of a flag's value; empty: nothing."""
+        if self.ready.is_set() or self._running.returncode != REFUSED:
+            return ""
+        told = [line for line in self.output.last_lines if line.startswith(REFUSAL)]
+        return told[-1].removeprefix(REFUSAL) if told else ""
+
+    @property
+    def how_it_ended(self) -> str:
+        """Its exit status or the signal that ended it, in words."""
+        code = self._running.returncode
+        return "it runs" if code is None else processes.ending(code)
+
+    def let_go(self, reason: str) -> None:
+        """Ask the process to cancel its runs and come to an end, by closing its lifeline."""
+        self.end_reason = self.end_reason or reason
+        self._cut()
+
+    def kill(self, reason: str) -> None:
+        """End the process and what it started, at once."""
+        self.end_reason = self.end_reason or reason
+        if self.is_alive:
+            self._kill_group()
+
+    async def close(self) -> None:
+        """Let go of what is left of a process that is gone."""
+        self._cut()
+        self._listener.remove()
+        await self.http.aclose()
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _cut(self) -> None:
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+
+async def _start(
+    app_name: str, listening: int, life: int, output: int, environment: Mapping[str, str]
+) -> asyncio.subprocess.Process:
+    """Start the program of a runtime with the file descriptors that it goes on with, in a session of its own."""
+    handed_down = ["--fd", str(listening), "--lifeline", str(life)]
+    return await asyncio.create_subprocess_exec(
+        *[sys.executable, "-m", "devui", "runtime", *handed_down, "--", app_name],
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(listening, life),
+        start_new_session=True,
+        env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
+    )

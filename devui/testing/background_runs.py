@@ -1,0 +1,127 @@
+"""Runs of evalsets that go on while a test suite does, and what their cases come to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from devui.testing import plugin
+from devui.testing.evaluation import Evaluation
+from devui.testing.results import AttemptResult, CaseResult, EvalsFailed, Results
+from devui.testing.worker_client import Refused
+
+END_S = 30.0
+"""Seconds in which a run whose attempts have all ended says that it has."""
+
+
+class Going:
+    """A run of an evalset that goes on, and what its cases came to so far."""
+
+    def __init__(self, evaluation: Evaluation, cases: Sequence[str]) -> None:
+        self._evaluation = evaluation
+        self._cases = cases
+        self._changed = threading.Condition()
+        self._attempts: dict[str, list[AttemptResult]] = {}
+        self._ended: Mapping[str, Any] | None = None
+        self._why = ""
+        self._refused: Refused | None = None
+        self.run_id = ""
+
+    def start(self) -> None:
+        """Run the cases beside whatever else goes on."""
+        plugin.settle_later(self.settle)
+        threading.Thread(target=self.carry_out, daemon=True).start()
+
+    def settle(self) -> None:
+        """Wait for the end of a run of which nothing is left: the summary tells it, and the last test did not wait."""
+        with self._changed:
+            if all(map(self._is_whole, self._cases)):
+                self._changed.wait_for(lambda: self._ended or self._refused, END_S)
+
+    def carry_out(self) -> None:
+        """Run the cases to their end."""
+        try:
+            for answer in self._evaluation.process.ask("run", **self._evaluation.request(self._cases)):
+                with self._changed:
+                    self._take(answer)
+                    self._changed.notify_all()
+        except Refused as refusal:
+            with self._changed:
+                self._refused = refusal
+                self._changed.notify_all()
+
+    def result(self, case: str) -> CaseResult:
+        """Return what a case came to, when all its repetitions have ended.
+
+        Raises:
+            Refused: the run could not run.
+            EvalsFailed: the case did not run to its end.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_whole(case) or self._ended or self._refused)
+        if self._refused is not None:
+            raise self._refused
+        if not self._is_whole(case):
+            status = (self._ended or {}).get("status", "")
+            raise EvalsFailed(f"{case} did not run to its end: the run is {status}. {self._why}")
+        return CaseResult(case, _in_order(self._attempts[case]))
+
+    def results(self) -> Results:
+        """Return what the run came to.
+
+        Raises:
+            Refused: it could not run.
+        """
+        if self._refused is not None:
+            raise self._refused
+        facts = self._ended or {}
+        cases = [
+            CaseResult(case, _in_order(self._attempts.get(case, []))) for case in dict.fromkeys(self._cases)
+        ]
+        return Results(self.run_id, facts.get("status", ""), cases, self._why, facts)
+
+    def _take(self, answer: Mapping[str, Any]) -> None:
+        self.run_id = answer.get("run", self.run_id)
+        if told := answer.get("attempt"):
+            attempt = AttemptResult.of(told)
+            self._attempts.setdefault(attempt.case, []).append(attempt)
+        if ended := answer.get("ended"):
+            self._ended, self._why = ended, answer["why"]
+            plugin.note(self._evaluation.evalset, ended)
+
+    def _is_whole(self, case: str) -> bool:
+        """Tell whether every repetition of a case has ended; several cases may have one id."""
+        return len(self._attempts.get(case, ())) >= self._evaluation.num_runs * self._cases.count(case)
+
+
+class SharedRuns:
+    """The runs of an evalset that the tests of its cases share."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+        self._going: dict[str, Going] = {}
+
+    def result(self, case: str, selected: Callable[[], Iterable[str]]) -> CaseResult:
+        """Return what a case came to; it runs now, with the cases `selected` with it, unless it runs already.
+
+        Raises:
+            Refused: the run could not run.
+            EvalsFailed: the case did not run to its end.
+        """
+        if case not in self._going:
+            together = {case, *selected()} - self._going.keys()
+            cases = [one for one in self._evaluation.case_ids() if one in together]
+            going = Going(self._evaluation, cases)
+            self._going.update(dict.fromkeys(cases, going))
+            going.start()
+        return self._going[case].result(case)
+
+    def where(self, case: str) -> str:
+        """Tell where to look at the run of a case."""
+        run_id = self._going[case].run_id
+        return f"DevUI run {run_id} in {plugin.store_url()}: /evals/runs/{run_id}/ of `devui web`."
+
+
+def _in_order(attempts: Sequence[AttemptResult]) -> list[AttemptResult]:
+    return sorted(attempts, key=lambda attempt: (attempt.repetition, attempt.id))

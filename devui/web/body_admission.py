@@ -1,0 +1,162 @@
+"""Admission of request bodies: one is read only after the guards have judged the headers, and within limits.
+
+Django reads a whole body before any middleware sees its request. So the guards of the middleware judge a request that
+has a body in advance, by its headers alone. The body of one that they refuse is dropped as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from io import BytesIO
+from typing import Any, cast
+
+from django.conf import settings
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
+from django.core.handlers.exception import convert_exception_to_response
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import set_script_prefix
+from django.utils.module_loading import import_string
+
+from devui import embed
+from devui.web import error_responses
+from devui.web.body_limits import PARSED_FACTOR, RETRY_S, TOO_MANY, LimitedBody, Quota, Receive
+from devui.web.error_responses import Problem
+from devui.web.login.guard import is_open
+from devui.web.origins import AsgiScope
+
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Judge = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+
+LINGER_S = 15.0
+"""Seconds for which a refused client may go on sending: browsers read the answer only when they have sent the body."""
+
+MOST_VISITORS = 64
+"""Requests with a body that are served at once without a login: of login forms so many, and of refused ones."""
+
+LONGEST_LOGIN = 128 * 1024
+"""Bytes of a login form."""
+
+
+class Admitted(HttpResponse):
+    """Placeholder answer to a request whose body may be read."""
+
+
+class GuardedBodies:
+    """ASGI wrapper of Django: lets the guards judge a request before its body is read, and limits the body.
+
+    Attributes:
+        max_form: bytes of a form with files.
+        max_text: bytes of any other body.
+        quota: bytes that all bodies may hold at once.
+    """
+
+    def __init__(
+        self, django: ASGIHandler, *, max_form: int = 0, max_text: int = 0, max_total: int = 0
+    ) -> None:
+        self.django = django
+        self.max_form = max_form or settings.DEVUI_MAX_BODY
+        self.max_text = max_text or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        largest = max(self.max_form, self.max_text * PARSED_FACTOR)
+        self.quota = Quota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
+        self._visitors = Quota(MOST_VISITORS)
+        self._refused = Quota(MOST_VISITORS)
+        self._judge = _chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if not _has_body(scope):
+            await self.django(scope, receive, send)
+            return
+        set_script_prefix(get_script_prefix(scope))
+        request, malformed = self.django.create_request(scope, BytesIO())
+        if request is None:
+            await self._refuse(cast(HttpResponse, malformed), receive, send)
+        elif isinstance(answer := await self._judge(request), Admitted):
+            await self._read(request, scope, receive, send)
+        else:
+            await self._refuse(answer, receive, send)
+
+    async def _read(self, request: ASGIRequest, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        body = self._body(request, receive)
+
+        async def send_and_release(message: Mapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                body.hold_bytes_only()
+            elif not message.get("more_body", False):  # before the client sends its next request
+                body.release()
+            await send(message)
+
+        try:
+            if is_open(request) and not self._visitors.hold(body, 1):
+                body.problem = TOO_MANY
+            else:
+                await self.django(scope, body.receive, send_and_release)
+        finally:
+            body.release()
+            self._visitors.release(body)
+        if body.problem is not None:
+            request.devui_problem = body.problem  # type: ignore[attr-defined]  # what `_admit` answers
+            refusal = await self._judge(request)
+            await self._refuse(refusal, receive, send, is_read=body.is_complete)
+
+    def _body(self, request: ASGIRequest, receive: Receive) -> LimitedBody:
+        length = request.META.get("CONTENT_LENGTH", "")
+        announced = int(length) if length.isdecimal() else 0
+        if is_open(request):
+            return LimitedBody(receive, self.quota, LONGEST_LOGIN, announced)
+        if request.content_type == "multipart/form-data" and not error_responses.is_api(request):
+            return LimitedBody(receive, self.quota, self.max_form, announced)
+        return LimitedBody(receive, self.quota, self.max_text, announced, PARSED_FACTOR)
+
+    async def _refuse(
+        self, answer: HttpResponseBase, receive: Receive, send: Send, *, is_read: bool = False
+    ) -> None:
+        """Send an answer instead of reading the body, or the rest of it, and close the connection."""
+
+        async def keep_open(message: Mapping[str, Any]) -> None:
+            await send({**message, "more_body": True} if "body" in message else message)
+
+        answer.headers["Connection"] = "close"
+        if isinstance(answer, HttpResponse):
+            answer.headers["Content-Length"] = str(len(answer.content))
+        await self.django.send_response(answer, keep_open)
+        try:
+            if not is_read and self._refused.hold(answer, 1):
+                await _drop_rest(receive)
+        finally:
+            self._refused.release(answer)
+        await send({"type": "http.response.body"})
+
+
+async def _drop_rest(receive: Receive) -> None:
+    """Drop what comes of a body until it ends, the client goes away or `LINGER_S` are over."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            while (await receive()).get("more_body", False):
+                pass
+
+
+def _chain(middleware: Sequence[str]) -> Judge:
+    """Return a handler made of the middleware and `_admit` as its view, as Django's own handler is made."""
+    judge = cast(Any, convert_exception_to_response)(_admit)
+    for name in reversed(middleware):
+        judge = convert_exception_to_response(import_string(name)(judge))
+    return cast(Judge, judge)
+
+
+async def _admit(request: HttpRequest) -> HttpResponse:
+    problem: Problem | None = getattr(request, "devui_problem", None)
+    if problem is None:
+        return Admitted()
+    answer = error_responses.answer(request, problem)
+    if problem is TOO_MANY:
+        answer.headers["Retry-After"] = str(RETRY_S)
+    return answer
+
+
+def _has_body(scope: AsgiScope) -> bool:
+    headers = {name.lower(): value for name, value in scope.get("headers", [])}
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"

@@ -1,0 +1,130 @@
+"""Limits on request bodies: how large one may be, how many bytes are held at once, and how slowly one may come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from devui.web import error_responses
+from devui.web.error_responses import Problem
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+
+SMALL_BYTES = 64 * 1024
+"""Bodies up to this size are read even when large ones take the whole quota: a click that ends a run is small."""
+
+PARSED_FACTOR = 4
+"""How much of the quota a byte of JSON takes until the answer begins: parsed values need several times the memory."""
+
+FIRST_S = 30.0
+"""Seconds that every body may take, whatever its size."""
+
+LEAST_RATE = 32 * 1024
+"""Bytes a second that a body has to reach if it takes longer than `FIRST_S`."""
+
+RETRY_S = 5
+"""Seconds after which a refused client is told to try again."""
+
+TOO_MANY = Problem(
+    503,
+    "Too many request bodies at once",
+    "bodies_busy",
+    f"Send it again in {RETRY_S} s. DEVUI_MAX_BODIES_MB limits how much is held at once.",
+)
+TOO_SLOW = Problem(
+    408,
+    "Request body too slow",
+    "body_timeout",
+    f"Send it within {FIRST_S:.0f} s, or at {LEAST_RATE // 1024} KiB a second or more.",
+)
+DISCONNECTED: Message = {"type": "http.disconnect"}
+
+
+@dataclass(slots=True)
+class Quota:
+    """A quota that requests share: bytes, or requests.
+
+    Attributes:
+        total: how much may be held at once.
+    """
+
+    total: int
+    _held: dict[object, int] = field(default_factory=dict)
+    _sum: int = 0
+
+    def hold(self, holder: object, count: int) -> bool:
+        """Set what `holder` holds to `count`; False, and no change, if that exceeds the quota."""
+        together = self._sum - self._held.get(holder, 0) + count
+        if together > self.total:
+            return False
+        self._held[holder] = count
+        self._sum = together
+        return True
+
+    def release(self, holder: object) -> None:
+        """Return what `holder` holds to the quota."""
+        self._sum -= self._held.pop(holder, 0)
+
+
+@dataclass(slots=True, eq=False)
+class LimitedBody:
+    """A request's body, limited as it is read. An announced length counts from the start, other bytes as they come.
+
+    Attributes:
+        source: the server's `receive`.
+        quota: bytes that all requests may hold at once.
+        max_bytes: its largest size.
+        announced: its Content-Length; 0: it has none.
+        factor: how much of the quota a byte of it takes.
+        problem: the limit that it broke, after which it is not read any further; None: none yet.
+        is_complete: whether all of it was received.
+    """
+
+    source: Receive
+    quota: Quota
+    max_bytes: int
+    announced: int = 0
+    factor: int = 1
+    problem: Problem | None = None
+    is_complete: bool = False
+    _received: int = 0
+    _begun: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+
+    async def receive(self) -> Message:
+        """Return the server's next message. Once the body breaks a limit, it says that the client is gone."""
+        if self.is_complete:
+            return await self.source()
+        if not self._fits():
+            return DISCONNECTED
+        try:
+            async with asyncio.timeout_at(self._begun + FIRST_S + self._received / LEAST_RATE):
+                message = await self.source()
+        except TimeoutError:
+            self.problem = TOO_SLOW
+            return DISCONNECTED
+        self._received += len(message.get("body", b""))
+        self.is_complete = not message.get("more_body", False)
+        return message if self._fits() else DISCONNECTED
+
+    def hold_bytes_only(self) -> None:
+        """Return the quota of the values parsed from the body, but not of its bytes: the answer begins."""
+        if self._size > SMALL_BYTES:
+            self.quota.hold(self, self._size)
+
+    def release(self) -> None:
+        """Return all of its quota."""
+        self.quota.release(self)
+
+    @property
+    def _size(self) -> int:
+        return max(self.announced, self._received)
+
+    def _fits(self) -> bool:
+        if self._size > self.max_bytes:
+            self.problem = error_responses.too_large()
+        elif self._size > SMALL_BYTES and not self.quota.hold(self, self._size * self.factor):
+            self.problem = TOO_MANY
+        return self.problem is None

@@ -1,0 +1,172 @@
+"""The one place that turns errors into answers.
+
+Every error has the shape `{"detail", "code", "hint"}`: as JSON on the API, as a page or a fragment elsewhere.
+On ADK's paths `detail` and status are ADK's. Nobody is shown a traceback; what was not expected is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.multipartparser import MultiPartParserError
+from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from devui.web.mount_path import path_below_mount
+from sessions_app.errors import DevUIError
+from sessions_app.store import db_errors
+
+log = logging.getLogger(__name__)
+
+API_ROOTS = frozenset(
+    {
+        "agent-identity",
+        "api",
+        "app-info",
+        "apps",
+        "config",
+        "dev",
+        "health",
+        "list-apps",
+        "run",
+        "run_live",
+        "run_sse",
+        "trigger",
+        "users",
+        "version",
+    }
+)
+"""First path parts of ADK's REST API and of ours: their callers are programs."""
+
+PAGE_TEMPLATE = "devui/error.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error as it is answered. `detail` is text, or the list of a body's faults; a page leads to `back`."""
+
+    status: int
+    detail: Any
+    code: str
+    hint: str = ""
+    back: str = ""
+
+    @property
+    def title(self) -> str:
+        """What the status means, for people: programs read the code."""
+        return HTTPStatus(self.status).phrase
+
+    def body(self) -> dict[str, Any]:
+        """Return the one JSON shape of errors."""
+        return {name: value for name, value in asdict(self).items() if name not in {"status", "back"}}
+
+
+NOT_FOUND = Problem(404, "Not Found", "not_found", "Nothing has this address: check it for a typing error.")
+FAILED = Problem(
+    500,
+    "Internal Server Error",
+    "internal_error",
+    "DevUI itself failed. The server's log has the traceback: please report it.",
+)
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Return how an error is answered."""
+    if isinstance(error, DevUIError):
+        detail = getattr(error, "errors", None) or error.message
+        return Problem(error.status, detail, error.code, error.hint, error.back)
+    if fault := db_errors.explain(error):
+        return problem_of(fault)
+    if isinstance(error, Http404):
+        return NOT_FOUND
+    if isinstance(error, PermissionDenied):
+        return Problem(403, str(error) or "Forbidden", "forbidden")
+    if isinstance(error, RequestDataTooBig):
+        return too_large()
+    if isinstance(error, SuspiciousOperation | BadRequest | MultiPartParserError):
+        return Problem(400, "Bad Request", "bad_request", "The request is malformed.")
+    return FAILED
+
+
+def too_large() -> Problem:
+    """Return the refusal of a request body above the limit."""
+    return Problem(
+        413,
+        "Request body too large",
+        "too_large",
+        "Send less, or raise the limit: DEVUI_MAX_JSON_MB for JSON and text, DEVUI_MAX_BODY_MB for forms with files.",
+    )
+
+
+def not_allowed(methods: str) -> Problem:
+    """Return the refusal of a method; `methods` are those the address answers."""
+    return Problem(405, "Method Not Allowed", "method_not_allowed", f"This address answers {methods}.")
+
+
+def answer_error(request: HttpRequest, error: BaseException) -> HttpResponse:
+    """Answer an error, and log it when nobody expected it."""
+    problem = problem_of(error)
+    if problem is FAILED:
+        log.error("%s %s failed", request.method, request.path, exc_info=error)
+    return answer(request, problem)
+
+
+def answer(request: HttpRequest, problem: Problem) -> HttpResponse:
+    """Answer a problem in the form its caller reads: JSON, a fragment for htmx, or a page."""
+    if is_api(request):
+        return JsonResponse(problem.body(), status=problem.status)
+    part = "#problem" if getattr(request, "htmx", False) else ""
+    shown = replace(problem, back=problem.back or _sent_from(request))
+    return render(request, PAGE_TEMPLATE + part, {"problem": shown}, status=problem.status)
+
+
+def _sent_from(request: HttpRequest) -> str:
+    """Return the page of ours whose form was sent; "" of what is only looked at, or when the browser does not say."""
+    if request.method in {"GET", "HEAD"}:
+        return ""
+    with suppress(ValueError):
+        parts = urlsplit(request.headers.get("Referer", ""))
+        path = urlunsplit(("", "", parts.path, parts.query, ""))
+        if parts.netloc == request.headers.get("Host") and url_has_allowed_host_and_scheme(path, None):
+            return path
+    return ""
+
+
+def answer_bare(request: HttpRequest, problem: Problem) -> HttpResponse:
+    """Answer a problem to somebody who may see no page, not even its frame: JSON or text."""
+    if is_api(request) or request.headers.get("HX-Request"):
+        return JsonResponse(problem.body(), status=problem.status)
+    text = f"{problem.detail}\n{problem.hint}\n"
+    return HttpResponse(text, status=problem.status, content_type="text/plain; charset=utf-8")
+
+
+def is_api(request: HttpRequest) -> bool:
+    """Tell whether a program called: by the address, or because it does not accept HTML."""
+    return path_below_mount(request).split("/", 1)[0] in API_ROOTS or not request.accepts("text/html")
+
+
+def handler500(request: HttpRequest) -> HttpResponse:
+    """Answer what failed outside of a view; Django has logged it."""
+    return answer(request, FAILED)
+
+
+def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request that Django refused before any view saw it."""
+    return answer(request, problem_of(exception))
+
+
+def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a refusal outside of a view."""
+    return answer(request, problem_of(exception))
+
+
+def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer an address that no route knows."""
+    return answer(request, NOT_FOUND)

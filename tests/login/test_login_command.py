@@ -1,0 +1,147 @@
+"""`manage.py login`, and what it keeps."""
+
+from __future__ import annotations
+
+import io
+import stat
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.hashers import check_password
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from devui.management.commands import login as module
+from devui.management.commands.web import Command as Web
+from devui.serving import server
+from devui.web.login import credentials_file
+from sessions_app.errors import BadInput
+from tests.login.conftest import PASSWORD
+
+
+def run(*arguments: str) -> str:
+    """Run the command and return what it says."""
+    said = io.StringIO()
+    call_command("login", *arguments, stdout=said)
+    return said.getvalue()
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch):
+    """Return what gives the command a line on its standard input."""
+    return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+def test_a_password_is_kept_as_a_hash_in_a_file_of_its_owner(data, given):
+    given(f"{PASSWORD}\n")
+    assert PASSWORD not in run()
+    assert stat.S_IMODE(credentials_file.file().stat().st_mode) == 0o600
+    assert stat.S_IMODE(credentials_file.file().parent.stat().st_mode) == 0o700
+    assert PASSWORD not in credentials_file.file().read_text()
+    login = credentials_file.current()
+    assert login
+    assert check_password(PASSWORD, login.password)
+    assert [file.name for file in data.iterdir()] == ["login.json"]
+
+
+def test_an_empty_one_is_made_up_and_shown(data, given):
+    given("\n")
+    shown = run().partition("Password: ")[2].partition("\n")[0]
+    assert len(shown) >= 16
+    login = credentials_file.current()
+    assert login
+    assert check_password(shown, login.password)
+
+
+def test_a_terminal_asks_twice(data, monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # a terminal for this test
+    monkeypatch.setattr("sys.stdin", terminal)
+    typed = iter([PASSWORD, "something else", PASSWORD, PASSWORD])
+    monkeypatch.setattr(module.getpass, "getpass", lambda prompt: next(typed))
+    with pytest.raises(CommandError, match="two different passwords"):
+        run()
+    assert credentials_file.current() is None
+    run()
+    assert credentials_file.current() is not None
+
+
+def test_a_short_password_is_refused_and_the_old_one_stays(login, given):
+    given("short\n")
+    with pytest.raises(CommandError, match="10 or more") as refused:
+        run()
+    assert refused.value.returncode == 2
+    assert credentials_file.current() == login
+
+
+def test_a_token_is_shown_once_and_kept_as_a_hash(login):
+    token = run("--token").split("Bearer ")[1].split()[0]
+    assert token not in credentials_file.file().read_text()
+    now = credentials_file.current()
+    assert now
+    assert now.has_token(token)
+    assert (now.password, now.key) == (login.password, login.key)
+    run("--token")
+    newer = credentials_file.current()
+    assert newer
+    assert not newer.has_token(token)
+
+
+def test_a_token_needs_a_password_first(data):
+    with pytest.raises(CommandError, match=r"manage\.py login"):
+        run("--token")
+
+
+def test_it_is_taken_away(login):
+    assert "nobody" in run("--remove")
+    assert credentials_file.current() is None
+    assert "no login" in run("--remove")
+
+
+def test_one_that_cannot_be_read_is_set_up_anew(login, given):
+    credentials_file.file().write_text("{")
+    given(f"{PASSWORD}\n")
+    run()
+    assert credentials_file.current() is not None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"password": "", "key": "", "token": ""}', "\x00"])
+def test_what_is_no_login_is_none_that_lets_people_in(data, content):
+    data.mkdir()
+    credentials_file.file().write_text(content)
+    with pytest.raises(credentials_file.LoginUnreadable):
+        credentials_file.current()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_the_network_is_refused_with_the_command_that_sets_a_login_up(host):
+    with pytest.raises(BadInput, match="anybody on the network") as refused:
+        server.listen(host, 8000)
+    assert "python manage.py login" in refused.value.hint
+    assert "ssh -L 8000:127.0.0.1:8000" in refused.value.hint
+
+
+def test_with_a_login_the_network_may_come(login):
+    with server.listen("0.0.0.0", 0, has_login=True) as listening:
+        assert listening.getsockname()[0] == "0.0.0.0"
+
+
+@pytest.mark.parametrize(
+    ("host", "named"), [("192.0.2.1", "192.0.2.1"), ("fd00::1", "[fd00::1]"), ("0.0.0.0", None)]
+)
+def test_a_server_on_the_network_needs_the_login_and_knows_its_own_address(settings, host, named):
+    settings.ALLOWED_HOSTS = ["127.0.0.1"]
+    said = io.StringIO()
+    Web(stderr=said)._open_to_network(host)
+    assert settings.DEVUI_LOGIN_REQUIRED
+    assert settings.ALLOWED_HOSTS[1:] == ([named] if named else [])
+    assert "TLS" in said.getvalue()
+
+
+def test_a_data_folder_that_cannot_be_written_is_told(tmp_path: Path, settings, given):
+    (tmp_path / "file").write_text("")
+    settings.DATA_DIR = tmp_path / "file"
+    given(f"{PASSWORD}\n")
+    with pytest.raises(CommandError) as refused:
+        run()
+    assert refused.value.returncode == 2

@@ -1,0 +1,339 @@
+"""Once a login is set up, everything is behind it; until then nothing is."""
+
+from __future__ import annotations
+
+import os
+import time
+from html import unescape
+
+import pytest
+from django.conf import settings as configured
+from django.templatetags.static import static
+
+from devui.web.login import authentication, credentials_file, guard
+from sessions_app.ids import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.store import units_of_work
+from tests.login.conftest import PASSWORD, log_in
+from tests.pages.html import parse
+from tests.security.routes import addresses
+
+EVIL = "http://evil.example"
+INSIDE = "/health"
+OPEN = {"/login/"}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def test_nobody_is_asked_as_long_as_no_login_is_set_up(web, data):
+    assert (await web.get(INSIDE)).status_code == 200
+    assert (await web.get("/login/")).status_code == 404
+    assert "no-store" not in (await web.get(INSIDE)).headers.get("cache-control", "")
+
+
+async def test_every_address_is_behind_the_login(web, login):
+    for address in set(addresses()) - OPEN:
+        for method in ("GET", "POST", "DELETE"):
+            answer = await web.request(method, address, headers={"Accept": "application/json"})
+            assert answer.status_code == 401, (method, address)
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+            assert answer.json()["code"] == "login_required"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/list-apps",
+        "/run_sse",
+        "/health",
+        "/version",
+        "/apps/weather/users/ann/sessions",
+        "/dev/apps",
+    ],
+)
+async def test_programs_are_told_whatever_they_accept(web, login, path):
+    answer = await web.post(path, json={})
+    assert (answer.status_code, answer.json()["detail"]) == (401, "Login required")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/devui/app.js", "/static/devui/css/session.css", "/static/ninja/swagger-ui-init.js", "/dev-ui/"],
+)
+async def test_files_and_adks_own_front_end_are_behind_it_too(web, login, path):
+    assert (await web.get(path, headers={"Sec-Fetch-Mode": "no-cors"})).status_code == 401
+
+
+async def test_what_the_page_looks_by_is_not(web, login):
+    page = await web.get("/login/")
+    tree = parse(page.content)
+    asked = [link.attrs["href"] for link in tree.all("link")] + [
+        script.attrs["src"] for script in tree.all("script")
+    ]
+    icons = [use.attrs["href"].partition("#")[0] for use in tree.all("use")]
+    assert {*asked, *icons} == {static(f"devui/{name}") for name in guard.OPEN_FILES}
+    for path in asked:
+        assert (await web.get(path)).status_code == 200, path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/devui/boot.js/../app.js",
+        "/static/devui/%62oot.js/../app.js",
+        "/login/../sessions/",
+        "//login/",
+    ],
+)
+async def test_no_other_spelling_of_an_open_address_opens_another(web, login, path):
+    assert (await web.get(path, headers={"Accept": "application/json"})).status_code in {401, 404}
+    assert "sessions" not in (await web.get(path)).text
+
+
+async def test_a_person_is_led_to_the_page_and_back(web, login):
+    refused = await web.get("/sessions/?q=a b&app=ü", headers={"Accept": "text/html"})
+    assert refused.status_code == 303
+    where = refused.headers["location"]
+    page = parse((await web.get(where)).content)
+    assert page.one("input", name="next").attrs["value"] == "/sessions/?q=a%20b&app=%C3%BC"
+    welcomed = await log_in(web, next=page.one("input", name="next").attrs["value"])
+    assert (welcomed.status_code, welcomed.headers["location"]) == (303, "/sessions/?q=a%20b&app=%C3%BC")
+    assert (await web.get(INSIDE)).status_code == 200
+
+
+async def test_the_cookie_is_of_this_server_alone_and_no_script_reads_it(web, login):
+    told = (await log_in(web)).headers["set-cookie"]
+    assert told.startswith(f"{login.cookie}=")
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in told.split(";")}
+    assert "Secure" not in told
+    behind_tls = await web.post(
+        "/login/", data={"password": PASSWORD}, headers={"Origin": "https://127.0.0.1"}
+    )
+    assert behind_tls.status_code == 403  # the proxy's origin is not allowed yet
+
+
+async def test_behind_a_proxy_with_tls_the_cookie_is_never_sent_without(web, login, settings):
+    settings.DEVUI_ALLOW_ORIGINS = ["https://devui.example"]
+    told = await web.post("/login/", data={"password": PASSWORD}, headers={"Origin": "https://devui.example"})
+    assert "Secure" in told.headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    "given", ["", "wrong horse battery", PASSWORD.upper(), PASSWORD + " ", "x" * 100_000, "\x00"]
+)
+async def test_a_wrong_password_is_told_at_its_field_and_lets_nobody_in(web, login, given):
+    answer = await log_in(web, given)
+    assert answer.status_code == 422
+    assert "set-cookie" not in answer.headers
+    page = parse(answer.content)
+    assert page.one("input", id="password").attrs["aria-invalid"] == "true"
+    assert page.one("p", css="errorlist").text == "This is not the password."
+    assert (await web.get(INSIDE)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        "https://evil.example/",
+        "//evil.example/",
+        "/\\evil.example/",
+        "\\\\evil.example",
+        "///evil.example",
+        "/\t/evil.example",
+        "http:evil.example",
+        "javascript:alert(1)",
+        "evil.example",
+        " //evil.example",
+        "/login/?next=/login/",
+        "/logout/",
+        "/logout",
+        "/logout/?again=1",
+        "/sessions/../logout/",
+        "/%6cogout/",
+        "",
+    ],
+)
+async def test_the_page_leads_nowhere_else(web, login, elsewhere):
+    assert (await log_in(web, next=elsewhere)).headers["location"] == "/"
+    inside = await web.get("/login/", params={"next": elsewhere})
+    assert (inside.status_code, inside.headers["location"]) == (303, "/")
+
+
+@pytest.mark.parametrize("length", [3_000, 40_000])
+async def test_a_long_address_without_the_login_leads_to_its_page_and_then_to_the_first(web, login, length):
+    answer = await web.get("/sessions/", params={"q": "a" * length}, headers={"Sec-Fetch-Mode": "navigate"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login/")
+
+
+async def test_what_somebody_wants_next_is_no_markup(web, login):
+    page = await web.get(
+        "/login/", params={"next": '/"><script>alert(1)</script>'}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
+    assert "<script>alert" not in page.text
+
+
+async def test_another_site_can_log_nobody_in_or_out(web, login):
+    for headers in ({"Origin": EVIL}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
+        assert (await web.post("/login/", data={"password": PASSWORD}, headers=headers)).status_code == 403
+    await log_in(web)
+    assert (await web.post("/logout/", headers={"Origin": EVIL})).status_code == 403
+    assert (await web.get("/logout/")).status_code == 405
+    assert (await web.get(INSIDE)).status_code == 200
+
+
+async def test_host_and_origin_are_checked_for_who_has_the_login_too(web, login):
+    await log_in(web)
+    assert (await web.get("/", headers={"Host": "evil.example"})).status_code == 403
+    assert (await web.get("/", headers={"Origin": EVIL})).status_code == 403
+    assert (await web.post("/run", headers={"Sec-Fetch-Site": "same-site"})).status_code == 403
+
+
+async def test_who_comes_from_another_site_is_asked_once_more_with_the_strict_cookie(web, login):
+    """A strict cookie is not sent with the first request, such as one that a provider of identities redirects."""
+    arrives = {"Sec-Fetch-Site": "cross-site"}
+    page = parse((await web.get("/login/?next=/runs/signed-in/%3Fcode=1", headers=arrives)).content)
+    [again] = [meta for meta in page.all("meta") if meta.attrs.get("http-equiv") == "refresh"]
+    assert again.attrs["content"] == "0; url=/runs/signed-in/?code=1"
+    page = parse((await web.get("/login/?next=/", headers={"Sec-Fetch-Site": "same-origin"})).content)
+    assert not [meta for meta in page.all("meta") if meta.attrs.get("http-equiv") == "refresh"]
+
+
+async def test_logging_out_ends_copies_of_the_cookie_too(web, login):
+    copied = (await log_in(web)).cookies[login.cookie]
+    out = await web.post("/logout/", headers={"Origin": "http://127.0.0.1"})
+    assert (out.status_code, out.headers["location"]) == (303, "/login/")
+    web.cookies.set(login.cookie, copied)
+    assert (await web.get(INSIDE)).status_code == 401
+
+
+async def test_an_ended_login_is_forgotten_when_its_cookie_has_expired(web, login):
+    await log_in(web)
+    await web.post("/logout/")
+    [mark] = (credentials_file.file().parent / credentials_file.ENDED_FOLDER).iterdir()
+    os.utime(mark, (0, time.time() - authentication.AGE_S - 1))
+    await log_in(web)
+    await web.post("/logout/")
+    [other] = (credentials_file.file().parent / credentials_file.ENDED_FOLDER).iterdir()
+    assert other != mark
+
+
+async def test_nobody_is_let_in_when_the_ended_logins_cannot_be_read(web, login):
+    await log_in(web)
+    (credentials_file.file().parent / credentials_file.ENDED_FOLDER).write_text("")
+    answer = await web.get(INSIDE)
+    assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
+
+
+async def test_a_new_password_ends_every_login_and_keeps_the_token(web, login):
+    token = credentials_file.new_token()
+    await log_in(web)
+    credentials_file.set_password("another long password")
+    assert (await web.get(INSIDE)).status_code == 401
+    assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
+
+
+async def test_a_login_ends_by_itself(web, login, monkeypatch):
+    await log_in(web)
+    monkeypatch.setattr(authentication, "AGE_S", -1)
+    assert (await web.get(INSIDE)).status_code == 401
+
+
+@pytest.mark.parametrize("value", ["", "x", "::", "a:b:c", "é", "x" * 10_000, "1:zzzzzz:" + "A" * 43])
+async def test_a_made_up_cookie_is_worth_nothing(web, login, value):
+    cookie = f"{login.cookie}={value}".encode()
+    assert (await web.get(INSIDE, headers={"Cookie": cookie})).status_code == 401
+
+
+async def test_a_cookie_signed_by_djangos_own_key_is_worth_nothing(web, login):
+    from django.core.signing import TimestampSigner
+
+    web.cookies.set(
+        login.cookie, TimestampSigner(key=configured.SECRET_KEY, salt=authentication.SALT).sign("x")
+    )
+    assert (await web.get(INSIDE)).status_code == 401
+
+
+async def test_programs_come_in_by_the_token(web, login):
+    token = credentials_file.new_token()
+    assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
+    assert (await web.get(INSIDE, headers={"Authorization": f"bearer   {token} "})).status_code == 200
+    assert (await web.post("/run", json={}, headers=bearer(token))).status_code == 422
+
+
+@pytest.mark.parametrize("wrong", ["", "devui_", PASSWORD, "x" * 5000, "é"])
+async def test_no_other_token_lets_a_program_in(web, login, wrong):
+    token = credentials_file.new_token()
+    for given in (f"Bearer {wrong}", f"Basic {token}", token, f"Bearer {token}x", f"Bearer {token[:-1]}"):
+        answer = await web.get(INSIDE, headers={"Authorization": given.encode()})
+        assert answer.status_code == 401, given
+
+
+async def test_without_a_token_the_empty_one_lets_nobody_in(web, login):
+    assert (await web.get(INSIDE, headers={"Authorization": "Bearer "})).status_code == 401
+
+
+async def test_a_part_of_a_page_is_refused_in_words_a_script_can_read(web, login):
+    answer = await web.get("/sessions/", headers={"HX-Request": "true", "Accept": "text/html"})
+    assert (answer.status_code, answer.json()["detail"]) == (401, "Login required")
+
+
+async def test_a_form_that_comes_too_late_is_told_that_nothing_was_done(web, login):
+    answer = await web.post("/runs/start/1/", data={"message": "Hi"}, headers={"Accept": "text/html"})
+    assert answer.status_code == 401
+    assert "What you sent was not done" in answer.text
+
+
+async def test_answers_behind_the_login_are_kept_by_no_cache(web, login):
+    await log_in(web)
+    answer = await web.get(INSIDE)
+    assert answer.headers["cache-control"] == "no-store"
+    assert "Cookie" in answer.headers["vary"]
+
+
+@pytest.mark.usefixtures("transactional_db", "agents_dir")
+async def test_pages_offer_the_way_out_to_who_came_in(web, login):
+    await log_in(web)
+    page = parse((await web.get("/sessions/")).content)
+    assert page.one("form", action="/logout/").attrs["method"] == "post"
+
+
+async def test_an_allowed_origin_asks_in_advance_without_a_login_and_comes_in_by_the_token(
+    web, login, settings
+):
+    settings.DEVUI_ALLOW_ORIGINS = ["https://ui.example"]
+    ask = {"Origin": "https://ui.example", "Access-Control-Request-Method": "GET"}
+    assert (await web.options(INSIDE, headers=ask)).status_code == 200
+    refused = await web.get(INSIDE, headers={"Origin": "https://ui.example"})
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (
+        401,
+        "https://ui.example",
+    )
+
+
+async def test_a_login_that_cannot_be_read_lets_nobody_in(web, login):
+    await log_in(web)
+    credentials_file.file().write_text("{")
+    answer = await web.get(INSIDE)
+    assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
+    assert (await web.get("/login/")).status_code == 503
+
+
+async def test_a_server_on_the_network_answers_nobody_when_its_login_is_gone(web, data, settings):
+    settings.DEVUI_LOGIN_REQUIRED = True
+    answer = await web.get(INSIDE)
+    assert (answer.status_code, answer.json()["code"]) == (503, "login_missing")
+    assert (await web.get("/login/", headers={"Accept": "text/html"})).status_code == 503
+
+
+@pytest.mark.usefixtures("transactional_db")
+async def test_a_call_for_other_programs_takes_the_token_from_the_environment(web, login):
+    session = await units_of_work.write(writes.create_session, SessionKey("", "weather", "ann", "s1"))
+    await log_in(web)
+    headers = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
+    shown = await web.post(f"/runs/call/{session.pk}/", data={"message": "hi"}, headers=headers)
+    units_of_work.close_pools()
+    assert shown.status_code == 200
+    assert "Authorization: Bearer $DEVUI_TOKEN" in unescape(shown.text)
+    assert "os.environ['DEVUI_TOKEN']" in unescape(shown.text)

@@ -1,0 +1,81 @@
+"""Guessing is slow."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from devui.web.login import throttling as module
+from devui.web.login.throttling import MOST, MOST_ADDRESSES, WHILE_S, Attempts, TooManyAttempts, network_of
+from tests.login.conftest import PASSWORD, log_in
+
+
+class Clock:
+    """A time that goes on when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_an_address_tries_a_few_times_and_then_waits(login):
+    clock = Clock()
+    attempts = Attempts(clock)
+    for _ in range(MOST):
+        assert not await attempts.check(login, "wrong", "10.0.0.1")
+    with pytest.raises(TooManyAttempts) as refused:
+        await attempts.check(login, PASSWORD, "10.0.0.1")
+    assert f"{WHILE_S:.0f} s" in refused.value.message
+    assert await attempts.check(login, PASSWORD, "10.0.0.2")
+    clock.now += WHILE_S
+    assert await attempts.check(login, PASSWORD, "10.0.0.1")
+
+
+async def test_the_right_password_takes_back_what_was_mistyped(login):
+    attempts = Attempts(Clock())
+    for _ in range(3):
+        for _ in range(MOST - 1):
+            assert not await attempts.check(login, "wrong", "10.0.0.1")
+        assert await attempts.check(login, PASSWORD, "10.0.0.1")
+
+
+async def test_many_at_once_are_no_way_around(login):
+    attempts = Attempts(Clock())
+    found = await asyncio.gather(
+        *(attempts.check(login, "wrong", "10.0.0.1") for _ in range(50)), return_exceptions=True
+    )
+    assert [one for one in found if one is False] == [False] * MOST
+
+
+async def test_many_addresses_wait_in_a_short_line(login):
+    attempts = Attempts(Clock())
+    found = await asyncio.gather(
+        *(attempts.check(login, "wrong", f"10.0.0.{n}") for n in range(50)), return_exceptions=True
+    )
+    assert sum(isinstance(one, TooManyAttempts) for one in found) >= 50 - module.MOST_WAITING
+
+
+async def test_what_is_remembered_of_addresses_is_bounded(login, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ADDRESSES", 10)
+    attempts = Attempts(Clock())
+    for n in range(30):
+        await attempts.check(login, "wrong", f"10.0.0.{n}")
+    assert len(attempts._tries) == 10 < MOST_ADDRESSES
+
+
+def test_a_whole_network_of_ipv6_is_one_address():
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1") != network_of("2001:db8:1::1")
+    assert network_of("::ffff:10.0.0.1") == network_of("10.0.0.1")
+    assert network_of("testclient") == "testclient"
+
+
+async def test_the_page_says_how_long_to_wait(web, login):
+    for _ in range(MOST):
+        await log_in(web, "wrong horse battery")
+    answer = await log_in(web)
+    assert answer.status_code == 429
+    assert "Try again in" in answer.text
+    assert "set-cookie" not in answer.headers

@@ -1,0 +1,395 @@
+"""Remote servers that are off, wrong, slow or malicious: clear words, bounded reads, and nobody else is ever called."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from devui.remote import http_client as lines
+from devui.remote.address import Address
+from devui.remote.http_client import Line, NotReached
+from sessions_app.agents import remotes
+from sessions_app.external import session_creation
+from sessions_app.ids import SessionKey
+from sessions_app.models import Event
+from sessions_app.store import units_of_work
+from tests.pages.html import parse
+from tests.remote.conftest import connected, ended, free_port, served, started, the_session
+from tests.remote.synthetic_servers import JavaScript
+from tests.web import serve
+
+SESSIONS = "/apps/clerk@far/users/ann/sessions"
+
+
+def answering(*answers: tuple[str, Any]) -> Starlette:
+    """Return a server with these paths and answers."""
+
+    def route(path: str, answer: Any) -> Route:
+        async def endpoint(request: Request) -> Response:
+            return answer(request) if callable(answer) else JSONResponse(answer)
+
+        return Route(path, endpoint, methods=["GET", "POST", "PATCH", "DELETE"])
+
+    return Starlette(routes=[route(*each) for each in answers])
+
+
+async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web):
+    port = free_port()
+    remote = JavaScript()
+    async with connected(f"far=http://127.0.0.1:{port}") as runtimes:
+        [told] = remotes.every()
+        assert told.problem.startswith(
+            f"http://127.0.0.1:{port} cannot be reached: the connection is refused."
+        )
+        assert (await web.get("/list-apps")).json() == []
+        home = await web.get("/")
+        assert home.status_code == 200
+        assert "the connection is refused" in home.text
+        asked = await web.get(SESSIONS)
+        assert (asked.status_code, asked.json()["code"]) == (503, "runtime_unavailable")
+        async with serve(remote.app()) as address:
+            server = runtimes.servers["far"]
+            server.line.base = f"http://{address}"
+            assert (await server.look()).problem == ""
+        assert (await web.get("/list-apps")).json() == ["clerk@far"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([], "is no ADK server: /list-apps answers 404"),
+        ([("/list-apps", lambda request: Response("<html>hello</html>"))], "is no list of names"),
+        ([("/list-apps", {"apps": [{"name": 7}]})], "is no list of names"),
+        ([("/list-apps", 7)], "is no list of names"),
+        ([("/list-apps", lambda request: Response(status_code=500))], "/list-apps answers 500"),
+        ([("/list-apps", lambda request: Response(status_code=401))], "lets nobody in without a name"),
+        ([("/list-apps", lambda request: RedirectResponse("http://127.0.0.1:1/"))], "leads elsewhere (307)"),
+        ([("/list-apps", lambda request: Response(b"[" * 100_000))], "is no list of names"),
+    ],
+)
+async def test_what_is_no_adk_server_is_told_as_such(store, answers, why):
+    async with served(answering(*answers)):
+        [told] = remotes.every()
+        assert why in told.problem
+        assert told.apps == ()
+
+
+@pytest.mark.soak
+async def test_a_redirect_is_never_followed(store, web):
+    called = []
+
+    def secret(request: Request) -> Response:
+        called.append(request.url.path)
+        return JSONResponse({"secret": 1})
+
+    async with serve(answering(("/{path:path}", secret))) as inside:
+        remote = JavaScript()
+        async with served(remote.app()) as runtimes:
+            await web.post(SESSIONS, json={"sessionId": "s1"})
+            server = runtimes.servers["far"]
+            async with serve(
+                answering(("/{path:path}", lambda r: RedirectResponse(f"http://{inside}/x")))
+            ) as other:
+                server.line.base = f"http://{other}"
+                answer = await web.get(f"{SESSIONS}/s1")
+                run = await ended(await started(web, (await the_session()).pk, "hello"))
+        assert answer.status_code == 503
+        assert "which is not followed" in answer.json()["detail"]
+        assert (run.status, run.error_type) == ("failed", "NotReached")
+    assert called == []
+
+
+async def test_an_account_is_sent_and_never_shown(store, web, caplog):
+    seen = []
+
+    def apps(request: Request) -> Response:
+        seen.append(request.headers.get("authorization", ""))
+        return JSONResponse(["clerk"]) if len(seen) == 1 else Response(status_code=401)
+
+    async with (
+        serve(answering(("/list-apps", apps))) as address,
+        connected(f"far=http://ann:hunter2@{address}") as runtimes,
+    ):
+        assert runtimes.servers["far"].told.apps == ("clerk",)
+        told = await runtimes.servers["far"].look()
+        assert seen[0].startswith("Basic ")
+        home = (await web.get("/")).text
+        listed = (await web.get("/agents/clerk@far/")).text
+    for text in (told.problem, told.url, home, listed, caplog.text):
+        assert "hunter2" not in text
+
+
+@asynccontextmanager
+async def raw(answer: bytes) -> AsyncIterator[str]:
+    """Serve bytes to whoever connects."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_server_of_another_protocol_is_told(store):
+    async with raw(b"SSH-2.0-OpenSSH_9.6\r\n") as address, connected(f"far=http://{address}"):
+        assert "does not speak HTTP" in remotes.every()[0].problem
+
+
+async def read_stream(line: Line) -> None:
+    async with line.open("GET", "/run_sse") as response:
+        async for _ in line.lines(response):
+            pass
+
+
+@pytest.mark.parametrize("body", [b"x" * 50_000, b"x\n" * 25_000])
+async def test_an_answer_without_end_is_not_read(body, monkeypatch):
+    monkeypatch.setattr(lines, "MOST_FRAME", 10_000)
+
+    async def forever() -> AsyncIterator[bytes]:
+        while True:
+            await asyncio.sleep(0)  # others have their turn, too: whoever closes the connection is heard
+            yield body
+
+    def endless(request: Request) -> Response:
+        return StreamingResponse(forever(), media_type="text/event-stream")
+
+    async with serve(answering(("/{path:path}", endless))) as address:
+        line = Line(Address("far", f"http://{address}"))
+        with pytest.raises(NotReached, match="which is not read"):
+            await line.ask("GET", "/list-apps", most=100_000)
+        if b"\n" not in body:
+            with pytest.raises(NotReached, match="which is not read"):
+                await read_stream(line)
+        await line.close()
+
+
+def streaming(*frames: bytes) -> Any:
+    async def send() -> AsyncIterator[bytes]:
+        for frame in frames:
+            yield frame
+
+    return lambda request: StreamingResponse(send(), media_type="text/event-stream")
+
+
+EVENT = {
+    "id": "e1",
+    "invocationId": "i1",
+    "author": "clerk",
+    "timestamp": 1.5,
+    "content": {"parts": [{"text": "hi"}]},
+}
+GOOD = b"data: " + json.dumps(EVENT).encode() + b"\n\n"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("frames", "why", "kept"),
+    [
+        ([GOOD, b"data: {nonsense\n\n"], "a frame that cannot be read", 1),
+        ([GOOD, b"data: 7\n\n"], "a frame is an object", 1),
+        ([GOOD, b"data: " + b"[" * 200_000 + b"\n\n"], "nested too deeply", 1),
+        ([GOOD, b'data: {"error": "Quota: all gone"}\n\n'], "all gone", 1),
+        ([b'data: {"author": "clerk", "content": "not content", "actions": 7}\n\n'], "", 1),
+        ([b": nothing\n\n", b"data:\n\n", b"data: null\n\n"], "", 0),
+    ],
+)
+async def test_a_stream_of_nonsense_fails_the_run_with_what_came_before_kept(store, web, frames, why, kept):
+    stored = {
+        "id": "s1",
+        "appName": "clerk",
+        "userId": "ann",
+        "state": {},
+        "events": [EVENT][:kept],
+        "lastUpdateTime": 2,
+    }
+    if b'"actions": 7' in frames[0]:
+        stored["events"] = []
+    remote = answering(
+        ("/list-apps", ["clerk"]),
+        ("/apps/clerk/users/ann/sessions/s1", stored),
+        ("/run_sse", streaming(*frames)),
+    )
+    async with served(remote):
+        await web.get(f"{SESSIONS}/s1")
+        run = await ended(await started(web, (await the_session()).pk, "hello"))
+        assert run.status == ("failed" if why else "done"), run.error
+        assert why in run.error
+        assert await units_of_work.read(Event.objects.count) == kept
+        assert (await web.get("/")).status_code == 200
+
+
+@pytest.mark.parametrize("answer", [{"id": 7}, [], {"id": "s1", "userId": "ann", "events": 7}, "text", None])
+async def test_what_is_no_session_is_refused_and_nothing_is_kept(store, web, answer):
+    remote = answering(("/list-apps", ["clerk"]), ("/apps/clerk/users/ann/sessions/s1", answer))
+    async with served(remote):
+        asked = await web.get(f"{SESSIONS}/s1")
+        assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
+        assert "answers what no ADK server does" in asked.json()["detail"]
+
+
+async def test_ids_never_lead_to_other_paths_of_the_server(store, web):
+    remote = JavaScript()
+    async with served(remote.app()):
+        for user in ("..", "a%2Fb", "."):
+            assert (await web.get(f"/apps/clerk@far/users/{user}/sessions")).status_code in {400, 404}
+        assert (await web.get("/apps/nobody@far/users/ann/sessions")).status_code == 404
+        assert (
+            await web.get("/apps/clerk@nowhere/users/ann/sessions")
+        ).status_code == 200  # nobody: rows answer
+    assert set(remote.calls) <= {"GET /apps/clerk/users/user/sessions"}  # asked when the server was met
+
+
+@pytest.mark.soak
+async def test_a_page_of_html_that_refuses_is_not_shown_to_anybody(store, web):
+    page = Response("<html><script>alert(1)</script></html>", 500)
+    remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: page))
+    async with served(remote):
+        asked = await web.get(f"{SESSIONS}/s1")
+        assert asked.json()["detail"].endswith("answers 500: without a word")
+
+
+async def test_a_frame_that_cannot_be_read_fails_the_run_and_keeps_what_came_before(store, web):
+    stored = {
+        "id": "s1",
+        "appName": "clerk",
+        "userId": "ann",
+        "state": {},
+        "events": [EVENT],
+        "lastUpdateTime": 2,
+    }
+    remote = answering(
+        ("/list-apps", ["clerk"]),
+        ("/apps/clerk/users/ann/sessions/s1", stored),
+        ("/run_sse", streaming(GOOD, b"data: {nonsense\n\n")),
+    )
+    async with served(remote):
+        await web.get(f"{SESSIONS}/s1")
+        run = await ended(await started(web, (await the_session()).pk, "hello"))
+        assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
+        assert await units_of_work.read(Event.objects.count) == 1
+
+
+async def test_a_server_that_chooses_the_ids_of_sessions_itself_is_taken_at_its_word(store, web):
+    session = {
+        "id": "its-own",
+        "appName": "clerk",
+        "userId": "ann",
+        "state": {"n": 1},
+        "events": [],
+        "lastUpdateTime": 2,
+    }
+    missing = Response("Session not found", 404)
+    remote = answering(
+        ("/list-apps", ["clerk"]),
+        ("/apps/clerk/users/ann/sessions/its-own", session),
+        (
+            "/apps/clerk/users/ann/sessions/{name}",
+            lambda r: missing if r.method == "GET" else JSONResponse(session),
+        ),
+    )
+    async with served(remote):
+        created = await web.post(SESSIONS, json={"sessionId": "wanted", "state": {"n": 1}})
+        assert (created.status_code, created.json()["id"]) == (200, "its-own"), created.text
+        assert (await the_session()).session_id == "its-own"
+        key = SessionKey("", "clerk@far", "ann", "another")
+        assert (await sync_to_async(session_creation.create_session)(key, {})).session_id == "its-own"
+
+
+EMPTY = {"id": "s1", "appName": "clerk", "userId": "ann", "state": {}, "events": [], "lastUpdateTime": 2}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", f"{SESSIONS}/s1", None),
+        ("GET", SESSIONS, None),
+        ("POST", SESSIONS, {"sessionId": "s2"}),
+        ("GET", f"{SESSIONS}/s1/artifacts", None),
+    ],
+)
+async def test_a_failure_of_the_server_is_told_as_its_own(store, web, method, path, body):
+    broken = Response('{"detail": "the disk is full"}', 500, media_type="application/json")
+    remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: broken))
+    async with served(remote) as runtimes:
+        asked = await web.request(method, path, json=body)
+        url = runtimes.servers["far"].line.url
+    assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
+    assert asked.json()["detail"] == f"Remote server 'far' ({url}) answers 500: the disk is full"
+    assert "Its own log says why." in asked.json()["hint"]
+
+
+async def test_a_run_that_its_server_fails_to_begin_is_told_as_the_failure_of_the_server(store, web):
+    broken = Response("out of memory", 503, media_type="text/plain")
+    remote = answering(
+        ("/list-apps", ["clerk"]),
+        ("/apps/clerk/users/ann/sessions/s1", EMPTY),
+        ("/run_sse", lambda request: broken),
+    )
+    body = {
+        "appName": "clerk@far",
+        "userId": "ann",
+        "sessionId": "s1",
+        "newMessage": {"parts": [{"text": "hi"}]},
+    }
+    async with served(remote):
+        await web.get(f"{SESSIONS}/s1")
+        asked = await web.post("/run", json=body)
+        run = await ended(await started(web, (await the_session()).pk, "hello"))
+    assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
+    assert "answers 503: out of memory" in asked.json()["detail"]
+    assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
+    assert "Remote server 'far'" in run.error
+
+
+async def test_the_list_of_remote_servers_is_looked_at_again_and_says_when_their_agents_are_others(
+    store, web
+):
+    asks = {"HX-Request": "true", "HX-Target": "remotes"}
+    apps: list[str] = ["clerk"]
+    remote = answering(("/list-apps", lambda request: JSONResponse(apps)))
+    async with served(remote) as runtimes:
+        home = parse((await web.get("/")).content)
+        address = home.one("section", css="remotes").attrs["hx-get"]
+        same = (await web.get(address, headers=asks)).text
+        apps.append("office")
+        await runtimes.servers["far"].look()
+        other = (await web.get(address, headers=asks)).text
+        runtimes.servers["far"].line.base = "http://127.0.0.1:1"
+        await runtimes.servers["far"].look()
+        gone = (await web.get(address, headers=asks)).text
+    assert "1 agent" in same
+    assert "show them" not in same
+    assert "2 agents" in other
+    assert "Their agents have changed: show them" in other
+    assert "the connection is refused" in gone
+    assert "<html" not in same + other + gone
+
+
+async def test_a_run_whose_server_is_gone_is_told_as_that(store, web):
+    remote = answering(("/list-apps", ["clerk"]), ("/apps/clerk/users/ann/sessions/s1", EMPTY))
+    body = {
+        "appName": "clerk@far",
+        "userId": "ann",
+        "sessionId": "s1",
+        "newMessage": {"parts": [{"text": "hi"}]},
+    }
+    async with served(remote) as runtimes:
+        await web.get(f"{SESSIONS}/s1")
+        runtimes.servers["far"].line.base = "http://127.0.0.1:1"
+        asked = await web.post("/run", json=body)
+    assert (asked.status_code, asked.json()["code"]) == (503, "runtime_unavailable")
+    assert "the connection is refused" in asked.json()["detail"]

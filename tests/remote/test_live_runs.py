@@ -1,0 +1,253 @@
+"""Live runs of remote agents: ADK's own socket passed on in both directions, recorded, cancelled and refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from django.test import AsyncClient
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from devui.remote import live_runs
+from sessions_app.models import Event, Run
+from sessions_app.runs import runtime_client as runs
+from sessions_app.store import units_of_work
+from tests.api.peer import adk_server
+from tests.api.test_run_live import AGENTS, closed, ended_run, heard, saying
+from tests.pages.html import parse
+from tests.remote.conftest import connected, started, the_session
+from tests.remote.synthetic_servers import JavaScript, Rust
+from tests.web import serve
+
+SESSIONS = "/apps/parrot@far/users/ann/sessions"
+
+
+@pytest.fixture(scope="module")
+def oracle() -> tuple[Any, InMemorySessionService]:
+    """ADK's server with an agent that is talked to, which takes a while to make, and its sessions."""
+    service = InMemorySessionService()
+    return adk_server(AGENTS, service), service
+
+
+@pytest_asyncio.fixture
+async def there(oracle: tuple[Any, InMemorySessionService], web: httpx.AsyncClient) -> AsyncIterator[str]:
+    """The address of that server, to which DevUI is connected as `far`, with one session."""
+    server, service = oracle
+    service.sessions.clear()
+    async with serve(server) as address, connected(f"far=http://{address}"):
+        created = await web.post(SESSIONS, json={"sessionId": "s1"})
+        assert created.status_code == 200, created.text
+        yield f"http://{address}"
+
+
+@pytest_asyncio.fixture
+async def here(web: httpx.AsyncClient) -> AsyncIterator[str]:
+    """The address at which DevUI is served."""
+    from devui.asgi import application
+
+    async with serve(application) as address:
+        yield address
+
+
+def dial(here: str, session_id: str = "s1", more: str = "", app: str = "parrot@far", **how: Any) -> Any:
+    query = f"app_name={app}&user_id=ann&session_id={session_id}&modalities=TEXT{more}"
+    return connect(f"ws://{here}/run_live?{query}", proxy=None, **how)
+
+
+def texts() -> list[str]:
+    events = Event.objects.order_by("seq").values_list("data", flat=True)
+    contents = (json.loads(data).get("content") for data in events)
+    return [content["parts"][0]["text"] for content in contents if content]
+
+
+async def test_a_live_run_is_talked_to_in_both_directions_and_its_copy_is_what_the_server_keeps(there, here):
+    async with dial(here) as socket:
+        await socket.send(saying("hello"))
+        assert await heard(socket) == "heard hello"
+        await socket.send(saying("again"))
+        assert await heard(socket) == "heard again"
+        await socket.send('{"close": true}')
+    run = await ended_run()
+    assert (run.status, run.error, run.source) == ("done", "", "adk")
+    assert json.loads(run.request) == {"live": True}
+    async with httpx.AsyncClient(base_url=there, trust_env=False) as client:
+        kept = (await client.get("/apps/parrot/users/ann/sessions/s1")).json()["events"]
+    assert run.invocation_id == kept[0]["invocationId"]
+    assert await units_of_work.read(
+        lambda: list(Event.objects.order_by("seq").values_list("event_id", flat=True))
+    ) == [event["id"] for event in kept]
+    assert {"hello", "heard hello", "heard again"} <= set(await units_of_work.read(texts))
+    assert (await the_session()).mirrored.behind == ""
+
+
+async def test_a_server_that_does_not_end_a_run_whose_client_has_said_all_is_left_in_silence(
+    there, here, monkeypatch
+):
+    monkeypatch.setattr(live_runs, "SILENCE_S", 0.2)
+    async with dial(here) as socket:
+        await socket.send(saying("hello"))
+        assert await heard(socket) == "heard hello"
+        await socket.send('{"close": true}')
+        assert await closed(socket) == live_runs.OVER
+    assert (await ended_run()).status == "done"
+    assert "heard hello" in await units_of_work.read(texts)
+
+
+@pytest.mark.soak
+async def test_what_is_said_is_read_while_the_run_goes_on(there, here):
+    async with dial(here) as socket:
+        await socket.send(saying("hello"))
+        assert await heard(socket) == "heard hello"
+        run = await units_of_work.read(Run.objects.get)
+        client = await runs.provider().client("parrot@far")
+        frames = [frame async for frame in until_stored(client.stream(run.pk))]
+        assert frames[-1]["seq"] >= 1
+        assert "hello" in await units_of_work.read(texts)
+        assert (await units_of_work.read(Run.objects.get)).status == "running"
+
+
+async def until_stored(frames: AsyncIterator[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+    async for frame in frames:
+        yield frame
+        if frame["type"] == "stored":
+            return
+
+
+async def test_who_hangs_up_without_a_word_cancels_the_run(there, here):
+    async with dial(here) as socket:
+        await socket.send(saying("hello"))
+        await heard(socket)
+    assert (await ended_run()).status == "cancelled"
+
+
+async def test_a_run_that_is_cancelled_closes_the_socket(there, here, web):
+    async with dial(here) as socket:
+        await socket.send(saying("hello"))
+        await heard(socket)
+        run = await units_of_work.read(Run.objects.get)
+        cancelled = await web.post(f"/api/v1/runs/{run.pk}/cancel")
+        assert cancelled.json()["status"] == "cancelled"
+        assert await closed(socket) == (1000, "The run was cancelled.")
+
+
+@pytest.mark.soak
+async def test_an_agent_that_fails_closes_the_socket_with_its_error(there, here):
+    async with dial(here) as socket:
+        await socket.send(saying("fail"))
+        code, reason = await closed(socket)
+    run = await ended_run()
+    assert code == 1011
+    assert "kaput" in reason
+    assert (run.status, "kaput" in run.error) == ("failed", True)
+
+
+async def test_a_session_that_is_not_there_is_told_as_adk_does(there, here):
+    async with dial(here, "nobody") as socket:
+        assert await closed(socket) == (1002, "Session not found")
+    assert await units_of_work.read(Run.objects.count) == 0
+
+
+async def test_a_query_that_the_server_refuses_opens_no_socket_and_is_told_by_the_run(there, here):
+    with pytest.raises(InvalidStatus) as refusal:
+        await dial(here, more="&modalities=SMELL")
+    assert refusal.value.response.status_code == 403
+    run = await ended_run()
+    assert (run.status, run.error_type) == ("failed", "BadInput")
+    assert "refuses the socket (403)" in run.error
+
+
+async def test_a_server_that_is_gone_says_so(there, here):
+    (await runs.provider().client("parrot@far"))._server.line.base = "http://127.0.0.1:1"
+    async with dial(here) as socket:
+        code, reason = await closed(socket)
+    assert code == 1011
+    assert "opens no live connection" in reason
+    assert (await ended_run()).error_type == "NotReached"
+
+
+@pytest.mark.soak
+async def test_a_page_of_another_site_opens_no_socket(there, here):
+    with pytest.raises(InvalidStatus) as refusal:
+        await dial(here, origin="http://evil.example")
+    assert refusal.value.response.status_code == 403
+    assert await units_of_work.read(Run.objects.count) == 0
+
+
+@asynccontextmanager
+async def answering(web: httpx.AsyncClient, status: int, body: bytes = b"") -> AsyncIterator[None]:
+    """A server, connected as `far`, that answers who wants to speak with its agent live by an answer of HTTP."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "websocket"
+        headers = [(b"location", b"ws://127.0.0.1:1/run_live")]
+        await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": body})
+
+    remote = JavaScript()
+    async with (
+        serve(remote.app(), server_header=False) as address,
+        connected(f"far=http://{address}") as made,
+    ):
+        await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
+        made.servers["far"].copies.dialect = made.servers["far"].copies.dialect.__class__()
+        async with serve(answer) as other:
+            made.servers["far"].line.base = f"http://{other}"
+            yield
+
+
+@pytest.mark.soak
+async def test_a_server_that_leads_elsewhere_is_not_followed(web, here):
+    async with answering(web, 302), dial(here, app="clerk@far") as socket:
+        code, reason = await closed(socket)
+    assert (code, "leads elsewhere (302), which is not followed" in reason) == (1011, True)
+    assert (await ended_run()).error_type == "NotReached"
+
+
+@pytest.mark.soak
+async def test_a_server_that_fails_is_told_by_its_status_and_words(web, here):
+    async with answering(web, 500, b'{"detail": "out of tapes"}'), dial(here, app="clerk@far") as socket:
+        code, reason = await closed(socket)
+    assert (code, "answers 500: out of tapes" in reason) == (1011, True)
+    run = await ended_run()
+    assert (run.error_type, "modalities" in run.error) == ("UpstreamFailed", False)
+
+
+async def test_who_hangs_up_while_nothing_is_said_leaves_nothing_waiting(there, here):
+    async with dial(here) as socket:
+        await socket.send(saying("hello"))
+        await heard(socket)
+    assert (await ended_run()).status == "cancelled"
+    assert not [task for task in asyncio.all_tasks() if "Queue.get" in str(task.get_coro())]
+
+
+@pytest.mark.parametrize("language", [JavaScript, Rust])
+async def test_where_the_adk_has_no_live_runs_none_is_offered(web, here, language):
+    remote = language()
+    async with serve(remote.app(), server_header=False) as address, connected(f"far=http://{address}"):
+        await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
+        session = await the_session()
+        page = (await AsyncClient().get(f"/sessions/id/{session.pk}/")).content.decode()
+        live = parse((await AsyncClient().get(f"/runs/live/{session.pk}/")).content)
+        with pytest.raises(InvalidStatus) as refusal:
+            await dial(here, app="clerk@far")
+    assert refusal.value.response.status_code == 403
+    assert f"/runs/live/{session.pk}/" not in page
+    assert f"http://{address}" in live.one("div", css="empty").text
+    assert "that has no live runs" in live.one("div", css="empty").text
+
+
+async def test_the_page_offers_to_speak_with_an_agent_of_python(there, web):
+    session = await the_session()
+    await started(web, session.pk, "hello")
+    page = (await AsyncClient().get(f"/sessions/id/{session.pk}/")).content.decode()
+    live = parse((await AsyncClient().get(f"/runs/live/{session.pk}/")).content)
+    assert f"/runs/live/{session.pk}/" in page
+    assert "app_name=parrot%40far" in live.one("section", css="live").attrs["data-socket"]

@@ -1,0 +1,308 @@
+"""What the agent page is told of an agent."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+import threading
+import types
+from pathlib import Path
+
+import pytest
+from google.adk.agents import LlmAgent, LoopAgent, SequentialAgent
+from google.adk.agents.context_cache_config import ContextCacheConfig
+from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools import LongRunningFunctionTool
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.workflow import Workflow
+from google.genai import types as genai
+
+from devui.runtime.agent_description import AGENT_CALLBACKS, LLM_CALLBACKS, PLUGIN_HOOKS, describe
+from devui.runtime.code_locations import Places
+from devui.runtime.guarded_reads import in_time
+from sessions_app.agents.page.description import HOOKS
+
+pytestmark = pytest.mark.soak
+
+
+def look_up(city: str, days: int = 1) -> str:
+    """Look up the weather."""
+    return city * days
+
+
+def order(dish: str) -> None:
+    """Order something that takes long."""
+
+
+def greet(callback_context) -> None:
+    """Say hello."""
+
+
+def instruct(context) -> str:
+    """Never asked: it would need an invocation."""
+    raise AssertionError
+
+
+class Kitchen(BaseToolset):
+    """Never opened: it would start a server."""
+
+    async def get_tools(self, readonly_context=None):
+        raise AssertionError
+
+    async def close(self) -> None:
+        pass
+
+
+class Salt(BasePlugin):
+    """Sees what is asked of models."""
+
+    async def before_model_callback(self, *, callback_context, llm_request):
+        return None
+
+
+def test_an_agent_is_described_with_its_tools_and_callbacks():
+    agent = LlmAgent(
+        name="cook",
+        description="Cooks.",
+        model="gemini-flash-latest",
+        instruction="Cook {dish?}.",
+        output_key="meal",
+        tools=[look_up, LongRunningFunctionTool(order), Kitchen()],
+        before_agent_callback=[greet],
+    )
+
+    tree = describe(agent, None, "kitchen")
+
+    assert (tree["name"], tree["type"], tree["model"]) == ("cook", "LlmAgent", "gemini-flash-latest")
+    assert (tree["instruction"], tree["output_key"]) == ("Cook {dish?}.", "meal")
+    assert [callback["name"] for callback in tree["callbacks"]["before_agent_callback"]] == ["greet"]
+    assert [tool["name"] for tool in tree["tools"]] == ["look_up", "order", "Kitchen"]
+    assert [tool.get("long_running") for tool in tree["tools"]] == [False, True, None]
+    assert set(tree["tools"][0]["schema"]["properties"]) == {"city", "days"}
+    assert tree["app"] == {"name": "kitchen", "is_app": False}
+
+
+def test_an_instruction_provider_is_named_and_not_asked():
+    tree = describe(LlmAgent(name="cook", instruction=instruct), None, "kitchen")
+    assert (tree["instruction"], tree["instruction_provider"]) == ("", "instruct")
+
+
+def test_agents_of_agents_are_described_in_depth():
+    inner = LoopAgent(name="loop", sub_agents=[LlmAgent(name="taster")], max_iterations=3)
+
+    tree = describe(SequentialAgent(name="menu", sub_agents=[inner]), None, "kitchen")
+
+    (loop,) = tree["sub_agents"]
+    assert (loop["type"], loop["max_iterations"]) == ("LoopAgent", 3)
+    assert loop["sub_agents"][0]["name"] == "taster"
+
+
+def test_the_settings_of_an_app_are_described():
+    app = App(
+        name="kitchen",
+        root_agent=LlmAgent(name="cook"),
+        plugins=[Salt(name="salt")],
+        context_cache_config=ContextCacheConfig(ttl_seconds=60),
+        resumability_config=ResumabilityConfig(is_resumable=True),
+    )
+
+    settings = describe(app.root_agent, app, "kitchen")["app"]
+
+    assert (settings["is_app"], settings["resumable"]) == (True, True)
+    (salt,) = settings["plugins"]
+    assert (salt["name"], salt["type"], salt["hooks"]) == ("salt", "Salt", ["before_model_callback"])
+    assert settings["compaction"] is None
+    assert settings["context_cache"] == {"cache_intervals": 10, "ttl_seconds": 60, "min_tokens": 0}
+
+
+def test_callbacks_tools_and_providers_say_where_they_stand():
+    agent = LlmAgent(name="cook", instruction=instruct, tools=[look_up], before_agent_callback=greet)
+
+    tree = describe(agent, None, "kitchen")
+
+    (greeting,) = tree["callbacks"]["before_agent_callback"]
+    assert greeting["at"] == {"file": __file__, "line": greet.__code__.co_firstlineno}
+    assert tree["tools"][0]["at"] == {"file": __file__, "line": look_up.__code__.co_firstlineno}
+    assert tree["instruction_provider_at"] == {"file": __file__, "line": instruct.__code__.co_firstlineno}
+
+
+def test_a_wrapped_function_stands_where_it_was_written():
+    @functools.wraps(look_up)
+    def logged(*args, **kwargs):
+        return look_up(*args, **kwargs)
+
+    places = Places(Path("/"), Path("/"))
+    here = {"file": __file__, "line": look_up.__code__.co_firstlineno}
+    assert places.of_code(logged) == places.of_code(functools.partial(look_up, days=2)) == here
+    assert places.of_code(len) == {}
+
+
+def test_an_agent_stands_where_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = tmp_path / "kitchen_of_test.py"
+    file.write_text(
+        "def make(what, name):\n    return Agent(name=name)\n\nx = Agent(\n  name='cook')\nmake(1, 'maid')\n"
+    )
+    module = types.ModuleType("kitchen_of_test")
+    module.__file__ = str(file)
+    monkeypatch.setitem(sys.modules, "kitchen_of_test", module)
+    (tmp_path / "root_agent.yaml").write_text("model: m\nname: chef  # head\n")
+    places = Places(tmp_path, tmp_path)
+
+    found = {name: places.of_agent(name, object()).get("line") for name in ("cook", "maid", "chef", "nobody")}
+
+    assert found == {"cook": 4, "maid": 6, "chef": 2, "nobody": None}
+
+
+def test_code_that_cannot_be_read_has_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "broken_of_test.py").write_text("def (")
+    module = types.ModuleType("broken_of_test")
+    module.__file__ = str(tmp_path / "broken_of_test.py")
+    monkeypatch.setitem(sys.modules, "broken_of_test", module)
+    assert Places(tmp_path, tmp_path).of_agent("cook", object()) == {}
+
+
+def test_the_context_of_a_tool_is_told_by_its_parameter():
+    def cook(tool_context) -> None: ...
+
+    tools = describe(LlmAgent(name="cook", tools=[cook, look_up]), None, "kitchen")["tools"]
+    assert [tool["context"] for tool in tools] == ["tool_context", ""]
+
+
+def test_a_model_says_whose_it_is_and_keeps_what_may_be_secret():
+    config = genai.GenerateContentConfig(
+        temperature=0.5, http_options=genai.HttpOptions(headers={"x-key": "sesame"})
+    )
+    below = LlmAgent(name="maid")
+    tree = describe(
+        LlmAgent(name="cook", model="m", sub_agents=[below], generate_content_config=config), None, "kitchen"
+    )
+
+    assert (tree["model"], tree["model_from"]) == ("m", "")
+    assert tree["model_config"] == {"temperature": 0.5, "http_options": "set"}
+    assert [(maid["model"], maid["model_from"]) for maid in tree["sub_agents"]] == [("m", "the agent above")]
+    alone = describe(LlmAgent(name="alone"), None, "kitchen")
+    assert (alone["model"], alone["model_from"]) == (LlmAgent.DEFAULT_MODEL, "ADK's default")
+
+
+def test_settings_that_differ_from_adks_are_told():
+    agent = LlmAgent(name="cook", include_contents="none", disallow_transfer_to_peers=True)
+    told = describe(agent, None, "kitchen")["settings"]
+    assert told == {"include_contents": "none", "disallow_transfer_to_peers": True}
+
+
+def test_a_workflow_is_told_as_a_graph():
+    def taste(ctx, node_input: str) -> str:
+        return node_input
+
+    def serve(node_input: str) -> None: ...
+
+    flow = Workflow(name="dinner", edges=[("START", taste), (taste, {"good": serve})])
+
+    tree = describe(flow, None, "kitchen")
+
+    told = {node["name"]: node for node in tree["nodes"]}
+    assert set(told) == {"__START__", "taste", "serve"}
+    assert (told["taste"]["context"], told["serve"]["context"]) == ("ctx", "")
+    assert told["taste"]["at"]["file"] == __file__
+    assert {"from": "taste", "to": "serve", "route": "good"} in tree["edges"]
+
+
+def test_the_agent_behind_a_tool_is_told_with_it():
+    tree = describe(LlmAgent(name="cook", tools=[AgentTool(LlmAgent(name="maid"))]), None, "kitchen")
+    assert tree["tools"][0]["agent"]["name"] == "maid"
+
+
+def test_an_agent_inside_itself_is_told_once():
+    root = LlmAgent(name="cook")
+    root.sub_agents.append(root)
+    assert describe(root, None, "kitchen")["sub_agents"] == [
+        {"name": "cook", "type": "LlmAgent", "description": "", "again": True}
+    ]
+
+
+def test_a_tree_without_end_is_cut_and_says_so():
+    agents = [LlmAgent(name=f"a{number}") for number in range(400)]
+    deep = LlmAgent(name="bottom")
+    for number in range(60):
+        deep = LlmAgent(name=f"d{number}", sub_agents=[deep])
+
+    wide = describe(LlmAgent(name="root", sub_agents=agents), None, "kitchen")
+    told = describe(deep, None, "kitchen")
+
+    assert (len(wide["sub_agents"]), wide["left_out"]) == (100, {"sub_agents": 300})
+    depth = 1
+    while told.get("sub_agents"):
+        (told,) = told["sub_agents"]
+        depth += 1
+    assert (depth, told["left_out"]) == (20, {"sub_agents": 1})
+
+
+def test_agents_below_many_others_are_bounded_together():
+    def level(depth: int, name: str) -> LlmAgent:
+        below = [level(depth - 1, f"{name}_{number}") for number in range(12)] if depth else []
+        return LlmAgent(name=name, sub_agents=below)
+
+    def count(node) -> int:
+        return 1 + sum(count(child) for child in node["sub_agents"])
+
+    assert count(describe(level(3, "a"), None, "kitchen")) == 300
+
+
+class Hostile(LlmAgent):
+    """Raises whatever is asked of it."""
+
+    def __getattribute__(self, name):
+        if name in {"tools", "description", "before_agent_callback"}:
+            raise ValueError("no")
+        return super().__getattribute__(name)
+
+
+def test_an_agent_that_raises_when_it_is_read_says_so_and_its_neighbours_are_told():
+    root = LlmAgent(name="root", sub_agents=[LlmAgent(name="good")])
+    root.sub_agents.insert(0, Hostile(name="bad"))
+
+    bad, good = describe(root, None, "kitchen")["sub_agents"]
+
+    assert (bad["name"], bad["problem"]) == ("bad", "ValueError: no")
+    assert good["name"] == "good"
+
+
+def test_texts_of_megabytes_are_cut():
+    instruction, description = "x" * 3_000_000, "y" * 3_000_000
+    tree = describe(LlmAgent(name="cook", instruction=instruction, description=description), None, "kitchen")
+    assert len(json.dumps(tree)) < 40_000
+
+
+def test_a_tool_that_cannot_be_read_is_named_with_its_problem():
+    agent = LlmAgent(name="cook")
+    agent.tools.append(object())
+    (tool,) = describe(agent, None, "kitchen")["tools"]
+    assert (tool["name"], bool(tool["problem"])) == ("object", True)
+
+
+def test_names_of_any_characters_stay_json():
+    agent = LlmAgent(name="cook", description="\ud800\x00<b>", instruction="\u202e" * 5)
+    assert json.loads(json.dumps(describe(agent, None, "kitchen")))["description"] == "\ud800\x00<b>"
+
+
+async def test_reading_that_blocks_is_left_behind():
+    let_go = threading.Event()
+    with pytest.raises(TimeoutError):
+        await in_time(let_go.wait, 0.05)
+    let_go.set()
+
+
+async def test_reading_that_exits_is_an_error_like_others():
+    with pytest.raises(RuntimeError, match="SystemExit"):
+        await in_time(lambda: sys.exit(3), 60)
+
+
+def test_the_page_knows_every_hook_and_the_context_it_gets():
+    assert set(HOOKS) == {*PLUGIN_HOOKS, *AGENT_CALLBACKS, *LLM_CALLBACKS}
+    for hook, (kind, _) in HOOKS.items():
+        given = inspect.signature(getattr(BasePlugin, hook)).parameters
+        assert f"{kind}_context" in given, hook

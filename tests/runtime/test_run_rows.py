@@ -1,0 +1,276 @@
+"""The rows of runs and processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from sessions_app.errors import SessionMissing
+from sessions_app.events import record
+from sessions_app.models import AgentSession, Run, RuntimeProcess
+from sessions_app.runs import lifecycle, processes
+from sessions_app.sessions import writes
+from sessions_app.sessions.writes import SessionKey
+from tests.settable_clock import STEPS_S, Clock, later
+
+Status = Run.Status
+
+
+def new_session(session_id: str = "s1") -> AgentSession:
+    return writes.create_session(SessionKey("", "weather", "ann", session_id))
+
+
+def new_run(session: AgentSession, text: str = "hello") -> Run:
+    message = {"role": "user", "parts": [{"text": text}]}
+    return lifecycle.create_run(session.pk, {"new_message": message, "streaming": True})
+
+
+def new_process(runtime_id: str = "r1", pid: int | None = None) -> RuntimeProcess:
+    return processes.register(runtime_id, "weather", os.getpid() if pid is None else pid, "v1")
+
+
+def status(run: Run) -> str:
+    return Run.objects.get(pk=run.pk).status
+
+
+@pytest.fixture
+def session(db) -> AgentSession:
+    return new_session()
+
+
+@pytest.fixture
+def runtime(db) -> RuntimeProcess:
+    return new_process()
+
+
+def test_a_run_is_queued_with_what_it_was_asked(session):
+    run = new_run(session, "wie geht's? \ud800")
+
+    stored = Run.objects.get(pk=run.pk)
+    assert stored.status == Status.QUEUED
+    assert json.loads(stored.request)["new_message"]["parts"][0]["text"].startswith("wie geht's?")
+    assert lifecycle.active_run(session.pk) == stored
+
+
+def test_a_run_on_a_session_that_does_not_exist_is_refused(db):
+    with pytest.raises(SessionMissing, match="Session not found: 4711"):
+        lifecycle.create_run(4711, {})
+
+
+def test_a_run_is_claimed_only_once(session, runtime):
+    run = new_run(session)
+
+    claimed = lifecycle.claim(run.pk, runtime.pk, "v1")
+
+    assert claimed is not None
+    assert (claimed.status, claimed.code_version, claimed.first_seq) == (Status.RUNNING, "v1", 0)
+    assert lifecycle.claim(run.pk, runtime.pk, "v1") is None
+
+
+def test_a_run_waits_for_the_earlier_ones_on_its_session(session, runtime):
+    first, second = new_run(session, "one"), new_run(session, "two")
+
+    assert lifecycle.claim(second.pk, runtime.pk, "v1") is None
+    assert lifecycle.claim(first.pk, runtime.pk, "v1") is not None
+    assert lifecycle.claim(second.pk, runtime.pk, "v1") is None
+    lifecycle.finish(first.pk, Status.DONE)
+    assert lifecycle.claim(second.pk, runtime.pk, "v1") is not None
+
+
+def test_runs_on_different_sessions_do_not_wait_for_each_other(session, runtime):
+    new_run(session)
+    other = new_run(new_session("s2"))
+
+    assert lifecycle.claim(other.pk, runtime.pk, "v1") is not None
+
+
+def test_a_run_that_ended_keeps_how_it_ended_first(session, runtime):
+    run = new_run(session)
+    lifecycle.claim(run.pk, runtime.pk, "v1")
+    writes.edit_state(SessionKey("", "weather", "ann", "s1"), {"a": 1})
+
+    assert lifecycle.finish(
+        run.pk, Status.FAILED, error_type="ValueError", error="no \x00", traceback="Traceback…"
+    )
+    assert not lifecycle.finish(run.pk, Status.DONE)
+
+    ended = Run.objects.get(pk=run.pk)
+    assert (ended.status, ended.error_type, ended.last_seq) == (Status.FAILED, "ValueError", 1)
+    assert ended.error == "no \N{REPLACEMENT CHARACTER}"
+    assert lifecycle.active_run(session.pk) is None
+
+
+def test_the_active_run_of_a_session_is_the_one_that_runs(session, runtime):
+    first, second = new_run(session), new_run(session)
+    lifecycle.claim(first.pk, runtime.pk, "v1")
+
+    assert lifecycle.active_run(session.pk) == first
+    lifecycle.finish(first.pk, Status.WAITING)
+    assert lifecycle.active_run(session.pk) == second
+
+
+def test_a_cancel_is_heard_by_the_process_that_has_the_run(session, runtime):
+    run = new_run(session)
+    lifecycle.claim(run.pk, runtime.pk, "v1")
+    assert lifecycle.cancel_requests(runtime.pk) == []
+
+    assert lifecycle.request_cancel(run.pk)
+
+    assert lifecycle.cancel_requests(runtime.pk) == [run.pk]
+    lifecycle.finish(run.pk, Status.CANCELLED)
+    assert lifecycle.cancel_requests(runtime.pk) == []
+    assert not lifecycle.request_cancel(run.pk)
+
+
+def event(event_id: str, author: str, **parts) -> dict:
+    content = {"role": "model", "parts": [parts]}
+    return {"id": event_id, "invocationId": "i1", "author": author, "timestamp": 1.0, "content": content}
+
+
+def test_a_long_running_call_is_open_until_the_user_answers_it(session):
+    key = SessionKey("", "weather", "ann", "s1")
+    asked = event("e1", "weather", functionCall={"id": "c1", "name": "pay", "args": {}})
+    writes.append_event(key, record({**asked, "longRunningToolIds": ["c1"]}))
+    pending = {"id": "c1", "name": "pay", "response": {"status": "pending"}}
+    writes.append_event(key, record(event("e2", "weather", functionResponse=pending)))
+    assert lifecycle.open_calls(session.pk, "i1") == ["c1"]
+    assert lifecycle.open_calls(session.pk, "another") == []
+
+    answer = {"id": "c1", "name": "pay", "response": {"status": "approved"}}
+    writes.append_event(key, record(event("e3", "user", functionResponse=answer)))
+    assert lifecycle.open_calls(session.pk, "i1") == []
+
+
+def test_the_runs_of_a_process_crash_with_it_and_say_why(session, runtime):
+    running, queued = new_run(session), new_run(session)
+    done = new_run(new_session("s2"))
+    lifecycle.claim(running.pk, runtime.pk, "v1")
+    lifecycle.assign(queued.pk, runtime.pk)
+    lifecycle.assign(done.pk, runtime.pk)
+    lifecycle.finish(done.pk, Status.DONE)
+
+    crashed = lifecycle.crash_runs_of(runtime.pk, "Signal 9.")
+
+    assert sorted(crashed) == sorted([running.pk, queued.pk])
+    assert status(running) == status(queued) == Status.CRASHED
+    assert Run.objects.get(pk=running.pk).error == "Signal 9."
+    assert status(done) == Status.DONE
+
+
+def test_runs_of_a_process_that_is_gone_are_orphans(session):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        runtime = new_process(pid=process.pid)
+        run = new_run(session)
+        lifecycle.claim(run.pk, runtime.pk, "v1")
+        assert lifecycle.crash_orphans() == []
+
+    assert lifecycle.crash_orphans() == [run.pk]
+    assert status(run) == Status.CRASHED
+    assert RuntimeProcess.objects.get(pk=runtime.pk).stopped_at is not None
+
+
+def test_what_a_process_has_not_begun_is_its_servers_while_that_lives_and_then_waits_for_the_next(
+    session, monkeypatch
+):
+    server = processes.register("web", processes.SERVER, os.getpid(), "")
+    runtime = processes.register("r2", "weather", os.getpid(), "v1", server.pk)
+    run = new_run(session)
+    lifecycle.assign(run.pk, runtime.pk)
+    monkeypatch.setattr(lifecycle, "UNASSIGNED_S", 0.0)
+    processes.stop(runtime.pk)
+    assert (lifecycle.crash_orphans(), lifecycle.left_behind()) == ([], [])
+
+    processes.stop(server.pk)
+    assert (lifecycle.crash_orphans(), lifecycle.left_behind()) == ([], [(run.pk, "weather")])
+    assert status(run) == Status.QUEUED
+
+
+def test_what_waits_behind_a_run_that_crashed_with_its_server_is_left_behind_in_order(session, runtime):
+    begun, first, second = new_run(session), new_run(session), new_run(session)
+    lifecycle.claim(begun.pk, runtime.pk, "v1")
+    for run in (second, first):
+        lifecycle.assign(run.pk, runtime.pk)
+    processes.stop(runtime.pk)
+
+    assert lifecycle.crash_orphans() == [begun.pk]
+    assert lifecycle.left_behind() == [(first.pk, "weather"), (second.pk, "weather")]
+
+
+def test_what_was_left_queued_and_is_to_be_cancelled_is_cancelled(session, runtime):
+    run = new_run(session)
+    lifecycle.assign(run.pk, runtime.pk)
+    lifecycle.request_cancel(run.pk)
+    processes.stop(runtime.pk)
+
+    lifecycle.crash_orphans()
+
+    assert (status(run), lifecycle.left_behind()) == (Status.CANCELLED, [])
+
+
+def test_a_queued_run_that_somebody_has_begun_is_not_ended_as_queued(session, runtime):
+    begun, waiting = new_run(session), new_run(session)
+    lifecycle.claim(begun.pk, runtime.pk, "v1")
+    assert not lifecycle.end_queued(begun.pk, Status.FAILED, "X", "no")
+    assert lifecycle.end_queued(waiting.pk, Status.FAILED, "X", "no")
+    assert (status(begun), status(waiting)) == (Status.RUNNING, Status.FAILED)
+
+
+def test_a_run_of_adks_path_is_not_handed_on(session, runtime):
+    ours = new_run(session)
+    lifecycle.create_run(session.pk, {}, lifecycle.ADK, runtime.pk)
+    lifecycle.assign(ours.pk, runtime.pk)
+    assert lifecycle.not_begun_by(runtime.pk) == [ours.pk]
+
+
+def test_a_run_of_adks_path_crashes_with_the_process_that_its_caller_waits_for(session, runtime):
+    run = lifecycle.create_run(session.pk, {}, lifecycle.ADK, runtime.pk)
+    processes.stop(runtime.pk)
+
+    assert (lifecycle.left_behind(), lifecycle.crash_orphans(), status(run)) == ([], [run.pk], Status.CRASHED)
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_queued_run_nobody_took_is_left_behind_after_a_while_whatever_the_clock_says(
+    session, monkeypatch, tmp_path, step
+):
+    clock = Clock(monkeypatch, tmp_path / "shift")
+    run = new_run(session)
+    assert lifecycle.left_behind() == []
+    clock.step(step)
+    assert lifecycle.left_behind() == []
+    with later(lifecycle.UNASSIGNED_S - 1):
+        assert lifecycle.left_behind() == []
+    with later(lifecycle.UNASSIGNED_S + 1):
+        assert (lifecycle.crash_orphans(), lifecycle.left_behind()) == ([], [(run.pk, "weather")])
+
+
+def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, monkeypatch):
+    monkeypatch.setattr(processes, "BATCH", 2)
+    for name in ("old-1", "old-2", "old-3", "young", "living", "busy"):
+        new_process(name)
+    long_ago = time.time() - processes.KEPT_S - 1
+    RuntimeProcess.objects.filter(pk__in=["old-1", "old-2", "old-3", "busy"]).update(stopped_at=long_ago)
+    processes.stop("young")
+    run, queued = new_run(session), new_run(session)
+    lifecycle.claim(run.pk, "old-1", "v1")
+    lifecycle.finish(run.pk, Status.DONE)
+    lifecycle.assign(queued.pk, "busy")
+
+    assert [processes.forget_stopped() for _ in range(3)] == [2, 1, 0]
+
+    kept = set(RuntimeProcess.objects.values_list("pk", flat=True))
+    assert kept == {"young", "living", "busy"}
+    ended = Run.objects.get(pk=run.pk)
+    assert (ended.status, ended.runtime_id) == (Status.DONE, None)
+
+
+def test_no_process_has_started_under_a_pid_that_is_not_in_use():
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert processes.started_at(process.pid) is None
+    assert abs((processes.started_at(os.getpid()) or 0) - time.time()) < 3600

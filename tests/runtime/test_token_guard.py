@@ -1,0 +1,50 @@
+"""Who a runtime answers to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from devui.runtime.token_guard import TokenGuard
+
+TOKEN = (b"x-devui-token", b"secret")
+
+
+async def sent_by(
+    kind: str, headers: list[tuple[bytes, bytes]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return what a guarded application was given, and what the guard sent itself."""
+    reached: list[dict[str, Any]] = []
+    sent: list[dict[str, Any]] = []
+
+    async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        reached.append(scope)
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await TokenGuard(application, "secret")({"type": kind, "headers": headers, "client": None}, None, send)
+    return reached, sent
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+async def test_a_request_with_the_token_comes_from_this_machine(kind):
+    reached, sent = await sent_by(kind, [TOKEN])
+    assert [scope["client"] for scope in reached] == [("127.0.0.1", 0)]
+    assert sent == []
+
+
+@pytest.mark.parametrize(
+    "headers", [[], [(b"x-devui-token", b"")], [(b"x-devui-token", b"secret2")], [TOKEN, TOKEN]]
+)
+async def test_anything_else_is_refused_before_the_application(headers):
+    reached, sent = await sent_by("http", headers)
+    assert (reached, sent[0]["status"]) == ([], 403)
+    reached, sent = await sent_by("websocket", headers)
+    assert (reached, sent[0]["type"], sent[0]["code"]) == ([], "websocket.close", 1008)
+
+
+async def test_the_application_starts_and_ends_without_a_token():
+    reached, _ = await sent_by("lifespan", [])
+    assert len(reached) == 1

@@ -1,0 +1,479 @@
+"""`manage.py web` as a user starts and ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from django.core.management.base import CommandError
+from google.adk.cli.cli_tools_click import cli_web
+
+from devui.management.commands.web import Command
+from devui.serving import flags
+from devui.serving.demo import read as read_demo
+from sessions_app.errors import BadInput
+from sessions_app.runs import processes
+from tests import forked_processes
+from tests.runtime.conftest import STAGE_APPS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PATIENCE_S = 60
+
+
+class Web:
+    """A running server."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process = process
+        self.url = url
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(self.url + path, timeout=PATIENCE_S, trust_env=False)
+
+    def post(self, path: str, **given) -> httpx.Response:
+        headers = {"Origin": self.url, "Sec-Fetch-Site": "same-origin"}
+        return httpx.post(self.url + path, timeout=PATIENCE_S, trust_env=False, headers=headers, **given)
+
+    def runtime_pids(self) -> list[int]:
+        """Return the pids of the processes whose parent is the server."""
+        listed = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True)
+        return [int(pid) for pid in listed.stdout.split()]
+
+    def end(self, number: int = signal.SIGTERM) -> str:
+        self.process.send_signal(number)
+        return self.process.communicate(timeout=PATIENCE_S)[0]
+
+
+def command(
+    *arguments: str, store: Path, popen: type[subprocess.Popen[str]] = subprocess.Popen, **environment: str
+) -> subprocess.Popen[str]:
+    """Start `manage.py web`."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith("DEVUI_")}
+    return popen(
+        [sys.executable, str(ROOT / "manage.py"), "web", *arguments],
+        env={
+            **known,
+            "DATABASE_URL": f"sqlite:///{store}",
+            "DEVUI_DATA_DIR": str(store.parent),
+            **environment,
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def refused(*arguments: str, store: Path, **environment: str) -> str:
+    """Return the one line with which the command refuses to start."""
+    process = command(*arguments, store=store, popen=forked_processes.Popen, **environment)
+    output = process.communicate(timeout=PATIENCE_S)[0]
+    assert process.returncode == 2, output
+    assert "Traceback" not in output
+    assert len(output.strip().splitlines()) == 1, output
+    return output
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    """Where a store may be. There is none yet."""
+    return tmp_path / "store" / "devui.sqlite3"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """An empty store. Its tables take longer than the start of a server."""
+    store = tmp_path_factory.mktemp("made") / "devui.sqlite3"
+    script = f"import devui; devui.setup('sqlite:///{store}')"
+    done = forked_processes.run([sys.executable, "-c", script], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return store
+
+
+@pytest.fixture
+def serve(agents_dir, file, made) -> Iterator[Callable[..., Web]]:
+    """Starts servers, on an empty store unless they are to make a new one."""
+    started: list[Web] = []
+
+    def start(
+        *arguments: str,
+        folder: Path = agents_dir,
+        popen: type[subprocess.Popen[str]] = subprocess.Popen,
+        is_new: bool = False,
+    ) -> Web:
+        if not is_new and not file.exists():
+            file.parent.mkdir(mode=0o700)
+            shutil.copy(made, file)
+        process = command(str(folder), "--port", "0", *arguments, store=file, popen=popen)
+        lines: list[str] = []
+        assert process.stdout is not None
+        while not (found := re.search(r"on (http://\S+?)/ ", "".join(lines))):
+            line = process.stdout.readline()
+            assert line, "".join(lines)
+            lines.append(line)
+        web = Web(process, found.group(1))
+        web.lines = lines
+        started.append(web)
+        return web
+
+    yield start
+    for web in started:
+        if web.process.poll() is None:
+            web.process.kill()
+            web.process.communicate()
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_it_serves_the_agents_of_a_folder_and_runs_them(serve):
+    web = serve(is_new=True)
+
+    assert web.get("/list-apps").json() == STAGE_APPS
+    session = web.post("/apps/talker/users/ann/sessions", json={}).json()
+    body = {
+        "appName": "talker",
+        "userId": "ann",
+        "sessionId": session["id"],
+        "newMessage": {"role": "user", "parts": [{"text": "say it works"}]},
+    }
+    events = web.post("/run", json=body).json()
+    assert events[-1]["content"]["parts"][0]["text"] == "it works"
+    assert web.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.soak), signal.SIGTERM])
+def test_a_signal_ends_it_and_leaves_no_process(serve, number):
+    web = serve()
+    web.post("/apps/talker/users/ann/sessions", json={})
+    web.post("/run", json={"appName": "talker", "userId": "ann", "sessionId": "none", "newMessage": None})
+    pids = web.runtime_pids()
+    assert pids
+
+    output = web.end(number)
+
+    assert web.process.returncode == 0
+    assert "Traceback" not in output
+    assert not any(processes.started_at(pid) for pid in pids)
+
+
+@pytest.mark.soak
+def test_processes_end_when_the_server_is_killed(serve):
+    web = serve()
+    web.post("/run", json={"appName": "talker", "userId": "ann", "sessionId": "none", "newMessage": None})
+    pids = web.runtime_pids()
+    assert pids
+
+    web.process.kill()
+
+    wait_until(lambda: not any(processes.started_at(pid) for pid in pids))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_what_waited_when_the_server_ended_is_run_by_the_next(serve, number):
+    web = serve()
+    web.post("/apps/talker/users/ann/sessions", json={"sessionId": "s1"})
+    key = web.get("/api/v1/sessions").json()["sessions"][0]["key"]
+    asked = [{"session": key, "message": f"say {words}"} for words in ("word " * 600, "it works")]
+    begun, waiting = [web.post("/api/v1/runs", json=body).json()["id"] for body in asked]
+    wait_until(lambda: web.get(f"/api/v1/runs/{begun}").json()["status"] == "running")
+    web.end(number)
+
+    web = serve()
+
+    def runs() -> dict[str, str]:
+        return {run["id"]: run["status"] for run in web.get("/api/v1/runs").json()["runs"]}
+
+    wait_until(lambda: runs()[waiting] == "done")
+    assert runs()[begun] in {"cancelled", "crashed"}
+    events = web.get("/apps/talker/users/ann/sessions/s1").json()["events"]
+    assert events[-1]["content"]["parts"][0]["text"] == "it works"
+
+
+@pytest.mark.soak
+def test_demo_sessions_are_made_once_by_running_the_agents(serve, tmp_path, file):
+    demo = tmp_path / "demo.json"
+    demo.write_text(
+        json.dumps([{"app": "talker", "user": "ann", "session_id": "a/b", "turns": ["say one", "say two"]}])
+    )
+
+    def texts() -> list[str]:
+        with sqlite3.connect(file) as store:
+            rows = store.execute("SELECT data FROM sessions_app_event ORDER BY seq").fetchall()
+        return [json.loads(data)["content"]["parts"][0]["text"] for (data,) in rows]
+
+    web = serve("--demo", str(demo))
+    wait_until(lambda: len(texts()) == 4)
+    assert texts() == ["say one", "one", "say two", "two"]
+    web.end()
+
+    again = serve("--demo", str(demo))
+    assert again.get("/api/v1/runs").status_code == 200
+    again.end()
+    assert len(texts()) == 4
+
+
+def test_a_store_in_memory_is_gone_with_the_server(serve, file):
+    web = serve("--session_service_uri", "memory://", popen=forked_processes.Popen, is_new=True)
+    assert "removed when the server ends" in "".join(web.lines)
+    web.post("/apps/talker/users/ann/sessions", json={})
+    web.end()
+    assert not file.exists()
+
+
+def test_the_folder_of_one_agent_can_be_served(serve, agents_dir):
+    assert serve(folder=agents_dir / "talker", popen=forked_processes.Popen).get("/list-apps").json() == [
+        "talker"
+    ]
+
+
+def test_a_runtime_can_be_started_by_hand(agents_dir, file):
+    command = [sys.executable, str(ROOT / "manage.py"), "runtime", "talker", "--agents-dir", str(agents_dir)]
+    environment = {"DATABASE_URL": f"sqlite:///{file}", "DEVUI_DATA_DIR": str(file.parent)}
+    with subprocess.Popen(
+        command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stdout is not None
+        said = re.search(r"on (http\S+)/ \((\S+): (\S+)\)", process.stdout.readline())
+        assert said
+        url, header, token = said.groups()
+        answer = httpx.get(f"{url}/list-apps", headers={header: token}, timeout=PATIENCE_S, trust_env=False)
+        assert answer.json() == ["talker"]
+        assert httpx.get(f"{url}/list-apps", timeout=PATIENCE_S, trust_env=False).status_code == 403
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=PATIENCE_S) == 0
+    with sqlite3.connect(file) as store:
+        assert store.execute(
+            "SELECT count(*) FROM sessions_app_runtimeprocess WHERE stopped_at > 0"
+        ).fetchone() == (1,)
+
+
+def test_a_limit_that_is_no_number_is_refused(file, agents_dir):
+    line = refused(str(agents_dir), "--port", "0", store=file, DEVUI_RUNTIME_IDLE_S="soon")
+    assert "DEVUI_RUNTIME_IDLE_S='soon'" in line
+
+
+def test_origins_that_cannot_be_read_are_refused_before_it_serves(file, agents_dir):
+    said = refused(str(agents_dir), "--allow_origins", "regex:[", store=file)
+    assert "'regex:[' holds no regular expression" in said
+
+
+def test_a_missing_folder_is_refused(file, tmp_path):
+    assert "does not exist" in refused(str(tmp_path / "nowhere"), store=file)
+
+
+def test_a_port_in_use_is_refused(file, agents_dir):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        line = refused(str(agents_dir), "--port", str(taken.getsockname()[1]), store=file)
+    assert "is in use" in line
+    assert "--port" in line
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "0.0.0.0",
+        *(pytest.param(host, marks=pytest.mark.soak) for host in ("::", "192.168.1.7", "example.com")),
+    ],
+)
+def test_a_host_that_others_can_reach_is_refused(file, agents_dir, host):
+    assert "anybody on the network" in refused(str(agents_dir), "--host", host, store=file)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql://root@localhost/x", "names no store DevUI knows"),
+        ("sqlite:///", "names no file"),
+        ("sqlite:///x.sqlite3?mode=ro", "options behind `?` mean nothing"),
+        ("postgresql://nobody:pw@127.0.0.1:1/x", "cannot be used"),
+    ],
+)
+def test_a_store_that_cannot_be_is_refused(file, agents_dir, url, words):
+    assert words in refused(str(agents_dir), "--port", "0", store=file, DATABASE_URL=url)
+
+
+def test_a_store_that_cannot_be_written_is_refused(file, agents_dir):
+    file.parent.mkdir()
+    file.mkdir()
+    assert "cannot be used" in refused(str(agents_dir), "--port", "0", store=file)
+
+
+def test_a_store_of_a_newer_version_is_refused(made, file, agents_dir):
+    file.parent.mkdir()
+    shutil.copy(made, file)
+    with sqlite3.connect(file) as store:
+        store.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('sessions_app', '9999_later', '2099-01-01')"
+        )
+    assert "newer DevUI" in refused(str(agents_dir), "--port", "0", store=file)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is not JSON"),
+        (b"not json", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b'{"a": 1}', "is not a list of sessions"),
+        (b"[1]", "Session 1 of the demo file"),
+        (b'[{"app": "talker", "user": "ann", "turns": []}]', "session_id: Field required"),
+        (b'[{"app": "a", "user": "b", "session_id": "c", "turns": "x"}]', "turns: Input should be"),
+        (b'[{"app": "a", "user": "b", "session_id": "c", "turns": ["x", 1]}]', "turns.1: Input should be"),
+    ],
+)
+def test_a_demo_file_that_is_none_is_refused(tmp_path, content, words):
+    demo = tmp_path / "demo.json"
+    demo.write_bytes(content)
+    with pytest.raises(BadInput) as refusal:
+        read_demo(demo)
+    assert words in refusal.value.message
+    assert "()" not in refusal.value.message
+
+
+def test_a_demo_file_that_cannot_be_read_is_refused_in_one_line(file, agents_dir, tmp_path):
+    demo = tmp_path / "demo.json"
+    assert "cannot be read" in refused(str(agents_dir), "--port", "0", "--demo", str(demo), store=file)
+    demo.write_text("{}")
+    line = refused(str(agents_dir), "--port", "0", "--demo", str(demo), store=file)
+    assert "is not a list of sessions" in line
+
+
+def test_every_flag_of_adk_web_is_known_by_the_same_name():
+    ours = {
+        option
+        for action in Command().create_parser("manage.py", "web")._actions
+        for option in action.option_strings
+    }
+    for parameter in cli_web.params:
+        for option in [*parameter.opts, *parameter.secondary_opts]:
+            if option.startswith("--"):
+                assert {option, option.replace("_", "-")} <= ours, option
+
+
+def test_the_readme_names_every_flag_that_means_something_and_every_variable_of_the_settings():
+    told = (ROOT / "README.md").read_text()
+    assert [flag.name for flag in flags.FLAGS if not flag.unused and f"`--{flag.name}`" not in told] == []
+    settings = (ROOT / "devui/settings.py").read_text()
+    set_by_hand = set(re.findall(r'env\.\w+\("(\w+)"', settings)) - {"DEVUI_TEMPORARY_STORE"}
+    assert "DEVUI_DATA_DIR" in set_by_hand
+    assert {name for name in set_by_hand if f"`{name}`" not in told} == set()
+
+
+def test_flags_may_be_spelled_with_hyphens_and_underscores():
+    parser = Command().create_parser("manage.py", "web")
+    for spelling in ("--max_llm_calls", "--max-llm-calls"):
+        assert parser.parse_args([spelling, "3"]).max_llm_calls == 3
+    assert (
+        parser.parse_args(["--logo_text", "x"]).logo_text == parser.parse_args(["--logo-text", "x"]).logo_text
+    )
+
+
+def parsed(*arguments: str) -> dict:
+    return vars(Command().create_parser("manage.py", "web").parse_args(list(arguments)))
+
+
+def test_a_log_level_is_taken_in_any_case_as_by_adk():
+    assert parsed("--log_level", "DEBUG")["log_level"] == "debug"
+
+
+def test_a_log_level_that_does_not_exist_is_refused():
+    with pytest.raises(CommandError, match="invalid choice: 'loud'"):
+        parsed("--log_level", "loud")
+
+
+def test_what_concerns_agents_is_told_to_their_processes():
+    options = flags.runtime_options(
+        parsed("--extra_plugins", "a.B,c.D", "--extra_plugins", "e.F", "--max_llm_calls", "7", "-v")
+    )
+    assert options.extra_plugins == ["a.B", "c.D", "e.F"]
+    assert (options.max_llm_calls, options.log_level) == (7, "DEBUG")
+
+
+@pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.unused], ids=lambda flag: flag.name)
+def test_a_flag_without_meaning_is_accepted_and_said(flag):
+    given = [f"--{flag.name}"] if flag.kind == "switch" else [f"--{flag.name}", "x"]
+    assert flags.remarks(parsed(*given)) == [f"--{flag.name}: {flag.unused}"]
+    assert flags.remarks(parsed()) == []
+
+
+def test_a_logo_is_a_name_and_a_picture():
+    assert flags.logo(parsed()) is None
+    both = parsed("--logo-text", "Acme", "--logo_image_url", "https://example.com/a.png")
+    assert flags.logo(both) == ("Acme", "https://example.com/a.png")
+    assert flags.remarks(both) == []
+
+
+@pytest.mark.parametrize("given", [("--logo-text", "Acme"), ("--logo-image-url", "/a.png")])
+def test_half_a_logo_is_refused_as_by_adk(given):
+    with pytest.raises(BadInput, match="go together"):
+        flags.logo(parsed(*given))
+
+
+def test_another_service_for_sessions_is_told_to_the_agents_processes():
+    uri = "postgresql+asyncpg://ann:secret@db/adk"
+    assert flags.runtime_options(parsed("--session_service_uri", uri)).session_service_uri == uri
+    assert flags.runtime_options(parsed()).session_service_uri == ""
+
+
+@pytest.mark.parametrize("uri", ["memory://", "sqlite://"])
+def test_what_adk_keeps_in_memory_is_a_temporary_store_here(uri, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("DATABASE_URL", "DEVUI_TEMPORARY_STORE"):
+        monkeypatch.setenv(name, "")
+    assert flags.runtime_options(parsed("--session_service_uri", uri)).session_service_uri == ""
+    flags.export(["--session_service_uri", uri])
+    assert os.environ["DEVUI_TEMPORARY_STORE"]
+
+
+def test_flags_are_another_spelling_of_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a worker of xdist ends without cleaning up
+    for name in (
+        "DEVUI_ALLOW_ORIGINS",
+        "DEVUI_URL_PREFIX",
+        "DEVUI_LOG_LEVEL",
+        "ADK_ENABLE_X",
+        "DATABASE_URL",
+        "DEVUI_TEMPORARY_STORE",
+    ):
+        monkeypatch.setenv(name, "")
+
+    origins = ["--allow_origins", "https://a", "--allow-origins", "https://b"]
+    features = ["--enable_features", "X", "--session_service_uri", "memory://"]
+
+    flags.export(["folder", *origins, *features, "--url_prefix", "/x", "-v"])
+
+    assert os.environ["DEVUI_ALLOW_ORIGINS"] == "https://a,https://b"
+    assert (os.environ["DEVUI_URL_PREFIX"], os.environ["DEVUI_LOG_LEVEL"]) == ("/x", "debug")
+    assert os.environ["ADK_ENABLE_X"] == "1"
+    assert os.environ["DATABASE_URL"].startswith("sqlite:////")
+
+
+def test_the_server_knows_nothing_of_the_agent_runtime(tmp_path):
+    script = (
+        "import sys, devui; devui.setup(migrate=False)\n"
+        "import devui.management.commands.web, devui.serving.server, devui.serving.demo, devui.supervisor, devui.asgi\n"
+        "sys.exit('google.adk' in sys.modules or 'google.genai' in sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,164 @@
+"""Bodies above a limit are refused, announced or not; large ones are parsed beside the event loop."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from django.core.asgi import get_asgi_application
+from django.core.handlers.asgi import ASGIRequest
+
+from devui.web.body_admission import GuardedBodies
+from devui.web.middleware import LARGE_BYTES
+from sessions_app import request_bodies
+from tests.web import over, serve
+
+LIMIT = 1000
+
+
+@pytest.fixture
+def limited(store: None) -> Any:
+    """DevUI with small limits: forms with files may have twice as much."""
+    return GuardedBodies(get_asgi_application(), max_form=2 * LIMIT, max_text=LIMIT)
+
+
+def body_of(size: int) -> bytes:
+    empty = json.dumps({"appName": "weather", "userId": "ann", "sessionId": ""}).encode()
+    return empty[:-2] + b"x" * (size - len(empty)) + empty[-2:]
+
+
+async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), 300):
+        yield body[start : start + 300]
+
+
+@pytest.mark.parametrize("path", ["/run", "/run_sse", "/apps/weather/users/ann/sessions", "/api/v1/runs"])
+@pytest.mark.parametrize("announced", [True, False], ids=["content length", "chunked"])
+async def test_a_body_above_the_limit_is_refused(limited, path, announced):
+    body = body_of(LIMIT + 1)
+    content = body if announced else in_pieces(body)
+    async with over(limited) as client:
+        answer = await client.post(path, content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 413
+    assert answer.json().keys() == {"detail", "code", "hint"}
+    assert "DEVUI_MAX_JSON_MB" in answer.json()["hint"]
+
+
+@pytest.mark.parametrize("announced", [True, False], ids=["content length", "chunked"])
+async def test_a_body_at_the_limit_is_read(limited, announced):
+    body = body_of(LIMIT)
+    content = body if announced else in_pieces(body)
+    async with over(limited) as client:
+        answer = await client.post("/run", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 503  # read, and nothing here runs agents
+
+
+async def test_a_real_server_refuses_a_body_without_a_length_too(limited):
+    async with (
+        serve(limited) as address,
+        httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
+    ):
+        answer = await client.post("/run", content=in_pieces(body_of(LIMIT * 3)))
+        assert answer.status_code == 413
+        assert (await client.get("/health")).status_code == 200
+
+
+async def test_the_server_has_a_limit(web):
+    from django.conf import settings
+
+    headers = {
+        "Content-Type": "application/json",
+        "Content-Length": str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1),
+    }
+    answer = await web.post("/run", content=in_pieces(b"{}"), headers=headers)
+    assert answer.status_code == 413
+
+
+FILES = {"file": ("case.evalset.json", b"x" * LIMIT, "application/json")}
+
+
+async def test_a_form_with_files_may_be_larger_but_not_on_the_api(limited):
+    async with over(limited, Accept="text/html") as client:
+        assert (await client.post("/evals/upload/", files=FILES)).status_code != 413
+        assert (await client.post("/run", files=FILES)).status_code == 413
+
+
+async def test_a_person_is_told_by_a_page(limited):
+    async with over(limited, Accept="text/html") as client:
+        answer = await client.post("/evals/upload/", files=FILES | {"more": ("a", b"x" * LIMIT)})
+    assert answer.status_code == 413
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "default-src" in answer.headers["content-security-policy"]
+    assert "DEVUI_MAX_BODY_MB" in answer.text
+
+
+LARGE = 2 * LARGE_BYTES
+
+
+@pytest.fixture
+def threads(monkeypatch) -> list[str]:
+    """The threads that parse bodies of JSON, by name."""
+    found: list[str] = []
+
+    def loads(text: bytes | str) -> Any:
+        found.append(threading.current_thread().name)
+        return json.loads(text)
+
+    monkeypatch.setattr(
+        request_bodies, "json", SimpleNamespace(loads=loads, JSONDecodeError=json.JSONDecodeError)
+    )
+    return found
+
+
+@pytest.mark.parametrize("announced", [True, False], ids=["content length", "chunked"])
+async def test_a_large_body_is_parsed_beside_the_event_loop(web, threads, announced):
+    body = json.dumps({"state": {"text": "x" * LARGE}}).encode()
+    content = body if announced else in_pieces(body)
+    path = "/apps/weather/users/ann/sessions"
+    answer = await web.post(path, content=content, headers={"Content-Type": "application/json"})
+    assert answer.json()["state"] == {"text": "x" * LARGE}
+    assert [name.startswith("devui-body") for name in threads] == [True]
+
+
+async def test_a_large_body_of_our_own_api_is_too(web, threads):
+    answer = await web.post("/api/v1/views", json={"name": "x", "query": "q=" + "x" * LARGE})
+    assert answer.status_code == 201
+    assert [name.startswith("devui-body") for name in threads] == [True]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/apps/weather/users/ann/sessions", 422), ("/api/v1/views", 400)]
+)
+async def test_a_large_body_that_is_no_json_is_refused_as_a_small_one(web, path, status):
+    answers = [
+        await web.post(path, content=b"{" * size, headers={"Content-Type": "application/json"})
+        for size in (10, LARGE)
+    ]
+    assert [answer.status_code for answer in answers] == [status, status]
+    assert answers[0].json() == answers[1].json()
+
+
+async def test_a_large_form_is_read_beside_the_event_loop(web, monkeypatch):
+    read: list[str] = []
+    parse = ASGIRequest._load_post_and_files
+
+    def load(request: ASGIRequest) -> None:
+        read.append(threading.current_thread().name)
+        parse(request)
+
+    monkeypatch.setattr(ASGIRequest, "_load_post_and_files", load)
+    files = {"file": ("case.evalset.json", b"x" * LARGE, "application/json")}
+    answer = await web.post("/evals/upload/", files=files, headers={"Accept": "text/html"})
+    assert "case.evalset.json" in answer.text
+    assert [name.startswith("devui-body") for name in read] == [True]
+
+
+async def test_a_large_form_that_is_none_is_refused(web):
+    headers = {"Content-Type": "multipart/form-data", "Accept": "text/html"}  # without a boundary
+    answer = await web.post("/evals/upload/", content=b"x" * LARGE, headers=headers)
+    assert answer.status_code == 400

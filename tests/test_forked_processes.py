@@ -1,0 +1,102 @@
+"""Processes that are forked instead of started are like any other to who starts them."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import forked_processes
+
+pytestmark = pytest.mark.skipif(not forked_processes.IS_POSSIBLE, reason="processes are forked on Linux only")
+
+TELL = """
+import json, os, sys
+json.dump({"pid": os.getpid(), "parent": os.getppid(), "session": os.getsid(0), "folder": os.getcwd(),
+           "arguments": sys.argv[1:], "environment": dict(os.environ), "main": __name__,
+           "known": sorted({name.partition(".")[0] for name in sys.modules})}, sys.stdout)
+"""
+
+
+def test_it_is_a_child_with_arguments_a_folder_and_an_environment_of_its_own(tmp_path):
+    command = [sys.executable, "-c", TELL, "one", "zwei ä"]
+    with forked_processes.Popen(
+        command, cwd=tmp_path, env={"A": "1"}, stdout=subprocess.PIPE, start_new_session=True, text=True
+    ) as process:
+        told = json.loads(process.communicate()[0])
+    assert (told["pid"], told["parent"], told["session"]) == (process.pid, os.getpid(), process.pid)
+    assert (told["arguments"], told["folder"]) == (["one", "zwei ä"], str(tmp_path))
+    assert (told["environment"], told["main"], process.returncode) == ({"A": "1"}, "__main__", 0)
+
+
+def test_it_knows_the_modules_of_others_and_none_of_ours():
+    known = json.loads(forked_processes.run([sys.executable, "-c", TELL]).stdout)["known"]
+    assert {"django", "google"} <= set(known)
+    assert not {"devui", "sessions_app", "evals_app", "tests"} & set(known)
+
+
+ROOMS = ("devui", "sessions_app", "evals_app")
+ALL_KNOWN = "import json, sys; json.dump(sorted(sys.modules), sys.stdout)"
+
+
+def imported_by(path: Path) -> set[str]:
+    """Return the modules that a module of ours imports when it is imported itself."""
+    found: set[str] = set()
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Import):
+            found.update(alias.name for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            found.add(statement.module)
+    return found
+
+
+def test_it_knows_whatever_our_modules_import_of_others():
+    known = set(json.loads(forked_processes.run([sys.executable, "-c", ALL_KNOWN]).stdout))
+    root = Path(__file__).resolve().parent.parent
+    wanted = {name for room in ROOMS for path in (root / room).rglob("*.py") for name in imported_by(path)}
+    own = sys.stdlib_module_names | {*ROOMS, *forked_processes.ASK_FOR_SETTINGS}
+    missing = {name for name in wanted - known if name.partition(".")[0] not in own}
+    assert not missing, "name them in MODULES: else each process of the tests imports them anew"
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "said"),
+    [
+        ("raise SystemExit(3)", 3, ""),
+        ("import os; os._exit(4)", 4, ""),
+        ("1 / 0", 1, "ZeroDivisionError"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
+    ],
+)
+def test_its_end_is_told(code, status, said):
+    done = forked_processes.run([sys.executable, "-c", code])
+    assert (done.returncode, said in done.stderr) == (status, True)
+
+
+def test_descriptors_are_handed_down_and_no_others():
+    reading, writing = os.pipe()
+    code = "import os, sys; os.write(int(sys.argv[1]), b'hello'); print(*os.listdir('/proc/self/fd'))"
+    with forked_processes.Popen(
+        [sys.executable, "-c", code, str(writing)], pass_fds=[writing], stdout=subprocess.PIPE, text=True
+    ) as process:
+        os.close(writing)
+        open_there = {int(number) for number in process.communicate()[0].split()}
+    assert os.read(reading, 10) == b"hello"
+    os.close(reading)
+    assert len(open_there - {0, 1, 2, writing}) == 1, "the folder that is listed"
+
+
+async def test_asyncio_starts_them_too():
+    with forked_processes.starts():
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", "print(input())", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+    assert await process.communicate(b"hello") == (b"hello\n", None)
+    assert await process.wait() == 0
