@@ -1,7 +1,7 @@
 """What differs between the ADK servers of Python, Go, Java, JavaScript and Rust, made one: Python's wire form. Pure.
 
 Nothing is validated and nothing is lost: names are folded, times become seconds, bytes URL-safe base64, untagged parts
-get their tags; what no model of ADK has moves to `customMetadata` (`sessions_app.transfer.readers.normalise`).
+get their tags; what no model of ADK has moves to `customMetadata` (`sessions_app.transfer.readers.normalization`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from sessions_app.errors import BadInput
 from sessions_app.events.timestamps import moment
 from sessions_app.transfer.readers import rust
-from sessions_app.transfer.readers.normalise import normalise, removed_keys
+from sessions_app.transfer.readers.normalization import normalise, removed_keys
 
 LANGUAGES = {"javascript": "js", "typescript": "js", "node": "js", "nodejs": "js", "golang": "go"}
 """Other names that a server may give its language."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from evals_app.analysis import repetitions, report
 from evals_app.analysis.repetitions import Repetitions
-from evals_app.cases import content
+from evals_app.cases import version_contents
 from evals_app.metrics import expected_state, invocations
 from evals_app.metrics.alignment import Pair, Rules, align
 from evals_app.metrics.catalog import label_of
@@ -314,7 +314,7 @@ def expected_of(case: Mapping[str, Any]) -> Expectation:
 
 def case_of(attempt: EvalAttempt) -> Mapping[str, Any]:
     """Return the case that an attempt repeats, as its evalset said it when the run was made."""
-    return content.cases_of(attempt.run.version)[attempt.case_index]
+    return version_contents.cases_of(attempt.run.version)[attempt.case_index]
 
 
 def _event_of_calls(session_pk: int | None) -> dict[str, int]:

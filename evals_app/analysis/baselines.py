@@ -14,7 +14,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from evals_app.analysis import comparison
 from evals_app.analysis.comparison import CaseChange, CaseKey, Comparison, Outcomes, Past, Sameness
-from evals_app.cases import content
+from evals_app.cases import version_contents
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from evals_app.runs import prices
 from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
@@ -131,7 +131,7 @@ def _cases(pk: int, digest: str) -> Sequence[_Case]:
     """Return the cases of a version, which never changes; the digest tells stores apart."""
     seen: Counter[str] = Counter()
     cases = []
-    for case in content.read(pk, digest):
+    for case in version_contents.read(pk, digest):
         seen[case["eval_id"]] += 1
         cases.append(_Case(CaseKey(case["eval_id"], seen[case["eval_id"]]), _digest(_meant(case))))
     return cases

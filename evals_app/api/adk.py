@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from evals_app.analysis import adk_results
-from evals_app.cases import file_changes, recording
+from evals_app.cases import file_changes, session_cases
 from evals_app.files import library
 from evals_app.files.schema import EvalCase
 from evals_app.metrics import config as configs
@@ -160,7 +160,7 @@ async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> H
     session, start = await units_of_work.read(_session_and_start, app_name, asked)
     case = {
         "eval_id": asked.eval_id,
-        "conversation": await recording.conversation_of(session),
+        "conversation": await session_cases.conversation_of(session),
         "session_input": {"app_name": app_name, "user_id": asked.user_id, "state": start},
         "creation_timestamp": time.time(),
     }

@@ -14,8 +14,8 @@ from ninja import BodyEx, HeaderEx, P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.cases import file_changes, programs
-from evals_app.cases.programs import Tagged
+from evals_app.cases import api_edits, file_changes
+from evals_app.cases.api_edits import Tagged
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.ids import Name
 from sessions_app.store import units_of_work
@@ -57,7 +57,7 @@ class Copy(Schema):
 @router.get("/cases", response={200: list[CaseOut], **REFUSALS})
 async def list_cases(request: HttpRequest, app: App, evalset: Evalset) -> list[CaseOut]:
     """List an evalset's cases in full, in the order of its file."""
-    found = await units_of_work.write(lambda: programs.listed(file_changes.evalset_of(app, evalset)))
+    found = await units_of_work.write(lambda: api_edits.listed(file_changes.evalset_of(app, evalset)))
     return [CaseOut.of(one) for one in found]
 
 
@@ -70,11 +70,11 @@ async def add_case(
     case: Sent,
 ) -> Status[CaseOut]:
     """Add a case at the end of an evalset's file. 409 when another one has its id."""
-    wanted = programs.read(_text(request))
+    wanted = api_edits.read(_text(request))
     return _told(
         response,
         201,
-        await units_of_work.write(lambda: programs.add(file_changes.evalset_of(app, evalset), wanted)),
+        await units_of_work.write(lambda: api_edits.add(file_changes.evalset_of(app, evalset), wanted)),
     )
 
 
@@ -83,7 +83,7 @@ async def get_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId
 ) -> Status[CaseOut]:
     """Return a case. `ETag` stands for what it says."""
-    found = await units_of_work.write(lambda: programs.get(file_changes.evalset_of(app, evalset), id))
+    found = await units_of_work.write(lambda: api_edits.get(file_changes.evalset_of(app, evalset), id))
     return _told(response, 200, found)
 
 
@@ -101,9 +101,9 @@ async def put_case(
 
     409 when another case has its id, or when `If-Match` is not the case's `ETag`: `detail` has the case as it is.
     """
-    wanted = programs.read(_text(request))
+    wanted = api_edits.read(_text(request))
     made = await units_of_work.write(
-        lambda: programs.put(file_changes.evalset_of(app, evalset), id, wanted, if_match)
+        lambda: api_edits.put(file_changes.evalset_of(app, evalset), id, wanted, if_match)
     )
     return _told(response, 200, made)
 
@@ -113,7 +113,7 @@ async def delete_case(
     request: HttpRequest, app: App, evalset: Evalset, id: CaseId, if_match: IfMatch = None
 ) -> Status[None]:
     """Remove a case from its file. Runs of it stay. 409 as for a change."""
-    await units_of_work.write(lambda: programs.remove(file_changes.evalset_of(app, evalset), id, if_match))
+    await units_of_work.write(lambda: api_edits.remove(file_changes.evalset_of(app, evalset), id, if_match))
     return Status(204, None)
 
 
@@ -123,7 +123,7 @@ async def copy_case(
 ) -> Status[CaseOut]:
     """Add a copy of a case at the end of its file. 409 when another one has the copy's id."""
     made = await units_of_work.write(
-        lambda: programs.duplicate(file_changes.evalset_of(app, evalset), id, wanted.id)
+        lambda: api_edits.duplicate(file_changes.evalset_of(app, evalset), id, wanted.id)
     )
     return _told(response, 201, made)
 

@@ -11,7 +11,7 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from evals_app.analysis import exports, report
-from evals_app.cases import recording
+from evals_app.cases import session_cases
 from evals_app.runs import dispatch
 from evals_app.runs.replayed_sessions import order_replay
 from sessions_app.api.schemas import REFUSALS
@@ -36,6 +36,6 @@ class ReplayIn(Schema):
 async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[str, Any]]:
     """Replay a session: its user's messages to the agent as it is now, from the state that the session began with."""
     session = await units_of_work.read(find_session, wanted.session)
-    conversation = await recording.conversation_of(session)
+    conversation = await session_cases.conversation_of(session)
     run = await dispatch.order(partial(order_replay, session, conversation, wanted.models, wanted.tools))
     return Status(202, await retry.read(lambda: exports.run_facts(report.find_run(run.id))))

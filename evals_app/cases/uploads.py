@@ -10,10 +10,10 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from evals_app.cases import file_changes
-from evals_app.files import BadFile, Problem, library, writing
-from evals_app.files.changes import AlreadyTaken, cannot_write
-from evals_app.files.changing import case_json
-from evals_app.files.reading import YAML_SUFFIXES, Loaded, Whole, load_document, read_whole
+from evals_app.files import BadFile, Problem, atomic_writes, library
+from evals_app.files.editing import case_json
+from evals_app.files.file_changes import AlreadyTaken, cannot_write
+from evals_app.files.parsing import YAML_SUFFIXES, Loaded, Whole, load_document, read_whole
 from evals_app.files.schema import ConversationScenario, SessionInput, Strict
 from evals_app.metrics import config
 from evals_app.models import EvalSet
@@ -216,7 +216,7 @@ def _stem(base: str) -> str:
 def _put_config(app_name: str, text: str) -> None:
     path = file_changes.agents_folder().folder_of(app_name) / CONFIG_NAME
     try:
-        writing.create(path, text)
+        atomic_writes.create(path, text)
     except FileExistsError as error:
         raise AlreadyTaken(
             f"Agent {app_name!r} has a {CONFIG_NAME} already.", hint="Change that one, or remove it first."

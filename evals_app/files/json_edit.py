@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from evals_app.files.nodes import Child, Node, tree
 from evals_app.files.pairing import paired, same
+from evals_app.files.syntax_tree import Child, Node, tree
 
 DEFAULT_INDENT = "  "
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from evals_app.files import BadFile, EvalSetContent, Problem, parse, read_text
-from evals_app.files.reading import YAML_SUFFIXES, Whole
+from evals_app.files.atomic_writes import digest_of
+from evals_app.files.parsing import YAML_SUFFIXES, Whole
 from evals_app.files.schema import EvalCase
 from evals_app.files.stored_evalsets import mark_gone, mirror
-from evals_app.files.writing import digest_of
 from evals_app.models import EvalSet, EvalSetVersion
 from sessions_app import scopes
 from sessions_app.agents.folder import AgentsFolder, configured_folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evals_app.files.nodes import Key, Node, tree
+from evals_app.files.syntax_tree import Key, Node, tree
 
 
 class Position(NamedTuple):

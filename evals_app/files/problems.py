@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from pydantic_core import ErrorDetails
 
-from evals_app.files.nodes import Key
 from evals_app.files.positions import Places
 from evals_app.files.schema import UNION_TAGS
 from evals_app.files.spelling import snake
+from evals_app.files.syntax_tree import Key
 from sessions_app.errors import BadInput
 
 SHOWN = 5

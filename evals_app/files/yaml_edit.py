@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from evals_app.files import json_edit
-from evals_app.files.nodes import ALIAS, Child, Node, tree
 from evals_app.files.pairing import paired, same
 from evals_app.files.plain_yaml import dump
+from evals_app.files.syntax_tree import ALIAS, Child, Node, tree
 
 
 class Unwritable(ValueError):

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from evals_app.files.content import expected_states
+from evals_app.files.parsing import load_document, read_text
 from evals_app.files.problems import BadFile
-from evals_app.files.reading import load_document, read_text
 from evals_app.files.schema import Strict
 from evals_app.metrics.catalog import INFORMATIONAL, KNOWN, METRICS, STATE, Kind, Metric, right_name
 from evals_app.metrics.options import check as check_criterion

@@ -12,10 +12,11 @@ from django.shortcuts import redirect
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
-from evals_app.cases import diff, saving
-from evals_app.cases.drafts import FRESH, OWN_PERSONA, PERSONAS, RUBRIC_TYPES, Draft, form_of
-from evals_app.cases.fields import Field, Nested, nested, rearranged
-from evals_app.cases.saving import Opened, Review
+from evals_app.cases import review as saving
+from evals_app.cases import text_diff
+from evals_app.cases.case_forms import FRESH, OWN_PERSONA, PERSONAS, RUBRIC_TYPES, Draft, form_of
+from evals_app.cases.form_fields import Field, Nested, nested, rearranged
+from evals_app.cases.review import Opened, Review
 from evals_app.cases.versions import find as find_version
 from evals_app.files import BadFile, library
 from evals_app.models import EvalSet
@@ -144,8 +145,8 @@ def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> H
     found = library.find(app_name, evalset_id)
     errors = page.review.errors if page.review else {}
     change = page.review.change if page.review else None
-    shown = diff.lines(change.before, change.after) if change else []
-    added, removed = diff.counts(shown)
+    shown = text_diff.lines(change.before, change.after) if change else []
+    added, removed = text_diff.counts(shown)
     context = {
         "evalset": found,
         "page": page,

@@ -13,10 +13,10 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from evals_app.cases import diff, file_changes, saving, uploads
+from evals_app.cases import file_changes, review, text_diff, uploads
 from evals_app.cases.file_changes import Change
 from evals_app.files import BadFile, library
-from evals_app.files.changing import Edit
+from evals_app.files.editing import Edit
 from evals_app.models import EvalSet
 from evals_app.views.cases import evalset_url
 from sessions_app.errors import BadInput, DevUIError, NotFound
@@ -63,22 +63,22 @@ class FileAct:
         """
         get = self.fields.get
         if self.act in ("remove", "move"):
-            place = saving.place_of(evalset, get("id", ""), get("at", ""))
+            place = review.place_of(evalset, get("id", ""), get("at", ""))
             if self.act == "remove":
-                return saving.removing(place, get("id", ""))
+                return review.removing(place, get("id", ""))
             to = get("to", "")
             return (
-                saving.moving(place, get("id", ""), int(to) - 1) if to.isdecimal() and len(to) < 8 else None
+                review.moving(place, get("id", ""), int(to) - 1) if to.isdecimal() and len(to) < 8 else None
             )
         if self.act == "describe":
             return (
-                saving.describing(get("name", ""), get("description", "")) if "name" in self.fields else None
+                review.describing(get("name", ""), get("description", "")) if "name" in self.fields else None
             )
         if self.act == "add":
             if "file_text" not in self.fields:
                 return None
-            return saving.adding_all(uploads.cases_of(get("file_name", ""), get("file_text", "")))
-        return saving.modernising(evalset.evalset_id)
+            return review.adding_all(uploads.cases_of(get("file_name", ""), get("file_text", "")))
+        return review.modernising(evalset.evalset_id)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -98,7 +98,7 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
         asked = await units_of_work.read(_with_file, request, asked)
         worked_out = await units_of_work.read(_worked_out, app_name, evalset_id, asked)
         if worked_out and "seen" in request.POST:
-            saved = await units_of_work.write(saving.save_change, worked_out, request.POST["seen"])
+            saved = await units_of_work.write(review.save_change, worked_out, request.POST["seen"])
             if saved is not None:
                 return redirect(evalset_url(saved))
             has_changed = True
@@ -139,8 +139,8 @@ def _show(
             worked_out = _worked_out(app_name, evalset_id, asked)
         except DevUIError as refused:
             error = refused
-    shown = diff.lines(worked_out.before, worked_out.after) if worked_out else []
-    added, removed = diff.counts(shown)
+    shown = text_diff.lines(worked_out.before, worked_out.after) if worked_out else []
+    added, removed = text_diff.counts(shown)
     context: dict[str, Any] = {
         "evalset": evalset,
         "title": TITLES[asked.act],
@@ -162,7 +162,7 @@ def _show(
 def _place(evalset: EvalSet, asked: FileAct) -> int:
     """Return where the case stands that is meant, from 1; 0 when none is."""
     try:
-        return saving.place_of(evalset, asked.fields.get("id", ""), asked.fields.get("at", "")) + 1
+        return review.place_of(evalset, asked.fields.get("id", ""), asked.fields.get("at", "")) + 1
     except NotFound:
         return 0
 

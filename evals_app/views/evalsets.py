@@ -12,7 +12,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from evals_app.analysis import attempts, report
-from evals_app.cases.listing import CaseList
+from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, Problem, library
 from evals_app.metrics import config as configs
 from evals_app.metrics.config import Config

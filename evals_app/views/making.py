@@ -11,9 +11,9 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from evals_app.cases import diff, file_changes, recording, saving, uploads
+from evals_app.cases import file_changes, review, session_cases, text_diff, uploads
 from evals_app.cases.file_changes import Change, NewFile
-from evals_app.cases.recording import Key, Options, Turn
+from evals_app.cases.session_cases import Key, Options, Turn
 from evals_app.files import BadFile, library
 from evals_app.models import EvalSet
 from evals_app.views.cases import evalset_url
@@ -194,7 +194,7 @@ async def record(request: HttpRequest) -> HttpResponse:
     if request.method != "POST" or given.get("act") == "choose":
         return await units_of_work.read(_record, request, wish, sources)
     try:
-        said = {source.session.pk: await recording.conversation_of(source.session) for source in sources}
+        said = {source.session.pk: await session_cases.conversation_of(source.session) for source in sources}
         cases = await units_of_work.read(_cases, wish, sources, said)
         worked_out = await units_of_work.read(_worked_out, app_name, wish, cases)
         if wish.seen == worked_out.mark:
@@ -210,13 +210,13 @@ async def record(request: HttpRequest) -> HttpResponse:
 def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> Change | NewFile:
     if not wish.target:
         return file_changes.worked_out_new(app_name, wish.new_id, cases, wish.created)
-    return file_changes.worked_out(library.find(app_name, wish.target), saving.adding_all(cases))
+    return file_changes.worked_out(library.find(app_name, wish.target), review.adding_all(cases))
 
 
 def _saved(worked_out: Change | NewFile) -> EvalSet | None:
     if isinstance(worked_out, NewFile):
         return file_changes.put(worked_out.app_name, worked_out.will_be, origin="session")
-    return saving.save_change(worked_out, worked_out.mark, "session")
+    return review.save_change(worked_out, worked_out.mark, "session")
 
 
 def _sources(wish: CasesWish) -> list[Source]:
@@ -237,13 +237,13 @@ def _sources(wish: CasesWish) -> list[Source]:
 
 
 def _source(session: AgentSession, wish: CasesWish, place: int, taken: set[str]) -> Source:
-    turns = recording.turns_of(session)
+    turns = session_cases.turns_of(session)
     known = {turn.invocation_id for turn in turns}
     first, last = (name if name in known else "" for name in (wish.first, wish.last))
-    part = recording.part(turns, first, last) if len(wish.sessions) == 1 and turns else turns
+    part = session_cases.part(turns, first, last) if len(wish.sessions) == 1 and turns else turns
     given = wish.ids[place].strip() if place < len(wish.ids) else ""
-    keys = recording.keys_written(session, part)
-    name = saving.free_id(given or recording.suggested_id(session, part), taken)
+    keys = session_cases.keys_written(session, part)
+    name = review.free_id(given or session_cases.suggested_id(session, part), taken)
     taken.add(name)
     return Source(session, turns, part, keys, name)
 
@@ -251,7 +251,7 @@ def _source(session: AgentSession, wish: CasesWish, place: int, taken: set[str])
 def _cases(wish: CasesWish, sources: list[Source], said: dict[int, list[Json]]) -> list[Json]:
     """Return a case of each session."""
     return [
-        recording.case_of(
+        session_cases.case_of(
             source.session,
             source.part,
             said[source.session.pk],
@@ -271,8 +271,8 @@ def _record(
     error: DevUIError | None = None,
 ) -> HttpResponse:
     app_name = sources[0].session.app_name
-    shown = diff.lines(change.before, change.after) if change else []
-    added, removed = diff.counts(shown)
+    shown = text_diff.lines(change.before, change.after) if change else []
+    added, removed = text_diff.counts(shown)
     targets = EvalSet.objects.filter(app_name=app_name, gone=False, problems="[]").order_by("evalset_id")
     context = {
         "wish": wish,

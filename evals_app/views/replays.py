@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
-from evals_app.cases import recording
+from evals_app.cases import session_cases
 from evals_app.runs import dispatch
 from evals_app.runs.replay.policy import MODELS, RECORDED, TOOLS, Policy
 from evals_app.runs.replayed_sessions import order_replay
@@ -34,7 +34,7 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
     models, tools = request.POST.get("replay_models", ""), request.POST.get("replay_tools", "")
     session = await units_of_work.read(find_session, pk)
     try:
-        conversation = await recording.conversation_of(session)
+        conversation = await session_cases.conversation_of(session)
         run = await dispatch.order(partial(order_replay, session, conversation, models, tools))
     except DevUIError as error:
         return await units_of_work.read(_form, request, pk, Policy(models, tools), error)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from sessions_app import events, scopes
 from sessions_app.events import EventRecord
 from sessions_app.events.attribution import Writer
-from sessions_app.transfer.readers.normalise import UNKNOWN
+from sessions_app.transfer.readers.normalization import UNKNOWN
 
 MOST_MISFITS = 100
 """Values of one event that are set aside before it is given up."""

@@ -34,7 +34,7 @@ from sessions_app.models import (
     UserState,
 )
 from sessions_app.transfer.readers.documents import EXPORT_KIND, EXPORT_VERSION
-from sessions_app.transfer.readers.shapes import fields_of, fold
+from sessions_app.transfer.readers.event_schema import fields_of, fold
 
 CHUNK = 500
 

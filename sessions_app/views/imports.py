@@ -12,7 +12,7 @@ from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import NotFound
 from sessions_app.models import ImportSource
 from sessions_app.transfer.writers import jobs
-from sessions_app.transfer.writers.agent_folders import Found, found_beside
+from sessions_app.transfer.writers.discovery import Found, found_beside
 
 OFFER = "devui/components/import_offer.html"
 

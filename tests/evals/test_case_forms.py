@@ -6,12 +6,12 @@ import copy
 
 import pytest
 
-from evals_app.cases.drafts import Applied, form_of
-from evals_app.cases.fields import nested, rearranged
-from evals_app.cases.messages import with_text
+from evals_app.cases.case_forms import Applied, form_of
+from evals_app.cases.form_fields import nested, rearranged
+from evals_app.cases.message_text import with_text
 from evals_app.files import parse
-from evals_app.files.changing import case_json
-from evals_app.files.scenario import Plan
+from evals_app.files.editing import case_json
+from evals_app.files.scenario_plan import Plan
 from tests.evals.builders import FULL, case, text, turn
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from evals_app.cases.listing import SIZE, CaseList
+from evals_app.cases.case_list import SIZE, CaseList
 from evals_app.models import EvalRun
 from sessions_app.store import units_of_work
 from tests.evals import builders

@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils.http import urlencode
 
 from evals_app.cases import uploads
-from evals_app.files import library, plain_yaml, reading
+from evals_app.files import library, parsing, plain_yaml
 from evals_app.models import EvalSet
 from evals_app.views import cases, versions
 from sessions_app.store import units_of_work
@@ -278,8 +278,8 @@ async def test_an_uploaded_file_is_read_once_and_while_others_write(web, folder,
         threads.append(threading.current_thread().name)
         return read_document(*args)
 
-    read_document = reading.load_document
-    for place in (reading, uploads):
+    read_document = parsing.load_document
+    for place in (parsing, uploads):
         monkeypatch.setattr(place, "load_document", read_in_a_thread)
     await upload(web, ("big.evalset.yaml", b"eval_set_id: y\neval_cases: []\n"))
     assert [name.startswith("devui-read") for name in threads] == [True]

@@ -19,7 +19,7 @@ from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBacked
 from google.adk.evaluation.simulation.user_simulator_provider import UserSimulatorProvider
 
 from evals_app import files as evalsets
-from evals_app.cases.drafts import RUBRIC_TYPES
+from evals_app.cases.case_forms import RUBRIC_TYPES
 from evals_app.engine import _adk
 from evals_app.engine.metrics import evaluator_class, evaluator_of, metrics_of, missing_for
 from evals_app.metrics import catalog

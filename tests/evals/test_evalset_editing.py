@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evals_app.files import BadFile, changing, json_edit, plain_yaml, yaml_edit
+from evals_app.files import BadFile, editing, json_edit, plain_yaml, yaml_edit
 from evals_app.files.pairing import paired, same
+from evals_app.files.parsing import parse_whole
 from evals_app.files.plain_yaml import PlainLoader
-from evals_app.files.reading import parse_whole
 from sessions_app.errors import BadInput
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn
 
@@ -51,7 +51,7 @@ eval_cases:
 
 
 def edited(text, edit, name="a.evalset.json"):
-    return changing.rewritten(parse_whole(text, name, f"weather/{name}"), edit).text
+    return editing.rewritten(parse_whole(text, name, f"weather/{name}"), edit).text
 
 
 def changes(before, after):

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 
 from sessions_app.models import AgentSession, Event, StateChange
 from sessions_app.state import history
-from sessions_app.transfer.readers import folders
+from sessions_app.transfer.readers import session_folders
 from sessions_app.transfer.writers import fingerprint_of, import_location
 from tests.importers import stores
 from tests.importers.stores import T0, an_event, delta
@@ -149,12 +149,14 @@ def test_files_are_read_when_their_events_are_due(tmp_path: Path, monkeypatch: p
             at(10 * number, f"s{number}"),
             at(10 * number + 1, f"s{number}"),
         )
-    walked = folders.walk(tmp_path, lambda folder: False)
-    source = folders.SessionFolder(tmp_path, walked, folders.Choice())
+    walked = session_folders.walk(tmp_path, lambda folder: False)
+    source = session_folders.SessionFolder(tmp_path, walked, session_folders.Choice())
     opened: list[str] = []
-    original = folders.SessionFolder._open
+    original = session_folders.SessionFolder._open
     monkeypatch.setattr(
-        folders.SessionFolder, "_open", lambda self, path: opened.append(path.name) or original(self, path)
+        session_folders.SessionFolder,
+        "_open",
+        lambda self, path: opened.append(path.name) or original(self, path),
     )
     behind = [(event.owner.session_id, len(opened)) for event in source.events()]
     assert [name for name, _ in behind] == [f"s{number}" for number in range(12) for _ in range(2)]

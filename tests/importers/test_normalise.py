@@ -9,8 +9,8 @@ from google.adk.events.event import Event
 
 from sessions_app.adk import event_mapping
 from sessions_app.events.timestamps import in_milliseconds, moment
-from sessions_app.transfer.readers import shapes
-from sessions_app.transfer.readers.normalise import UNKNOWN, normalise, removed_keys
+from sessions_app.transfer.readers import event_schema
+from sessions_app.transfer.readers.normalization import UNKNOWN, normalise, removed_keys
 from tests.sessions.full_event import full_event
 
 
@@ -127,7 +127,7 @@ def test_the_table_of_fields_is_that_of_the_installed_adk():
         **{name: body for name, body in schema["$defs"].items() if "properties" in body},
     }
 
-    ours = {name: " ".join(sorted(words.split())) for name, words in shapes.models().items()}
+    ours = {name: " ".join(sorted(words.split())) for name, words in event_schema.models().items()}
     theirs = {
         name: " ".join(sorted(_word(field, body, models) for field, body in model["properties"].items()))
         for name, model in models.items()
@@ -135,7 +135,7 @@ def test_the_table_of_fields_is_that_of_the_installed_adk():
 
     assert ours == theirs, textwrap.dedent("The fields of events have changed in this ADK.")
     strict = {name for name, model in models.items() if model.get("additionalProperties") is False}
-    assert models.keys() - strict == shapes.LENIENT
+    assert models.keys() - strict == event_schema.LENIENT
 
 
 def _word(field, body, models):

@@ -13,7 +13,7 @@ from google.genai import types
 from sessions_app.agents import folder
 from sessions_app.models import AgentSession
 from sessions_app.transfer.writers import jobs
-from sessions_app.transfer.writers.agent_folders import found_beside
+from sessions_app.transfer.writers.discovery import found_beside
 from tests.importers import stores
 
 

@@ -1,7 +1,7 @@
 """Evalset files changed by people, by programs and by ADK's front end, in their own words and never unseen."""
 
-from evals_app.cases.adk_changes import add_case, case, place_of, remove_case, replace_case
-from evals_app.files.changes import (
+from evals_app.cases.adk_edits import add_case, case, place_of, remove_case, replace_case
+from evals_app.files.file_changes import (
     ID,
     Change,
     NewFile,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from evals_app.cases import content
+from evals_app.cases import version_contents
 from evals_app.metrics import causes
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes.outcomes import Failure, Outcome
@@ -31,6 +31,6 @@ def _expected(attempt: EvalAttempt, status: str) -> causes.Expected:
         return causes.Expected()
     facts = EvalRun.objects.values_list("config", "version", "version__digest").get(pk=attempt.run_id)
     config, version, digest = facts
-    cases = content.read(version, digest)
+    cases = version_contents.read(version, digest)
     own = cases[attempt.case_index] if attempt.case_index < len(cases) else {}
     return causes.Expected(own.get("conversation") or [], json.loads(config).get("criteria") or {})

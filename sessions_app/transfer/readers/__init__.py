@@ -5,8 +5,14 @@ by its models. `sessions_app.transfer.writers` writes what is read.
 """
 
 from sessions_app.transfer.readers.artifact_files import ArtifactFolder, StoredArtifact
+from sessions_app.transfer.readers.detection import (
+    artifacts_beside,
+    fingerprint,
+    folder_of_files,
+    holds_sessions,
+    open_source,
+)
 from sessions_app.transfer.readers.documents import SentSession, session_events
-from sessions_app.transfer.readers.folders import SessionFolder, Walked, walk
 from sessions_app.transfer.readers.records import (
     Choice,
     Format,
@@ -18,13 +24,7 @@ from sessions_app.transfer.readers.records import (
     StoredState,
     Unread,
 )
-from sessions_app.transfer.readers.sniff import (
-    artifacts_beside,
-    fingerprint,
-    folder_of_files,
-    holds_sessions,
-    open_source,
-)
+from sessions_app.transfer.readers.session_folders import SessionFolder, Walked, walk
 
 __all__ = [
     "ArtifactFolder",

@@ -13,7 +13,7 @@ from sessions_app import scopes
 from sessions_app.errors import BadInput
 from sessions_app.events.timestamps import moment
 from sessions_app.transfer.readers.databases import file_fingerprint
-from sessions_app.transfer.readers.normalise import normalise, removed_keys
+from sessions_app.transfer.readers.normalization import normalise, removed_keys
 from sessions_app.transfer.readers.records import (
     Choice,
     Format,

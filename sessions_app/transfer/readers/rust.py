@@ -8,7 +8,7 @@ from typing import Any
 from sessions_app import scopes
 from sessions_app.events.timestamps import moment
 from sessions_app.transfer.readers.databases import Row
-from sessions_app.transfer.readers.normalise import normalise
+from sessions_app.transfer.readers.normalization import normalise
 from sessions_app.transfer.readers.pickles import Refused
 from sessions_app.transfer.readers.records import Owner, SharedState, StoredEvent, StoredSession, StoredState
 from sessions_app.transfer.readers.tables import TableSource, actions_of, decoded, flagged

@@ -12,7 +12,7 @@ from sessions_app import scopes
 from sessions_app.events.timestamps import moment
 from sessions_app.transfer.readers import pickles
 from sessions_app.transfer.readers.databases import Database, Row
-from sessions_app.transfer.readers.normalise import normalise, removed_keys
+from sessions_app.transfer.readers.normalization import normalise, removed_keys
 from sessions_app.transfer.readers.records import (
     Choice,
     Format,

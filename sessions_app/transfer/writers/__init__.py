@@ -12,7 +12,7 @@ State that no event explains (given at creation, or changed behind ADK's back) g
 """
 
 from sessions_app.transfer.report import Report
-from sessions_app.transfer.writers.places import fingerprint_of, import_location
-from sessions_app.transfer.writers.replay import Progress, import_sessions
+from sessions_app.transfer.writers.locations import fingerprint_of, import_location
+from sessions_app.transfer.writers.session_import import Progress, import_sessions
 
 __all__ = ["Progress", "Report", "fingerprint_of", "import_location", "import_sessions"]

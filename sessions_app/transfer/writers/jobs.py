@@ -10,7 +10,7 @@ from django.db import connections
 
 from sessions_app.errors import DevUIError
 from sessions_app.transfer.report import Report
-from sessions_app.transfer.writers.places import import_location
+from sessions_app.transfer.writers.locations import import_location
 
 log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import Slices
 from sessions_app.transfer.readers import Owner, Source, StoredEvent, StoredSession, Unread
 from sessions_app.transfer.report import Report
-from sessions_app.transfer.writers import rows, settle
+from sessions_app.transfer.writers import import_rows, reconciliation
 from sessions_app.transfer.writers.duplicates import Twins
-from sessions_app.transfer.writers.owners import StateOwners
-from sessions_app.transfer.writers.rows import Arrival, Write
+from sessions_app.transfer.writers.import_rows import Arrival, Write
 from sessions_app.transfer.writers.session_plan import Seat, take_seat
+from sessions_app.transfer.writers.state_owners import StateOwners
 
 BATCH = 200
 """Most events that one transaction takes."""
@@ -94,7 +94,7 @@ class _Import:
             self._replay(names)
         self._count()
         if self._row and names:
-            settle.settle(self._row, self._source, self._seats, self._into_app, self._report)
+            reconciliation.settle(self._row, self._source, self._seats, self._into_app, self._report)
         if self._row:
             self._row.fingerprint, self._row.read_at = self._source.fingerprint(), time.time()
             self._row.save()
@@ -254,12 +254,12 @@ def _append(source: ImportSource, arrivals: list[Arrival]) -> None:
     for arrival in arrivals:
         writes += owners.writes(arrival)
         app, user = owners.seen(arrival.session)
-        events.append(rows.event_row(arrival, app, user))
-        rows.advance(arrival)
+        events.append(import_rows.event_row(arrival, app, user))
+        import_rows.advance(arrival)
     Event.objects.bulk_create(events)
-    rows.store(writes)
+    import_rows.store(writes)
     sessions = {arrival.session.pk: arrival.session for arrival in arrivals}
-    rows.save_sessions(sessions.values())
+    import_rows.save_sessions(sessions.values())
     for session in sessions.values():
         ImportedSession.objects.filter(session=session).update(last_seq=session.last_seq, is_settled=False)
     owners.release()

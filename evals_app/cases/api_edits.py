@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from evals_app.cases import file_changes
 from evals_app.cases.file_changes import Change
-from evals_app.cases.saving import free_id, refuse_taken
+from evals_app.cases.review import free_id, refuse_taken
 from evals_app.files import BadFile
-from evals_app.files.changing import Sheet, case_json
-from evals_app.files.reading import only_case
+from evals_app.files.editing import Sheet, case_json
+from evals_app.files.parsing import only_case
 from evals_app.models import EvalSet
 from sessions_app.errors import DevUIError
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from evals_app.files.nodes import Child, Node, tree
 from evals_app.files.positions import position
+from evals_app.files.syntax_tree import Child, Node, tree
 
 TOLD = 20
 """Repeated keys that are told one by one; the rest is counted."""

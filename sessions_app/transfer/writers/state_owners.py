@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, ImportSource, Scope
-from sessions_app.transfer.writers import rows
-from sessions_app.transfer.writers.rows import Arrival, StateOwner, Write
+from sessions_app.transfer.writers import import_rows
+from sessions_app.transfer.writers.import_rows import Arrival, StateOwner, Write
 
 _SHARED = (Scope.USER, Scope.APP)
 
@@ -27,13 +27,13 @@ class StateOwners:
         for scope in _SHARED:
             for name in sorted({_name(scope, arrival.session) for arrival in arrivals}):
                 make = (scope, name) in written
-                self._owners[scope, name] = rows.own_shared(source, name, scope, make=make)
+                self._owners[scope, name] = import_rows.own_shared(source, name, scope, make=make)
         self._written = written
 
     def writes(self, arrival: Arrival) -> Iterator[Write]:
         """Yield the writes of an event; each shared scope that it writes gets its next version."""
         session, record = arrival.session, arrival.record
-        owners: dict[Scope, StateOwner] = {Scope.SESSION: rows.own_session(session, arrival.seq)}
+        owners: dict[Scope, StateOwner] = {Scope.SESSION: import_rows.own_session(session, arrival.seq)}
         for scope in _SHARED:
             owner = self._owners[scope, _name(scope, session)]
             if owner and any(write.scope is scope for write in record.writes):
@@ -61,7 +61,7 @@ class StateOwners:
         """Save the versions of the owners that were written."""
         for (scope, name), owner in self._owners.items():
             if owner and (scope, name) in self._written:
-                rows.release(self._source, owner)
+                import_rows.release(self._source, owner)
 
 
 def _name(scope: Scope, session: AgentSession) -> SessionKey:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
-from evals_app.files.reading import read_text
+from evals_app.files.parsing import read_text
 from sessions_app.errors import DevUIError
 
 _one_at_a_time = threading.Lock()

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evals_app.cases import messages, steps
-from evals_app.cases.fields import Field, Nested, rows, text, word, writable
+from evals_app.cases import expected_steps, message_text
+from evals_app.cases.form_fields import Field, Nested, rows, text, word, writable
 from evals_app.files.content import FINAL_STATE, TURN_STATES
-from evals_app.files.scenario import Plan
+from evals_app.files.scenario_plan import Plan
 from evals_app.files.schema import DEFAULT_USER
 
 Json = dict[str, Any]
@@ -70,14 +70,15 @@ def _turn_form(turn: Json, at: int, state: Any) -> Nested:
     data = turn.get("intermediate_data")
     return {
         "origin": str(at),
-        "user": messages.text_of(turn.get("user_content")),
-        "answer": messages.text_of(turn.get("final_response")),
+        "user": message_text.text_of(turn.get("user_content")),
+        "answer": message_text.text_of(turn.get("final_response")),
         "calls": [
             {"origin": str(call.origin), "name": call.name, "args": json_text(call.args)}
-            for call in steps.calls_of(data)
+            for call in expected_steps.calls_of(data)
         ],
         "said": [
-            {"origin": str(one.origin), "author": one.author, "text": one.text} for one in steps.said_of(data)
+            {"origin": str(one.origin), "author": one.author, "text": one.text}
+            for one in expected_steps.said_of(data)
         ],
         "rubrics": [_rubric_form(rubric, place) for place, rubric in enumerate(turn.get("rubrics") or [])],
         "state": json_text(state),
@@ -132,20 +133,22 @@ class Applied:
     def _turn(self, at: int, form: Nested, turns: list[Json]) -> Json:
         origin = _origin(form, turns)
         kept: Json = turns[origin] if origin is not None else {}
-        said = messages.with_text(kept.get("user_content"), text(form, "user"), "user")
+        said = message_text.with_text(kept.get("user_content"), text(form, "user"), "user")
         if said is None or not (said.get("parts") or []):
             self.errors[f"turns.{at}.user"] = "What does the user say?"
         turn = {**kept, "user_content": said or {"role": "user", "parts": []}}
-        answer = messages.with_text(kept.get("final_response"), text(form, "answer"), "model")
+        answer = message_text.with_text(kept.get("final_response"), text(form, "answer"), "model")
         _set(turn, "final_response", answer)
         old = kept.get("intermediate_data")
-        data = steps.with_steps(old, self._calls(at, form, old), self._said(at, form, old), self._app_name)
+        data = expected_steps.with_steps(
+            old, self._calls(at, form, old), self._said(at, form, old), self._app_name
+        )
         _set(turn, "intermediate_data", data)
         _set(turn, "rubrics", self._rubrics(form, "rubrics", kept.get("rubrics"), f"turns.{at}."))
         return turn
 
-    def _calls(self, at: int, form: Nested, kept: Json | None) -> list[steps.Call]:
-        old = steps.calls_of(kept)
+    def _calls(self, at: int, form: Nested, kept: Json | None) -> list[expected_steps.Call]:
+        old = expected_steps.calls_of(kept)
         found = []
         for place, row in enumerate(rows(form, "calls")):
             where = f"turns.{at}.calls.{place}"
@@ -154,19 +157,19 @@ class Applied:
             name = word(row, "name", old[origin].name if origin is not None else "")
             if not name:
                 self.errors[f"{where}.name"] = "Which tool is called?"
-            found.append(steps.Call(name, args or {}, origin))
+            found.append(expected_steps.Call(name, args or {}, origin))
         return found
 
-    def _said(self, at: int, form: Nested, kept: Json | None) -> list[steps.Said]:
-        listed = steps.said_of(kept)
+    def _said(self, at: int, form: Nested, kept: Json | None) -> list[expected_steps.Said]:
+        listed = expected_steps.said_of(kept)
         found = []
         for place, row in enumerate(rows(form, "said")):
             origin = _origin(row, listed)
-            old = listed[origin] if origin is not None else steps.Said("", "")
+            old = listed[origin] if origin is not None else expected_steps.Said("", "")
             author = word(row, "author", old.author)
             if not author:
                 self.errors[f"turns.{at}.said.{place}.author"] = "Which agent says it?"
-            found.append(steps.Said(author, text(row, "text", old.text), origin))
+            found.append(expected_steps.Said(author, text(row, "text", old.text), origin))
         return found
 
     def _rubrics(self, form: Nested, name: str, kept: Any, where: str = "") -> list[Json] | None:
@@ -325,8 +328,8 @@ def _turn(field: MakeField, at: int, row: Nested, kept: Json) -> Fields:
     old = turns[origin] if origin is not None else {}
     return {
         **{name: field(where + name, text(row, name)) for name in ("origin", "user", "answer", "state")},
-        "user_rest": messages.rest_of(old.get("user_content")),
-        "answer_rest": messages.rest_of(old.get("final_response")),
+        "user_rest": message_text.rest_of(old.get("user_content")),
+        "answer_rest": message_text.rest_of(old.get("final_response")),
         "calls": _rows(field, row, "calls", where, ("origin", "name", "args")),
         "said": _rows(field, row, "said", where, ("origin", "author", "text")),
         "rubrics": _rows(field, row, "rubrics", where, RUBRIC),

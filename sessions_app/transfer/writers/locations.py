@@ -26,7 +26,7 @@ from sessions_app.transfer.readers import (
 )
 from sessions_app.transfer.report import Report
 from sessions_app.transfer.writers.artifacts import import_artifacts
-from sessions_app.transfer.writers.replay import Progress, import_sessions
+from sessions_app.transfer.writers.session_import import Progress, import_sessions
 
 
 def import_location(

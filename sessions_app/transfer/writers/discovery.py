@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.transfer.extensions import extras
-from sessions_app.transfer.readers.agent_folder import artifacts_beside_agent, sessions_beside
+from sessions_app.transfer.readers.agent_folders import artifacts_beside_agent, sessions_beside
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,7 @@ from pydantic import ValidationError
 
 from evals_app.files import json_edit, legacy, schema, yaml_edit
 from evals_app.files.pairing import paired, same
-from evals_app.files.plain_yaml import dump
-from evals_app.files.problems import BadFile
-from evals_app.files.reading import (
+from evals_app.files.parsing import (
     EvalSetContent,
     Loaded,
     Whole,
@@ -27,6 +25,8 @@ from evals_app.files.reading import (
     parse_whole,
     read_whole,
 )
+from evals_app.files.plain_yaml import dump
+from evals_app.files.problems import BadFile
 from evals_app.files.spelling import in_words_of, spelt
 from sessions_app.errors import BadInput
 from sessions_app.store.gc_tuning import collector_paused

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evals_app.cases import file_changes
-from evals_app.cases.drafts import Applied, form_of
-from evals_app.cases.fields import Nested
+from evals_app.cases.case_forms import Applied, form_of
 from evals_app.cases.file_changes import Change
+from evals_app.cases.form_fields import Nested
 from evals_app.cases.versions import paired_cases
 from evals_app.files import BadFile, Problem, library
-from evals_app.files.changing import Sheet, case_json
+from evals_app.files.atomic_writes import FileChanged, digest_of
+from evals_app.files.editing import Sheet, case_json
 from evals_app.files.pairing import same
-from evals_app.files.reading import only_case
-from evals_app.files.writing import FileChanged, digest_of
+from evals_app.files.parsing import only_case
 from evals_app.models import EvalSet
 from sessions_app import scopes
 from sessions_app.errors import AlreadyExists, BadInput, NotFound

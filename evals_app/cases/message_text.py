@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evals_app.cases.fields import writable
+from evals_app.cases.form_fields import writable
 
 Json = dict[str, Any]
 

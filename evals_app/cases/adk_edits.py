@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evals_app.files.changes import cases, change
-from evals_app.files.changing import Sheet
+from evals_app.files.editing import Sheet
+from evals_app.files.file_changes import cases, change
 from evals_app.files.schema import EvalCase
 from evals_app.models import EvalSet
 from sessions_app.errors import BadInput, InvalidBody, NotFound

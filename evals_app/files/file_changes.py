@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evals_app.files import changing, library, writing
-from evals_app.files.reading import Whole, parse_whole, read_text
+from evals_app.files import atomic_writes, editing, library
+from evals_app.files.atomic_writes import FileChanged, digest_of
+from evals_app.files.parsing import Whole, parse_whole, read_text
 from evals_app.files.schema import EvalCase
-from evals_app.files.writing import FileChanged, digest_of
 from evals_app.models import EvalSet
 from sessions_app.agents.folder import AgentsFolder, configured_folder
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
@@ -131,7 +131,7 @@ def cases(evalset: EvalSet) -> list[EvalCase]:
     return file_of(evalset).content.cases
 
 
-def worked_out(evalset: EvalSet, edit: changing.Edit, file: Whole | None = None) -> Change:
+def worked_out(evalset: EvalSet, edit: editing.Edit, file: Whole | None = None) -> Change:
     """Return what an edit would make of an evalset's file. Nothing is written.
 
     Args:
@@ -146,7 +146,7 @@ def worked_out(evalset: EvalSet, edit: changing.Edit, file: Whole | None = None)
     """
     path = _own_path(evalset)
     was = file or file_of(evalset)
-    return Change(evalset, path, was, changing.rewritten(was, edit))
+    return Change(evalset, path, was, editing.rewritten(was, edit))
 
 
 def save(change: Change, origin: str = "page") -> EvalSet:
@@ -159,13 +159,13 @@ def save(change: Change, origin: str = "page") -> EvalSet:
     """
     if not change.is_none:
         try:
-            writing.replace(change.path, change.evalset.path, change.before, change.after)
+            atomic_writes.replace(change.path, change.evalset.path, change.before, change.after)
         except OSError as error:
             raise cannot_write(change.path, error) from error
     return library.look_again(agents_folder(), change.evalset, origin, change.will_be)
 
 
-def change(evalset: EvalSet, edit: changing.Edit, origin: str = "page") -> Change:
+def change(evalset: EvalSet, edit: editing.Edit, origin: str = "page") -> Change:
     """Make a change at once, whatever the file says at that moment; return the one that was written.
 
     Raises:
@@ -233,7 +233,7 @@ def _fresh(evalset_id: str, cases: list[Json], form: str, more: Json) -> Whole:
     name = f"{evalset_id}.evalset.{'yaml' if form == 'yaml' else 'json'}"
     about = {"name": evalset_id, **more}
     about.setdefault("creation_timestamp", time.time())
-    return changing.fresh(name, evalset_id, cases, **about)
+    return editing.fresh(name, evalset_id, cases, **about)
 
 
 def put(app_name: str, file: Whole, *, origin: str = "page") -> EvalSet:
@@ -245,7 +245,7 @@ def put(app_name: str, file: Whole, *, origin: str = "page") -> EvalSet:
     """
     path = _free_path(app_name, file.file_name)
     try:
-        writing.create(path, file.text)
+        atomic_writes.create(path, file.text)
     except FileExistsError as error:
         raise AlreadyTaken(f"{file.file_name} is there already.", hint="Choose another id.") from error
     except OSError as error:

@@ -15,7 +15,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from evals_app.files import legacy, plain_yaml, repeats, schema
+from evals_app.files import duplicate_keys, legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
 from evals_app.files.problems import BadFile, Problem, from_pydantic
 from sessions_app.errors import NotFound
@@ -195,7 +195,7 @@ class Loaded:
     @property
     def warnings(self) -> list[str]:
         """Return what no reader of such a text refuses and nobody can have meant."""
-        said = repeats.told(self.text, self.kind) if self.repeats else []
+        said = duplicate_keys.told(self.text, self.kind) if self.repeats else []
         if _NO_NUMBER.search(self.text):
             said += self._no_numbers()
         return said
@@ -205,9 +205,9 @@ class Loaded:
         found = from_pydantic(self.shown_as, self.text, self.document, no_numbers(self.document), self.kind)
         said = [
             f"Line {one.line}, column {one.column}: {_subject(one)} {one.what}."
-            for one in found[: repeats.TOLD]
+            for one in found[: duplicate_keys.TOLD]
         ]
-        left = len(found) - repeats.TOLD
+        left = len(found) - duplicate_keys.TOLD
         return [*said, f"{left} more numbers are not valid JSON."] if left > 0 else said
 
 
@@ -229,7 +229,7 @@ def load_document(text: str, file_name: str, shown_as: str) -> Loaded:
         if is_yaml:
             document, has_repeats = plain_yaml.load(text)
             return Loaded(text, shown_as, document, json.dumps(document), "yaml", has_repeats)
-        document, has_repeats = repeats.load_json(text)
+        document, has_repeats = duplicate_keys.load_json(text)
         return Loaded(text, shown_as, document, text, "json", has_repeats)
     except json.JSONDecodeError as error:
         problem = Problem(shown_as, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno)

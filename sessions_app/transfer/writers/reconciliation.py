@@ -27,8 +27,8 @@ from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import Slices
 from sessions_app.transfer.readers import Owner, SharedState, Source, StoredState, Unread
 from sessions_app.transfer.report import Report
-from sessions_app.transfer.writers import rows
-from sessions_app.transfer.writers.rows import StateOwner, Write
+from sessions_app.transfer.writers import import_rows
+from sessions_app.transfer.writers.import_rows import StateOwner, Write
 from sessions_app.transfer.writers.session_plan import Seat
 
 BATCH = 100
@@ -80,7 +80,7 @@ def _settle_session(
     if session is None:
         report.conflicts.add(f"{stored.owner}: {WENT_ON}")
         return
-    owner = rows.own_session(session, session.last_seq)
+    owner = import_rows.own_session(session, session.last_seq)
     origin = _Origin.of(seat.key, source.location)
     late = session.last_seq if seat.was_settled else 0
     missing = _missing(owner, stored.values, stored.seeds, late, seat.stored.created_at, origin)
@@ -99,7 +99,7 @@ def _write_to_session(slices: Slices, session: AgentSession, writes: list[Write]
             same = AgentSession.objects.select_for_update().filter(pk=session.pk, revision=session.revision)
             if not same.exists():
                 return False
-            rows.store(some)
+            import_rows.store(some)
             change_notification.ring_after_commit()
     return True
 
@@ -113,7 +113,7 @@ def _settle_shared(
         return
     key = SessionKey("", app_name, user_id, "")
     origin = _Origin.of(key, source.location)
-    own = partial(rows.own_shared, source, key, scope)
+    own = partial(import_rows.own_shared, source, key, scope)
     with slices.one():
         owner = own(make=bool(shared.values))
     if owner is None:
@@ -127,7 +127,7 @@ def _settle_shared(
             if now is None or now.is_kept != owner.is_kept:
                 report.conflicts.add(f"state of {_whose(shared)}: {WENT_ON}")
                 return
-            rows.store(some)
+            import_rows.store(some)
             change_notification.ring_after_commit()
     if owner.is_kept:
         _tell_kept(owner, shared, report)
@@ -141,8 +141,8 @@ def _settle_shared(
                 return
             if some:
                 now.take_version()
-            rows.store([replace(write, owner=now, position=now.version) for write in some])
-            rows.release(source, now)
+            import_rows.store([replace(write, owner=now, position=now.version) for write in some])
+            import_rows.release(source, now)
             change_notification.ring_after_commit()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerprint
-from sessions_app.transfer.readers.sniff import ARTIFACTS_FOLDER, LOCAL_FOLDER, SESSION_FILE
+from sessions_app.transfer.readers.detection import ARTIFACTS_FOLDER, LOCAL_FOLDER, SESSION_FILE
 
 
 def sessions_beside(agent_folder: Path) -> dict[str, str]:

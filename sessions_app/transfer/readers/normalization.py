@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.events.timestamps import moment
-from sessions_app.transfer.readers.shapes import LENIENT, fields_of, fold
+from sessions_app.transfer.readers.event_schema import LENIENT, fields_of, fold
 
 UNKNOWN = "devui_unknown"
 """Key of `customMetadata` that holds, by path, what ADK's models have no field for."""
