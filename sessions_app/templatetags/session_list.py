@@ -79,7 +79,7 @@ def session_rows(
 ) -> SafeString:
     """`{% session_rows page.rows hits %}`: the rows of sessions that `listing` has read.
 
-    `hits` are those of `search.execution`, where a query has any; rows `in_place` take the place of those on the screen.
+    `hits` are those of `search.execution`, where a query has any; rows `in_place` take the place of those shown.
     """
     places = {name: SafeString(f"{PLACE}{name}{PLACE}") for name in Row.__annotations__}
     form = render_to_string(FORM, {"row": places, "in_place": in_place}).split(PLACE)
