@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm
+from tests import forked_processes
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ class Reader:
         environment = self._environment | assigned
         if command[2] == "web":
             return self._serve([*command, "--port", "0"], environment)
-        process = warm.Popen(
+        process = forked_processes.Popen(
             command,
             cwd=ROOT,
             env=environment,
@@ -85,7 +85,7 @@ class Reader:
 
     def _serve(self, command: list[str], environment: dict[str, str]) -> str:
         self.stop_servers()
-        server = warm.Popen(
+        server = forked_processes.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self._servers.append(server)
