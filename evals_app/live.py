@@ -190,7 +190,7 @@ def changes(run_id: str, cursor: int) -> dict[str, Any] | None:
 
 
 def _row(run: EvalRun, row: report.CaseRow) -> str:
-    return render_to_string("devui/evals/row.html", {"row": row, "run": run})
+    return render_to_string("devui/evals/run_case.html", {"row": row, "run": run})
 
 
 websocket_urlpatterns: list[URLPattern] = [

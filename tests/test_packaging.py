@@ -66,7 +66,7 @@ asyncio.run(main())
 
 from django.contrib.staticfiles import finders
 from django.template.loader import get_template
-assert "site-packages" in finders.find("devui/app.js"), finders.find("devui/app.js")
+assert "site-packages" in finders.find("devui/js/core/app.js"), finders.find("devui/js/core/app.js")
 assert "site-packages" in get_template("devui/base.html").origin.name
 """
 
@@ -151,7 +151,7 @@ def test_installed_it_shows_its_pages(scripts, tmp_path):
         "import asyncio, httpx, devui; devui.setup();"
         "from devui.asgi import application;"
         "client = httpx.AsyncClient(transport=httpx.ASGITransport(app=application), base_url='http://127.0.0.1');"
-        "answers = [asyncio.run(client.get(path)) for path in ('/sessions/', '/static/devui/app.js')];"
+        "answers = [asyncio.run(client.get(path)) for path in ('/sessions/', '/static/devui/js/core/app.js')];"
         "assert {answer.status_code for answer in answers} == {200}, answers;"
         "print(devui.__file__)"
     )

@@ -26,7 +26,7 @@ def home(request: HttpRequest) -> HttpResponse:
     if wants_partial(request, "remotes"):
         was = request.GET.get("shown", shown)
         context = {"remotes": known, "shown": was, "has_others": was != shown}
-        return render(request, "devui/components/remotes.html", context)
+        return render(request, "devui/agents/remotes.html", context)
     agents, folder = overview.overview(), configured_folder()
     evalsets = evalsets_of(folder, *(agent.name for agent in agents if agent.in_folder))
     context = {

@@ -23,8 +23,8 @@ from sessions_app.timeline.state_board import state_mark
 from sessions_app.timeline.timeline_reader import BROKEN, read
 from sessions_app.traces.lost_toolsets import lost_toolsets
 
-TIMELINE = "devui/sessions/timeline.html"
-CONSOLE = "devui/sessions/console.html"
+TIMELINE = "devui/sessions/timeline/timeline.html"
+CONSOLE = "devui/sessions/console/console.html"
 
 MOST_ERRORS = 5
 """Events that are shown anew when their run has ended; a run breaks at one, as a rule."""

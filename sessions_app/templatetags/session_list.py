@@ -32,7 +32,7 @@ UNREMARKABLE = {Run.Status.DONE, Run.Status.CANCELLED}
 
 NOTHING = SafeString("")
 
-FORM = "devui/sessions/row_form.html"
+FORM = "devui/sessions/list/row_template.html"
 """The template of a row, written for one session whose fields are places."""
 
 PLACE = "\0"

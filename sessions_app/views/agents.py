@@ -24,8 +24,8 @@ from sessions_app.sessions import listing, overview
 from sessions_app.store import units_of_work
 from sessions_app.traces.lost_toolsets import latest_trace, toolsets_of
 
-PAGE = "devui/sessions/agent.html"
-CARD = "devui/components/agent_status.html"
+PAGE = "devui/agents/agent.html"
+CARD = "devui/agents/status.html"
 
 SESSIONS_SHOWN = 10
 

@@ -23,9 +23,9 @@ from sessions_app.state import diff
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.siblings import siblings
 
-REWIND = "devui/sessions/rewind.html"
-FORK = "devui/sessions/fork.html"
-COMPARE = "devui/sessions/compare.html"
+REWIND = "devui/sessions/branches/rewind.html"
+FORK = "devui/sessions/branches/fork.html"
+COMPARE = "devui/sessions/branches/compare.html"
 
 DIALOG = "dialog-content"
 MOST_KEYS = 20

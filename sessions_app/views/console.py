@@ -29,9 +29,9 @@ from sessions_app.runs.message_draft import Draft
 from sessions_app.runs.questions import find_question
 from sessions_app.store import units_of_work
 
-PAGE = "devui/sessions/message.html"
-PROBLEMS = "devui/sessions/question_problems.html"
-CALL = "devui/sessions/message_call.html"
+PAGE = "devui/sessions/console/message.html"
+PROBLEMS = "devui/sessions/console/question_errors.html"
+CALL = "devui/sessions/console/message_call.html"
 
 CANNOT_RUN = (NotFound, AgentNotLoaded, RuntimeUnavailable)
 """Why a run cannot be queued."""

@@ -105,7 +105,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
         "name": session.name,
         "compared": compared,
     }
-    return render(request, "devui/sessions/event_compare.html", context)
+    return render(request, "devui/sessions/inspector/compare.html", context)
 
 
 def _gone(

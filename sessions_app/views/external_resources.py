@@ -19,8 +19,8 @@ from sessions_app.presentation import file_type
 from sessions_app.sessions import storage_location
 from sessions_app.views.files import headers_of
 
-ARTIFACTS = "devui/artifacts/there.html"
-MEMORY = "devui/memory/there.html"
+ARTIFACTS = "devui/artifacts/external.html"
+MEMORY = "devui/memory/external.html"
 
 
 class ThereQuery(QueryForm):

@@ -15,7 +15,7 @@ from sessions_app.state import drift, lint
 from sessions_app.state.drift import Drift
 from sessions_app.state.lint import Hint, Rule
 
-PAGE = "devui/sessions/hints.html"
+PAGE = "devui/sessions/state/hints.html"
 KEYS_BESIDE = 300
 """Keys of the board that hints are sent for."""
 

@@ -17,7 +17,7 @@ from sessions_app.realms import refuse_kept
 from sessions_app.runs import agent_loading
 from sessions_app.store import units_of_work
 
-PAGE = "devui/sessions/live.html"
+PAGE = "devui/agents/live.html"
 
 
 @require_safe

@@ -8,7 +8,7 @@ from django.shortcuts import render
 from sessions_app.errors import EventMissing
 from sessions_app.models import AgentSession
 
-MISSING = "devui/sessions/missing.html"
+MISSING = "devui/sessions/not_found.html"
 
 
 def event_gone(

@@ -18,7 +18,7 @@ from sessions_app.traces.model_calls import names_of
 from sessions_app.traces.preview_point import Moment, moment_of
 from sessions_app.traces.request_contents import content
 
-PAGE = "devui/traces/seen.html"
+PAGE = "devui/traces/model_preview.html"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -19,8 +19,8 @@ from sessions_app.realms import refuse_kept
 from sessions_app.runs import availability, dispatch, lifecycle
 from sessions_app.store import units_of_work
 
-EDIT = "devui/sessions/message_edit.html"
-RESUME = "devui/sessions/run_resume.html"
+EDIT = "devui/sessions/console/message_edit.html"
+RESUME = "devui/runs/resume.html"
 DIALOG = "dialog-content"
 
 

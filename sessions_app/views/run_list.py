@@ -23,7 +23,7 @@ from sessions_app.sessions import list_updates, overview
 from sessions_app.store import pagination
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
-LIST = "devui/sessions/runs.html"
+LIST = "devui/runs/list.html"
 
 MOST_KINDS = 50
 """Kinds of errors that can be chosen from."""

@@ -37,13 +37,13 @@ from sessions_app.views.missing_event import MISSING, event_gone
 from sessions_app.views.session_search import WithinQuery
 
 PAGE = "devui/sessions/session.html"
-TIMELINE = "devui/sessions/timeline.html"
+TIMELINE = "devui/sessions/timeline/timeline.html"
 
 KEYS_SHOWN = 30
 """Keys of a scope that the board shows before somebody asks for all."""
 
 NEAR_LOOKED_AT, NEAR_OFFERED = 500, 5
-INSPECTOR = "devui/sessions/inspector.html"
+INSPECTOR = "devui/sessions/inspector/inspector.html"
 TABS = (
     ("parts", "Parts"),
     ("delta", "Delta"),
@@ -306,8 +306,8 @@ PARTS = {
     "inspection": (f"{PAGE}#inspection", (_inspection,)),
     "board": (f"{PAGE}#board", (_board,)),
     "raw": (f"{INSPECTOR}#raw", (_raw,)),
-    "found": ("devui/sessions/within.html#found", (session_search.found,)),
-    "chips": ("devui/sessions/within.html#chips", (session_search.bar,)),
+    "found": ("devui/sessions/timeline/search.html#found", (session_search.found,)),
+    "chips": ("devui/sessions/timeline/search.html#chips", (session_search.bar,)),
     "siblings": (f"{PAGE}#siblings", (_siblings,)),
 }
 """Id of the element that htmx fills -> the template of its content and what it needs."""

@@ -23,9 +23,9 @@ from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels, saved_views
 from sessions_app.transfer import exports
 
-DELETED = "devui/sessions/deleted.html"
+DELETED = "devui/sessions/list/recently_deleted.html"
 RENAME = "devui/sessions/rename.html"
-VIEWS = "devui/sessions/saved_views.html"
+VIEWS = "devui/sessions/list/saved_views.html"
 
 
 @require_POST

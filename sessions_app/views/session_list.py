@@ -30,9 +30,9 @@ from sessions_app.search.query.terms import DESCRIPTIONS
 from sessions_app.sessions import deletion, labels, list_updates, listing, overview, saved_views
 from sessions_app.store import pagination
 
-LIST = "devui/sessions/list.html"
-COMPLETIONS = "devui/sessions/completions.html"
-HELP = "devui/sessions/query_help.html"
+LIST = "devui/sessions/list/list.html"
+COMPLETIONS = "devui/sessions/list/completions.html"
+HELP = "devui/sessions/list/query_help.html"
 
 AROUND = 300
 """Characters of a wrong query that are shown of what is wrong, and before and after it."""

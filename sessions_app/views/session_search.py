@@ -52,7 +52,7 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
     session = find_session(pk)
     text, caret = Completing(request.GET).asked()
     found = complete(text, caret, session_search.vocabulary(session), EVENT_FIELDS)
-    return render(request, "devui/sessions/completions.html", {"found": found})
+    return render(request, "devui/sessions/list/completions.html", {"found": found})
 
 
 def window(session: AgentSession, asked: Context) -> Window | None:

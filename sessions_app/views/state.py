@@ -21,8 +21,8 @@ from sessions_app.state import drift, history, shared_state
 from sessions_app.timeline.key_changes import cut
 from sessions_app.timeline.key_history import history_of
 
-PAGE = "devui/sessions/state.html"
-VALUE = "devui/sessions/value.html"
+PAGE = "devui/sessions/state/scopes.html"
+VALUE = "devui/sessions/state/value.html"
 SESSIONS_SHOWN = 20
 DRIFT_SHOWN, DRIFT_VALUE = 100, 400
 """Keys that are shown, and characters of a value."""
@@ -76,7 +76,7 @@ def key_history(request: HttpRequest, pk: int) -> HttpResponse:
         "is_shared": change.scope != Scope.SESSION,
     }
     return render_partial(
-        request, "devui/sessions/key_history.html", context, partial="history", target="dialog-content"
+        request, "devui/sessions/state/key_history.html", context, partial="history", target="dialog-content"
     )
 
 
@@ -103,7 +103,7 @@ def drift_of(request: HttpRequest, pk: int) -> HttpResponse:
         ],
     }
     return render_partial(
-        request, "devui/sessions/drift.html", context, partial="drift", target="dialog-content"
+        request, "devui/sessions/state/drift.html", context, partial="drift", target="dialog-content"
     )
 
 

@@ -24,8 +24,8 @@ from sessions_app.sessions import state_edits, storage_location
 from sessions_app.sessions.state_edits import Condition
 from sessions_app.state import history
 
-EDIT = "devui/sessions/key_edit.html"
-REMOVE = "devui/sessions/key_remove.html"
+EDIT = "devui/sessions/state/key_edit.html"
+REMOVE = "devui/sessions/state/key_remove.html"
 
 EDITED_CHARACTERS = 200_000
 """A longer value is not put into a form."""

@@ -60,7 +60,12 @@ async def test_programs_are_told_whatever_they_accept(web, login, path):
 
 @pytest.mark.parametrize(
     "path",
-    ["/static/devui/app.js", "/static/devui/css/session.css", "/static/ninja/swagger-ui-init.js", "/dev-ui/"],
+    [
+        "/static/devui/js/core/app.js",
+        "/static/devui/css/session/session.css",
+        "/static/ninja/swagger-ui-init.js",
+        "/dev-ui/",
+    ],
 )
 async def test_files_and_adks_own_front_end_are_behind_it_too(web, login, path):
     assert (await web.get(path, headers={"Sec-Fetch-Mode": "no-cors"})).status_code == 401
@@ -81,8 +86,8 @@ async def test_what_the_page_looks_by_is_not(web, login):
 @pytest.mark.parametrize(
     "path",
     [
-        "/static/devui/boot.js/../app.js",
-        "/static/devui/%62oot.js/../app.js",
+        "/static/devui/js/core/boot.js/../app.js",
+        "/static/devui/js/core/%62oot.js/../app.js",
         "/login/../sessions/",
         "//login/",
     ],

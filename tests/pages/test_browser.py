@@ -399,7 +399,8 @@ def test_j_and_k_walk_through_a_list(page: Page):
 def test_what_a_script_says_hides_nothing_either(page: Page):
     page.goto("/")
     page.evaluate(
-        "async () => (await import('/static/devui/toasts.js')).showError('No session \\u202eevil.\\nAt all', '\\ufeff')"
+        "async () => (await import('/static/devui/js/core/toasts.js'))"
+        ".showError('No session \\u202eevil.\\nAt all', '\\ufeff')"
     )
     toast = page.locator(".toast")
     expect(toast.locator("[data-message]")).to_have_text("No session \\u202eevil. At all")

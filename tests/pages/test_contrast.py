@@ -9,7 +9,7 @@ import pytest
 
 CSS = Path(__file__).resolve().parents[2] / "static/devui/css"
 TOKENS = dict(
-    re.findall(r"--([\w-]+): (light-dark\([^)]+\));", (CSS / "tokens.css").read_text(), re.MULTILINE)
+    re.findall(r"--([\w-]+): (light-dark\([^)]+\));", (CSS / "base/tokens.css").read_text(), re.MULTILINE)
 )
 SURFACES = ("bg", "bg-sunken", "bg-raised", "bg-hover", "bg-selected")
 TEXT = ("text", "text-soft", "text-faint", "accent")
@@ -59,13 +59,13 @@ def test_a_pair_of_colours_can_be_read_in_both_themes(front: str, back: str, lea
 
 
 def test_styles_use_tokens_and_no_colours_of_their_own():
-    for sheet in sorted(CSS.glob("*.css")):
+    for sheet in sorted(CSS.rglob("*.css")):
         if sheet.name != "tokens.css":
             text = re.sub(r"/\*.*?\*/", "", sheet.read_text(), flags=re.DOTALL)
             assert not re.search(r"#[0-9a-fA-F]{3,8}\b(?=[^{}]*[;}])|rgba?\(|hsla?\(", text), sheet.name
 
 
 def test_every_token_that_is_used_is_defined():
-    defined = {name for sheet in CSS.glob("*.css") for name in re.findall(r"--([\w-]+):", sheet.read_text())}
-    for sheet in sorted(CSS.glob("*.css")):
+    defined = {name for sheet in CSS.rglob("*.css") for name in re.findall(r"--([\w-]+):", sheet.read_text())}
+    for sheet in sorted(CSS.rglob("*.css")):
         assert set(re.findall(r"var\(--([\w-]+)", sheet.read_text())) <= defined, sheet.name

@@ -102,14 +102,14 @@ def test_the_end_of_a_dialog_has_what_it_does_and_what_leaves_it(how: str, css: 
 
 def test_the_storage_of_the_browser_is_touched_in_one_place_and_before_the_first_paint():
     touching = {
-        path.name for path in STATIC.glob("*.js") if re.search(r"(local|session)Storage", path.read_text())
+        path.name for path in STATIC.rglob("*.js") if re.search(r"(local|session)Storage", path.read_text())
     }
-    assert touching == {"kept.js", "boot.js"}
+    assert touching == {"storage.js", "boot.js"}
 
 
 def test_the_theme_is_read_before_the_first_paint_under_the_name_that_it_is_kept_under():
-    [kept] = re.findall(r'theme: "([^"]+)"', (STATIC / "kept.js").read_text())
-    assert f'localStorage.getItem("{kept}")' in (STATIC / "boot.js").read_text()
+    [kept] = re.findall(r'theme: "([^"]+)"', (STATIC / "js/core/storage.js").read_text())
+    assert f'localStorage.getItem("{kept}")' in (STATIC / "js/core/boot.js").read_text()
 
 
 def test_what_stands_in_a_dialog_keeps_a_distance_from_what_stands_above_it():
@@ -126,6 +126,6 @@ def test_errors_at_fields_are_coloured_on_every_page():
     """The frame of all pages loads forms.css; style sheets of single pages leave the rule to it."""
     assert [
         file.name
-        for file in (STATIC / "css").glob("*.css")
+        for file in (STATIC / "css").rglob("*.css")
         if re.search(r"^\S*\.error-text\b|\s\.error-text\b", file.read_text(), re.M)
     ] == ["forms.css"]

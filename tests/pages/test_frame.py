@@ -129,9 +129,9 @@ def classes_of(template: str) -> set[str]:
 
 
 def test_every_class_of_a_template_has_a_rule_a_script_or_a_test_that_uses_it():
-    styles = [*ROOT.glob("static/devui/css/*.css"), STANDS_ALONE]
+    styles = [*ROOT.glob("static/devui/css/**/*.css"), STANDS_ALONE]
     used = {name for path in styles for name in re.findall(r"\.([a-z][\w-]*)", path.read_text())}
-    for path in [*ROOT.glob("static/devui/*.js"), *ROOT.glob("tests/**/*.py")]:
+    for path in [*ROOT.glob("static/devui/js/**/*.js"), *ROOT.glob("tests/**/*.py")]:
         used.update(re.findall(r"(?:\.|css=\")([a-z][\w-]*)", path.read_text()))
     templates = {path: path.read_text() for path in (ROOT / "templates").rglob("*.html")}
     for text in templates.values():

@@ -14,7 +14,7 @@ from tests.timeline.story import Story
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
 
 
-LATER = re.compile(r"htmx-[0-9.]+min|devui/app\.js")
+LATER = re.compile(r"htmx-[0-9.]+min|devui/js/core/app\.js")
 """Scripts that run when the whole page has been read."""
 
 

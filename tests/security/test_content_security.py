@@ -25,7 +25,7 @@ OUTSIDE = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/)[\w.-]+\.\w+""")
 
 async def test_every_address_sends_the_policy(web, session):
     ours = [address for address in addresses() if address != FRONT_END]
-    for address in [*ours, "/nothing/here/", "/static/devui/app.js", "/api/v1/docs"]:
+    for address in [*ours, "/nothing/here/", "/static/devui/js/core/app.js", "/api/v1/docs"]:
         answer = await web.get(address, headers={"Accept": "text/html"})
         policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
         assert policy["default-src"] == "'self'", address

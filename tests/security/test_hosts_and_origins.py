@@ -41,7 +41,7 @@ async def test_a_rebound_name_reaches_nothing(web, host):
         SESSIONS,
         "/api/v1/sessions",
         "/health",
-        "/static/devui/app.js",
+        "/static/devui/js/core/app.js",
         "/sessions/",
         "/",
     ):

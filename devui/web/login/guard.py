@@ -29,17 +29,17 @@ from devui.web.middleware import Middleware
 from devui.web.origins import AsgiApp, AsgiScope
 
 OPEN_FILES = (
-    "boot.js",
     "favicon.svg",
     "icons.svg",
-    "css/adapt.css",
-    "css/base.css",
-    "css/components.css",
-    "css/forms.css",
-    "css/login.css",
-    "css/tokens.css",
+    "js/core/boot.js",
+    "css/base/base.css",
+    "css/base/tokens.css",
+    "css/components/components.css",
+    "css/components/forms.css",
+    "css/media.css",
+    "css/pages/login.css",
 )
-"""What the page that asks for the password looks by."""
+"""Static files that the login page loads."""
 
 CHECK_S = 2.0
 """Seconds after which an open socket whose login has ended is closed, though nobody says anything."""

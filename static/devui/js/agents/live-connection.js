@@ -1,0 +1,125 @@
+// A live connection: ADK's own socket, what is typed into it, and what comes out of it as text and sound.
+
+import { Sound } from "./audio-player.js";
+import { plain } from "../core/visible-characters.js";
+
+const page = document.getElementById("live");
+const [form, text, send, connect, modality, said, state] = ["form", "text", "send", "connect", "modality", "said", "state"].map(
+  (name) => document.getElementById(`live-${name}`),
+);
+const sound = new Sound();
+const OPEN = 1;
+const LEAVE_MS = 1_000;
+const WENT_WELL = new Set([1000, 1005]);
+
+let socket = null;
+let answer = null; // the element that the agent's words go into until its turn is complete
+let settled = ""; // what of them is final
+
+/* --- What was said --- */
+
+function show(words, kind) {
+  const line = document.createElement("li");
+  line.className = `is-${kind}`;
+  line.textContent = plain(words);
+  said.append(line);
+  said.scrollTop = said.scrollHeight;
+  return line;
+}
+
+/** Show words of the agent: pieces are added to what is settled, whole ones settle. */
+function tell(words, isPiece) {
+  answer ??= Object.assign(show("", "answer"), { pieces: "" });
+  answer.pieces = isPiece ? answer.pieces + words : "";
+  if (!isPiece) settled += words;
+  answer.textContent = plain(settled + answer.pieces);
+  said.scrollTop = said.scrollHeight;
+}
+
+function endTurn() {
+  answer = null;
+  settled = "";
+}
+
+function bytesOf(base64) {
+  const decoded = atob(base64.replaceAll("-", "+").replaceAll("_", "/"));
+  return Uint8Array.from(decoded, (sign) => sign.charCodeAt(0));
+}
+
+function hear(event) {
+  if (event.errorCode || event.errorMessage) show(event.errorMessage || event.errorCode, "error");
+  if (event.interrupted) sound.stop();
+  for (const part of event.content?.parts ?? []) hearPart(part, event);
+  if (event.inputTranscription?.finished) show(event.inputTranscription.text ?? "", "mine");
+  const heard = event.outputTranscription;
+  if (heard?.text) tell(heard.text, !heard.finished);
+  if (event.turnComplete || event.interrupted) endTurn();
+}
+
+function hearPart(part, event) {
+  const mime = part.inlineData?.mimeType ?? "";
+  if (mime.startsWith("audio/")) sound.play(bytesOf(part.inlineData.data), mime);
+  else if (part.functionCall) show(`calls ${part.functionCall.name}(${JSON.stringify(part.functionCall.args ?? {})})`, "note");
+  else if (part.functionResponse) show(`${part.functionResponse.name} answers ${JSON.stringify(part.functionResponse.response ?? {})}`, "note");
+  else if (part.text && !part.thought && event.content.role !== "user") tell(part.text, Boolean(event.partial));
+}
+
+/* --- The connection --- */
+
+function showState(words, isOpen) {
+  state.textContent = words;
+  state.dataset.open = String(isOpen);
+  text.disabled = send.disabled = !isOpen;
+  modality.disabled = socket !== null;
+  text.placeholder = isOpen ? "Message" : "Connect, then write";
+  connect.querySelector("span").textContent = socket ? "Hang up" : "Connect";
+}
+
+function open() {
+  sound.unlock();
+  const address = new URL(page.dataset.socket, location.href);
+  address.protocol = address.protocol.replace("http", "ws");
+  address.searchParams.set("modalities", modality.value);
+  const opened = new WebSocket(address);
+  socket = opened;
+  showState("connecting", false);
+  opened.addEventListener("open", () => {
+    showState("connected", true);
+    text.focus();
+  });
+  opened.addEventListener("message", (message) => hear(JSON.parse(message.data)));
+  opened.addEventListener("close", ({ code, reason }) => {
+    socket = null;
+    endTurn();
+    showState("not connected", false);
+    if (!WENT_WELL.has(code)) show(`The connection was closed (${code}). ${reason}`, "error");
+    connect.focus();
+  });
+}
+
+/** Say that it is over, and leave the agent a moment to come to its end: a line that is cut cancels its run. */
+function hangUp() {
+  const left = socket;
+  sound.stop();
+  if (left.readyState === OPEN) left.send(JSON.stringify({ close: true }));
+  showState("hanging up", false);
+  setTimeout(() => left.close(), left.readyState === OPEN ? LEAVE_MS : 0);
+}
+
+connect.addEventListener("click", () => (socket ? hangUp() : open()));
+connect.disabled = false; // a press before this would be lost
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const words = text.value;
+  if (!words.trim() || socket?.readyState !== OPEN) return;
+  socket.send(JSON.stringify({ content: { role: "user", parts: [{ text: words }] } }));
+  show(words, "mine");
+  text.value = "";
+});
+
+text.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+  event.preventDefault();
+  form.requestSubmit();
+});

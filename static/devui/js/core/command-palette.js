@@ -1,0 +1,238 @@
+// The command palette: places, sessions, and what can be done on this page, by typing a few letters of it.
+
+import { fetchPart } from "./fragment.js";
+import { fit } from "./fuzzy-match.js";
+import { declare } from "./shortcuts.js";
+import { showTimes } from "./times.js";
+
+const SEARCH_WAIT = 120;
+const MOST_OF_A_SECTION = 8;
+const MOST_UNASKED = 20;
+const HERE = "On this page";
+const PAGE_STEP = 8;
+
+/**
+ * What can be chosen.
+ * @typedef {object} Entry
+ * @property {string} section  heading it stands under
+ * @property {string} text  what typing is compared with
+ * @property {Node[]} content  what is shown; cloned
+ * @property {string} [href]  where it leads, when it is a link
+ * @property {number} [least]  how well it fits what was typed at least, however it is spelled
+ * @property {() => void} run
+ */
+
+const dialog = document.getElementById("palette");
+const input = dialog.querySelector("input");
+const list = document.getElementById("palette-list");
+const told = dialog.querySelector("[role=status]");
+const opener = document.querySelector("[data-open-palette]");
+
+const providers = [];
+const places = { others: [], sessions: [] };
+let commands = [];
+let shown = [];
+let selected = null;
+let hasMoved = false;
+let searching = 0;
+let query = ""; // what is typed, without letters that an input method still composes
+
+/** Offer entries that answer what is typed, before all others: `provider(typed)` returns them. */
+export function offer(provider) {
+  providers.push(provider);
+}
+
+/** Return an entry that shows an icon of the page's sprite and a text. */
+export function entry(section, icon, text, run) {
+  const mark = opener.querySelector("svg").cloneNode(true);
+  mark.querySelector("use").setAttribute("href", mark.querySelector("use").getAttribute("href").replace(/#.*/, `#${icon}`));
+  return { section, text, content: [mark, named(text)], run };
+}
+
+function named(text) {
+  const name = document.createElement("span");
+  name.className = "go-name truncate";
+  name.textContent = text;
+  return name;
+}
+
+/* --- What can be chosen --- */
+
+/** What the page offers by its own buttons and links: those with `data-command`, whose value is a better name. */
+function commandsHere() {
+  return [...document.querySelectorAll("[data-command]")].filter(isUsable).map((element) => {
+    const text = element.dataset.command || element.getAttribute("aria-label") || element.textContent.trim();
+    const made = entry(HERE, "next", text, () => element.click());
+    const icon = element.querySelector("svg");
+    return { ...made, content: [icon ?? made.content[0], made.content[1]] };
+  });
+}
+
+const isUsable = (element) => !element.disabled && element.ariaDisabled !== "true" && !element.closest("[hidden]");
+
+function placesHere() {
+  return [...document.querySelectorAll(".places a")].map((link) => {
+    const made = entry("Go to", "next", link.textContent, () => link.click());
+    return { ...made, content: [...made.content, ...keysOf(link)], href: link.href };
+  });
+}
+
+function keysOf(link) {
+  const keys = document.createElement("span");
+  keys.className = "go-key";
+  keys.setAttribute("aria-hidden", "true");
+  for (const key of ["g", link.dataset.key]) {
+    keys.append(document.createElement("kbd"), " ");
+    keys.lastElementChild.textContent = key;
+  }
+  return [keys];
+}
+
+/** Read the entries of a piece of the page that lists places. */
+function linksIn(root) {
+  return [...root.querySelectorAll("section a")].map((link) => ({
+    section: link.closest("section").querySelector("h2").textContent,
+    text: link.textContent,
+    content: [...link.childNodes],
+    href: link.href,
+    least: link.closest("[data-answers]") ? 1 : 0,
+    run: () => location.assign(link.href),
+  }));
+}
+
+async function search(typed) {
+  const target = typed ? "go-sessions" : "go-found";
+  const html = await fetchPart(`${opener.href}?${new URLSearchParams({ q: typed })}`, target);
+  if (html === null) return;
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  const links = linksIn(template.content);
+  if (!typed) places.others = links.filter(({ least }) => !least);
+  if (query === typed) places.sessions = links.filter(({ least }) => least);
+  show();
+}
+
+function fitting(typed) {
+  const answers = providers.flatMap((provider) => provider(typed)).map((one) => ({ ...one, least: Infinity }));
+  const all = [...answers, ...commands, ...places.sessions, ...places.others];
+  if (!typed) return all.map((one) => ({ ...one, score: 1 }));
+  return all
+    .map((one) => ({ ...one, score: Math.max(fit(typed, one.text), one.least ?? 0) }))
+    .filter(({ score }) => score)
+    .sort((one, other) => (other.score === one.score ? 0 : other.score - one.score));
+}
+
+/* --- What is shown --- */
+
+function show() {
+  const sections = Map.groupBy(fitting(query), ({ section }) => section);
+  const parts = [];
+  shown = [];
+  for (const [name, entries] of sections) parts.push(sectionOf(name, entries, query ? MOST_OF_A_SECTION : MOST_UNASKED));
+  list.replaceChildren(...parts);
+  showTimes(list);
+  list.hidden = !shown.length;
+  input.setAttribute("aria-expanded", String(!list.hidden));
+  told.textContent = shown.length ? "" : "Nothing is called that.";
+  const kept = hasMoved ? shown.findIndex((one) => isSame(one, selected)) : -1;
+  select(Math.max(0, kept), { scroll: hasMoved });
+}
+
+const isSame = (one, other) => one.section === other?.section && one.text === other.text && one.href === other.href;
+
+function sectionOf(name, entries, most) {
+  const section = document.createElement("div");
+  const title = lineOf(name);
+  title.id = `palette-section-${shown.length}`;
+  section.setAttribute("role", "group");
+  section.setAttribute("aria-labelledby", title.id);
+  section.append(title, ...entries.slice(0, most).map(optionOf));
+  if (entries.length > most) section.append(lineOf(`${entries.length - most} more: type some of their letters`));
+  return section;
+}
+
+function lineOf(text) {
+  const line = document.createElement("p");
+  line.className = "palette-title";
+  line.textContent = text;
+  return line;
+}
+
+function optionOf(one) {
+  const option = document.createElement("div");
+  option.id = `palette-option-${shown.length}`;
+  option.className = "go-link";
+  option.setAttribute("role", "option");
+  option.append(...one.content.map((node) => node.cloneNode(true)));
+  option.addEventListener("click", (event) => choose(one, event));
+  shown.push({ ...one, option });
+  return option;
+}
+
+function select(at, { scroll = true } = {}) {
+  selected = shown[at] ?? null;
+  for (const one of shown) one.option.setAttribute("aria-selected", String(one === selected));
+  if (selected) input.setAttribute("aria-activedescendant", selected.option.id);
+  else input.removeAttribute("aria-activedescendant");
+  if (scroll) selected?.option.scrollIntoView({ block: "nearest" });
+  else list.scrollTop = 0;
+}
+
+function move(by) {
+  if (!shown.length) return;
+  hasMoved = true;
+  const at = shown.indexOf(selected) + by;
+  const last = shown.length - 1;
+  if (Math.abs(by) > 1) select(Math.min(last, Math.max(0, at)));
+  else select((at + shown.length) % shown.length);
+}
+
+function choose(one, event) {
+  dialog.close();
+  if (one.href && (event.ctrlKey || event.metaKey)) window.open(one.href);
+  else one.run();
+}
+
+/* --- Opening, typing, keys --- */
+
+function open() {
+  input.value = query = "";
+  hasMoved = false;
+  commands = [...placesHere(), ...commandsHere()];
+  dialog.showModal();
+  show();
+  search("");
+}
+
+function type() {
+  hasMoved = false;
+  query = input.value.trim();
+  show();
+  clearTimeout(searching);
+  const typed = query;
+  searching = setTimeout(() => search(typed), SEARCH_WAIT);
+}
+
+const KEYS = {
+  ArrowDown: () => move(1),
+  ArrowUp: () => move(-1),
+  PageDown: () => move(PAGE_STEP),
+  PageUp: () => move(-PAGE_STEP),
+  Enter: (event) => selected && choose(selected, event),
+};
+
+input.addEventListener("input", (event) => event.isComposing || type());
+list.addEventListener("mousedown", (event) => event.preventDefault());
+dialog.addEventListener("keydown", (event) => {
+  if (event.isComposing || event.keyCode === 229 || event.target !== input || !KEYS[event.key]) return;
+  event.preventDefault();
+  KEYS[event.key](event);
+});
+
+opener.addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  open();
+});
+
+declare("Everywhere", [{ keys: ["Mod+k"], does: "Go to a page or session, or do something here", work: open }]);

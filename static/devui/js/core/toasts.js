@@ -1,0 +1,65 @@
+// Messages stay until they are closed: an error that disappears cannot be read.
+
+import { plain } from "./visible-characters.js";
+
+const MOST = 5;
+const region = document.getElementById("toasts");
+const askers = new WeakMap(); // an error → who asked for what was refused
+
+/** Put the messages where they can be seen, read aloud and closed: within the dialog that is open, if one is. */
+function place() {
+  const [dialog] = document.querySelectorAll("dialog:modal");
+  (dialog ?? document.body).append(region);
+}
+
+document.addEventListener("close", (event) => event.target.contains(region) && document.body.append(region), true);
+
+/** Show an error: what happened, and the way out if there is one. It goes when its `asker` asks again and is answered. */
+export function showError(message, hint = "", asker = null) {
+  if (!region.closest("dialog[open]")) place();
+  const toast = document.getElementById("toast-template").content.firstElementChild.cloneNode(true);
+  toast.querySelector("[data-message]").textContent = plain(message);
+  toast.querySelector("[data-hint]").textContent = plain(hint);
+  for (const same of [...region.children].filter((each) => each.textContent === toast.textContent)) same.remove();
+  region.append(toast);
+  if (asker) askers.set(toast, asker);
+  while (region.children.length > MOST) region.firstElementChild.remove();
+}
+
+document.addEventListener("click", (event) => event.target.closest("[data-close-toast]")?.closest(".toast").remove());
+
+/** Read an error answer: DevUI's JSON, or the error page in HTML. */
+export function errorOf(text, status) {
+  try {
+    const body = JSON.parse(text);
+    if (typeof body.detail === "string") return [body.detail, body.hint ?? ""];
+  } catch {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    const message = page.querySelector("[data-error-message]")?.textContent.trim();
+    if (message) return [message, page.querySelector("[data-error-hint]")?.textContent.trim() ?? ""];
+  }
+  return [`The server answered ${status}.`, "Reload the page; if it stays, look at the server's log."];
+}
+
+/** Return who asks: a question is the same one when its form was drawn anew. */
+const askerOf = ({ elt }) => elt?.dataset?.question ?? elt;
+
+/* What a page asks by itself fails quietly: it asks again. */
+const isQuiet = (event) => event.detail.elt?.matches?.("[data-quiet]");
+
+document.addEventListener("htmx:responseError", (event) => {
+  if (isQuiet(event)) return;
+  const { xhr } = event.detail;
+  showError(...errorOf(xhr.responseText, xhr.status), askerOf(event.detail));
+});
+document.addEventListener("htmx:sendError", (event) => {
+  event.detail.elt?.classList?.add("is-cut-off");
+  if (isQuiet(event)) return;
+  showError("The server cannot be reached.", "Is it still running? Nothing was changed.", askerOf(event.detail));
+});
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (!event.detail.successful) return;
+  event.detail.elt?.classList?.remove("is-cut-off");
+  const asker = askerOf(event.detail);
+  for (const toast of [...region.children].filter((each) => asker && askers.get(each) === asker)) toast.remove();
+});

@@ -1,0 +1,197 @@
+// A run of an evalset: attempts beside the matrix, and what it does while it runs.
+
+import { atMostEvery, fetchPart, keepFocus } from "../core/fragment.js";
+import { declare, isPlainClick } from "../core/shortcuts.js";
+import { Live } from "../core/live-socket.js";
+import { showTimes } from "../core/times.js";
+
+/* --- A run: the address says which attempt is open, so Back works and a link opens the same view. --- */
+
+const page = document.querySelector(".run-page");
+const pane = document.getElementById("attempt");
+/** Where the attempt takes the place of the matrix. */
+const narrow = matchMedia("(max-width: 1099px)");
+const attemptOf = (url) => new URL(url, location.href).searchParams.get("attempt") ?? "";
+
+/** Tell those who hear the page what is new in it, in one line. */
+function say(text) {
+  const line = text.replace(/\s+/g, " ").trim();
+  const announcer = document.getElementById("run-announcer");
+  if (announcer.textContent !== line) announcer.textContent = line;
+}
+
+/** Return this page's address with another attempt open, or none. */
+function addressOf(attempt) {
+  const query = new URLSearchParams(location.search);
+  query.delete("attempt");
+  if (attempt) query.set("attempt", attempt);
+  return `${location.pathname}?${query}`.replace(/\?$/, "");
+}
+
+async function show(attempt, { push = true } = {}) {
+  if (push && attempt !== page.dataset.shown) history.pushState(null, "", addressOf(attempt));
+  page.dataset.shown = attempt;
+  mark();
+  if (!attempt) {
+    pane.replaceChildren();
+    return;
+  }
+  const html = await fetchPart(addressOf(attempt), "attempt");
+  if (html === null || page.dataset.shown !== attempt) return;
+  const open = new Set([...pane.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent));
+  const first = !pane.childElementCount;
+  if (!push && isBeingWritten()) return;
+  keepFocus(pane, () => { pane.innerHTML = html; });
+  if (push) say(`Opened: ${pane.querySelector("h2").textContent}`);
+  if (first && push && narrow.matches) pane.scrollIntoView();
+  for (const summary of pane.querySelectorAll("summary")) {
+    if (open.has(summary.textContent)) summary.parentElement.open = true;
+  }
+  showTimes(pane);
+}
+
+/** Tell whether somebody writes into the attempt that is shown: news of it must not take that away. */
+const isBeingWritten = () => [...pane.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value !== field.defaultValue);
+
+/** Show in the matrix which attempt is open. */
+function mark() {
+  for (const row of page.querySelectorAll("tr[aria-current]")) row.removeAttribute("aria-current");
+  for (const link of page.querySelectorAll("a[aria-current]")) link.removeAttribute("aria-current");
+  if (!page.dataset.shown) return;
+  for (const link of page.querySelectorAll(`[data-attempt="${CSS.escape(page.dataset.shown)}"]`)) {
+    link.setAttribute("aria-current", "true");
+    link.closest("tr.case")?.setAttribute("aria-current", "true");
+  }
+}
+
+function step(by) {
+  const rows = [...page.querySelectorAll("#cases > tr.case")];
+  const at = rows.findIndex((row) => row.hasAttribute("aria-current"));
+  const row = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by];
+  if (!row) return;
+  row.scrollIntoView({ block: "nearest" });
+  show(row.querySelector("[data-attempt]").dataset.attempt);
+}
+
+if (page) {
+  document.addEventListener("click", (event) => {
+    if (!isPlainClick(event)) return;
+    const link = event.target.closest("[data-attempt], [data-close-attempt]");
+    const row = event.target.closest("#cases > tr.case");
+    if (link) {
+      event.preventDefault();
+      show(link.dataset.attempt ?? "");
+    } else if (row && !event.target.closest("a, button, summary") && getSelection().isCollapsed) {
+      show(row.querySelector("[data-attempt]").dataset.attempt);
+    }
+  });
+  addEventListener("popstate", () => show(attemptOf(location.href), { push: false }));
+  declare("In this run", [
+    { keys: ["j"], does: "Next attempt", work: () => step(1) },
+    { keys: ["k"], does: "Previous attempt", work: () => step(-1) },
+    { keys: ["Escape"], does: "Close the attempt", when: () => page.dataset.shown, work: () => show("") },
+  ]);
+  mark();
+}
+
+/* --- While it runs: rows change in place, so nothing moves under the reader. --- */
+
+const summary = document.getElementById("summary");
+
+const filters = document.getElementById("filters");
+const cases = () => document.getElementById("matrix");
+
+async function countCases() {
+  const html = await fetchPart(location.href, "filters");
+  if (html !== null) keepFocus(filters, () => { filters.innerHTML = html; });
+}
+const countCasesSoon = atMostEvery(1000, countCases);
+
+/** Show the cases of the page anew, in the order in which they stand. */
+async function renewCases() {
+  const url = new URL(location.href);
+  if (!url.searchParams.has("order")) url.searchParams.set("order", "file");
+  const html = await fetchPart(url.href, "matrix");
+  if (html === null) return;
+  keepFocus(cases(), () => { cases().innerHTML = html; });
+  mark();
+}
+
+/** Tell how far the run is, and not with every attempt. */
+const announce = atMostEvery(5000, () => say(summary.querySelector(".outcome-count").textContent));
+
+/** How long a click counts as meant for what stood there before, if the pointer does not move. */
+const MEANT_BEFORE_MS = 1000;
+
+/** The newest summary that could not be shown because a button of it is being pressed. */
+let held = null;
+/** What came to stand under a pointer that rests, until it moves. */
+let slipped = null;
+
+/** Renew the summary, but not under a button that is being pressed; what then stands under the pointer waits for it to move. */
+function summarise(html) {
+  if (summary.querySelector("button:active")) {
+    held = html;
+    return;
+  }
+  held = null;
+  const under = summary.querySelector("a:hover, button:hover, summary:hover")?.dataset.command;
+  keepFocus(summary, () => { summary.innerHTML = html; });
+  showTimes(summary);
+  if (under && !summary.querySelector(`[data-command="${CSS.escape(under)}"]`)) slipped = performance.now();
+}
+
+summary?.addEventListener("pointermove", () => { slipped = null; });
+summary?.addEventListener("click", (event) => {
+  if (slipped === null || performance.now() - slipped > MEANT_BEFORE_MS) return;
+  event.preventDefault();
+  event.stopPropagation();
+}, true);
+for (const release of ["pointerup", "keyup"]) addEventListener(release, () => setTimeout(() => held !== null && summarise(held)));
+
+/** Show the rows that changed, where they stand on this page. */
+function renewRows(rows) {
+  for (const { id, html } of rows) {
+    const row = document.getElementById(id);
+    if (!row) continue;
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    const newer = template.content.querySelector("tr");
+    const focused = row.contains(document.activeElement) ? document.activeElement.dataset.attempt : undefined;
+    row.replaceWith(newer);
+    if (focused) newer.querySelector(`[data-attempt="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+  mark();
+}
+
+let taken = Promise.resolve();
+/** Take messages one after the other. */
+const take = (message) => { taken = taken.then(() => apply(message)); };
+
+/** Show what the run did. At the end tabs, cases and summary change together. */
+async function apply(message) {
+  if (message.type === "beat") return;
+  const isEnd = message.type === "end";
+  summary.dataset.cursor = message.cursor;
+  if (isEnd) {
+    live.close();
+    delete summary.dataset.state;
+    await countCases();
+  } else {
+    countCasesSoon();
+  }
+  if (message.many) await renewCases();
+  else renewRows(message.rows);
+  if (message.summary) {
+    summarise(message.summary);
+    announce();
+  }
+  if (message.attempts.map(String).includes(page.dataset.shown)) show(page.dataset.shown, { push: false });
+}
+
+const address = () => {
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  return `${scheme}//${location.host}${summary.dataset.live}?after=${summary.dataset.cursor}`;
+};
+const live = summary?.dataset.live ? new Live(address, take, (state) => { summary.dataset.state = state; }) : null;
+live?.connect();

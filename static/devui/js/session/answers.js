@@ -1,0 +1,83 @@
+// Answers to what an agent asks: an answer is given once; what is wrong with it stands at its fields.
+
+import { goToMarked, markProblems, unmark } from "../core/form-errors.js";
+
+let number = 0;
+
+const questionOf = (element) => element?.closest?.("form.question");
+
+/** Put what is said of a field below it; what is said of the whole stays where it is. */
+function placeProblems(form, problems) {
+  for (const { field, said } of markProblems(form, problems)) {
+    const told = document.createElement("span");
+    told.className = "error-text small";
+    told.id = `answer-problem-${++number}`;
+    told.dataset.told = field.getAttribute("aria-describedby") ?? "";
+    told.append(...said.childNodes);
+    field.setAttribute("aria-describedby", `${told.id} ${told.dataset.told}`.trim());
+    (field.closest(".checks") ?? field).after(told);
+    said.remove();
+  }
+  goToMarked(form);
+}
+
+/** Forget what was wrong. */
+function forget(form) {
+  unmark(form);
+  for (const told of form.querySelectorAll("[data-told]")) {
+    for (const field of form.querySelectorAll(`[aria-describedby~="${told.id}"]`)) {
+      if (told.dataset.told) field.setAttribute("aria-describedby", told.dataset.told);
+      else field.removeAttribute("aria-describedby");
+    }
+    told.remove();
+  }
+  form.querySelector(".question-problems")?.replaceChildren();
+}
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const form = questionOf(event.detail.elt);
+  if (!form) return;
+  forget(form);
+  lock(form, "Sending…");
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  const form = questionOf(event.detail.elt);
+  if (!form) return;
+  const { status } = event.detail.xhr; // htmx calls a refused form a success, because it is shown
+  if (status >= 200 && status < 400) lock(form, "Answered. The agent goes on.");
+  else unlock(form);
+});
+
+/* --- An answered question is locked, until its run ends without taking the answer --- */
+
+function lock(form, text) {
+  const state = form.querySelector(".question-state");
+  const hadFocus = form.contains(document.activeElement);
+  form.querySelector(".question-fields").disabled = true;
+  state.textContent = text;
+  if (hadFocus) state.focus();
+}
+
+function unlock(form, text = "") {
+  form.querySelector(".question-fields").disabled = false;
+  form.querySelector(".question-state").textContent = text;
+}
+
+const runs = document.getElementById("runs");
+
+if (runs) {
+  new MutationObserver(() => {
+    if (Number(runs.querySelector(".runs")?.dataset.active)) return;
+    for (const form of document.querySelectorAll("form.question:not(.htmx-request):has(.question-fields:disabled)")) {
+      unlock(form, "The run has ended, and the question is still open.");
+    }
+  }).observe(runs, { childList: true });
+}
+
+document.addEventListener("htmx:afterSwap", (event) => {
+  const form = questionOf(event.detail.target);
+  if (!form || !event.detail.target.matches(".question-problems")) return;
+  unlock(form);
+  placeProblems(form, event.detail.target);
+});

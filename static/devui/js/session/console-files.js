@@ -1,0 +1,136 @@
+// Files to send with a message: chosen, dropped or pasted, shown before they go. Images are drawn, not loaded: the
+// content security policy lets no page load what has no address.
+
+import { showError } from "../core/toasts.js";
+
+const TEXT_SHOWN = 120;
+const TEXT_READ = 4096;
+const THUMBNAIL = 72;
+
+const form = document.querySelector("[data-console]");
+const input = form?.elements.namedItem("files");
+const list = document.getElementById("console-files");
+const zone = document.getElementById("column-timeline");
+
+let files = [];
+
+/** Tell whether files are to be sent. */
+export const hasFiles = () => files.length > 0;
+
+/** The files to be sent. */
+export const chosenFiles = () => files;
+
+/** Forget the files. */
+export function dropFiles() {
+  if (files.length) set([]);
+}
+
+/** Take files on top of those that are there, as far as they fit. */
+function add(more) {
+  const wanted = [...files, ...more];
+  const most = { files: Number(form.dataset.mostFiles), bytes: Number(form.dataset.mostBytes) };
+  const empty = more.find((file) => !file.size);
+  if (empty) showError(`${empty.name} is empty.`, "A folder cannot be sent; choose the files in it.");
+  else if (wanted.length > most.files) showError(`${wanted.length} files are too many for one message.`, `${most.files} is the most.`);
+  else if (sizeOf(wanted) > most.bytes) showError(`The files have ${sized(sizeOf(wanted))} together.`, `${sized(most.bytes)} is the most for one message.`);
+  else return set(wanted);
+  return set(files);
+}
+
+function set(wanted) {
+  files = wanted;
+  const held = new DataTransfer();
+  for (const file of files) held.items.add(file);
+  input.files = held.files;
+  list.hidden = !files.length;
+  list.replaceChildren(...files.map(item), ...(files.length ? [total()] : []));
+}
+
+const sizeOf = (some) => some.reduce((sum, file) => sum + file.size, 0);
+
+function sized(bytes) {
+  const units = ["B", "kB", "MB"];
+  let number = bytes;
+  while (number >= 1000 && units.length > 1) {
+    number /= 1000;
+    units.shift();
+  }
+  return `${number < 10 && units[0] !== "B" ? number.toFixed(1) : Math.round(number)} ${units[0]}`;
+}
+
+function item(file) {
+  const entry = document.createElement("li");
+  const name = Object.assign(document.createElement("bdi"), { className: "truncate", textContent: file.name });
+  const facts = Object.assign(document.createElement("span"), { className: "faint small nowrap", textContent: sized(file.size) });
+  const remove = document.getElementById("remove-file").content.firstElementChild.cloneNode(true);
+  remove.setAttribute("aria-label", `Remove ${file.name}`);
+  remove.addEventListener("click", () => {
+    set(files.filter((each) => each !== file));
+    (list.querySelector("button") ?? form.elements.namedItem("message")).focus();
+  });
+  entry.append(name, facts, remove);
+  preview(file, entry);
+  return entry;
+}
+
+function total() {
+  const most = Number(form.dataset.mostBytes);
+  const text = `${files.length} of ${form.dataset.mostFiles} files, ${sized(sizeOf(files))} of ${sized(most)}`;
+  return Object.assign(document.createElement("li"), { className: "faint small", textContent: text });
+}
+
+async function preview(file, entry) {
+  try {
+    if (file.type.startsWith("image/")) entry.prepend(await thumbnail(file));
+    else if (/^text\/|json$|xml$/.test(file.type)) entry.lastElementChild.before(await beginning(file));
+  } catch {
+    // It cannot be shown; its name can.
+  }
+}
+
+async function thumbnail(file) {
+  const image = await createImageBitmap(file);
+  const scale = Math.min(1, THUMBNAIL / Math.max(image.width, image.height));
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.max(1, image.width * scale);
+  canvas.height = Math.max(1, image.height * scale);
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.role = "img";
+  canvas.ariaLabel = `Preview of ${file.name}`;
+  return canvas;
+}
+
+async function beginning(file) {
+  const text = await file.slice(0, TEXT_READ).text();
+  const shown = text.length > TEXT_SHOWN ? `${text.slice(0, TEXT_SHOWN)}…` : text;
+  return Object.assign(document.createElement("code"), { className: "truncate", textContent: shown.replace(/\s+/g, " ") });
+}
+
+const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
+
+if (form) {
+  form.toggleAttribute("data-scripted", true);
+  input.addEventListener("change", () => {
+    const chosen = [...input.files];
+    add(chosen.filter((file) => !files.includes(file)));
+  });
+  form.addEventListener("paste", (event) => {
+    const pasted = [...(event.clipboardData?.files ?? [])];
+    if (!pasted.length) return;
+    event.preventDefault();
+    add(pasted);
+  });
+  zone.addEventListener("dragover", (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    zone.toggleAttribute("data-dropping", true);
+  });
+  zone.addEventListener("dragleave", (event) => zone.contains(event.relatedTarget) || zone.removeAttribute("data-dropping"));
+  zone.addEventListener("drop", (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    zone.removeAttribute("data-dropping");
+    add([...event.dataTransfer.files]);
+    form.elements.namedItem("message").focus();
+  });
+}

@@ -1,0 +1,113 @@
+// Writing to the agent. Enter sends, Shift+Enter makes a line, and neither does while an input method composes.
+
+import { dropFiles, hasFiles } from "./console-files.js";
+import { keepOptions } from "./console-options.js";
+import { declare, focusOn } from "../core/shortcuts.js";
+import { NAMES, recallList, rememberList } from "../core/storage.js";
+import { goToMarked, markProblems } from "../core/form-errors.js";
+import { toEnd } from "./timeline.js";
+
+const MOST_KEPT = 50;
+const SENT = "Sent";
+
+const form = document.querySelector("[data-console]");
+const message = form?.elements.namedItem("message");
+const problems = document.getElementById("console-problems");
+
+form?.addEventListener("keydown", (event) => {
+  if (event.target !== message || event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.isComposing || event.keyCode === 229) return;
+  if (event.key === "Enter" && !event.shiftKey) {
+    event.preventDefault();
+    if (message.value.trim() || hasFiles()) form.requestSubmit();
+  } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+    if (!event.shiftKey && goThrough(event.key === "ArrowUp" ? -1 : 1)) event.preventDefault();
+  }
+});
+
+/* --- Earlier messages --- */
+
+let place = 0;
+let unsent = "";
+const earlier = () => recallList(NAMES.messages(form.dataset.app));
+
+/** Show the message before or after; the arrows still move the caret within one of several lines. */
+function goThrough(step) {
+  const kept = earlier();
+  const isAtEdge = step < 0 ? !message.value.slice(0, message.selectionStart).includes("\n")
+    : !message.value.slice(message.selectionEnd).includes("\n");
+  const next = place + step;
+  if (!isAtEdge || next > 0 || -next > kept.length) return false;
+  if (place === 0) unsent = message.value;
+  place = next;
+  message.value = place ? kept.at(place) : unsent;
+  message.setSelectionRange(message.value.length, message.value.length);
+  return true;
+}
+
+function keep(text) {
+  if (text.trim()) rememberList(NAMES.messages(form.dataset.app), [...earlier().filter((each) => each !== text), text].slice(-MOST_KEPT));
+}
+
+/* --- Sending: a form gives its run an id, so that what is sent twice runs once --- */
+
+const runs = document.getElementById("runs");
+const state = document.getElementById("console-state");
+let runsTold = false;
+
+if (runs) {
+  new MutationObserver(() => {
+    runsTold = true;
+    if (state?.textContent === SENT) state.textContent = "";
+  }).observe(runs, { childList: true });
+}
+
+function renewId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  form.elements.namedItem("send_id").value = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.detail.elt !== form) return;
+  runsTold = false;
+  state.textContent = "Sending…";
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  const { elt, xhr } = event.detail; // htmx calls a refused form a success, because it is shown
+  if (elt !== form) return;
+  state.textContent = "";
+  if (xhr.status < 200 || xhr.status >= 400) return;
+  renewId();
+  if (!runsTold) state.textContent = SENT;
+  keep(message.value);
+  place = 0;
+  message.value = unsent = "";
+  dropFiles();
+  options.sent();
+  showProblems("");
+  message.focus();
+  toEnd();
+});
+
+/** Tell what is wrong, and mark where. */
+function showProblems(html) {
+  problems.innerHTML = html;
+  mark();
+}
+
+function mark() {
+  for (const { field } of markProblems(form, problems)) {
+    if (field.closest("#console-options")) options.open();
+  }
+  goToMarked(form);
+}
+
+document.addEventListener("htmx:afterSwap", (event) => event.detail.target === problems && mark());
+
+const options = form && keepOptions(form);
+
+declare("In this session", [
+  { keys: ["m"], does: "Write a message", when: () => message, work: () => focusOn(message) },
+  { keys: ["o"], does: "Options of a message", when: () => message, work: () => options.toggle() },
+]);

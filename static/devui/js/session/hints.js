@@ -1,0 +1,103 @@
+// Hints beside the keys of the board: asked for when the state is looked at as it is now, and there is time for it.
+
+import { atMostEvery, fetchPart } from "../core/fragment.js";
+import { NAMES, recallList, rememberList, whenChanged } from "../core/storage.js";
+
+const page = document.getElementById("session");
+const HIDDEN = NAMES.hiddenHints(page.dataset.app);
+const BETWEEN = 4_000;
+
+let found = document.createElement("template").content;
+let mark = "";
+
+/** The markup of hints as they came: they are opened on the page. */
+const markup = new WeakMap();
+
+const board = () => document.querySelector("#board .board");
+const isNow = () => board()?.dataset.at === "0";
+
+/** The rules whose hints are not shown beside the keys of this app. */
+let hidden = recallList(HIDDEN);
+
+const load = atMostEvery(BETWEEN, async () => {
+  const aim = board()?.dataset.mark;
+  if (!isNow() || aim === mark) return;
+  const html = await fetchPart(page.dataset.hints, "hints");
+  if (html === null) return;
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  found = fresh.content;
+  mark = aim;
+  show();
+});
+
+/** Put what is known beside the keys; what is there and still true stays as it is, opened or not. */
+function show() {
+  const place = board();
+  if (!place) return;
+  const wanted = new Map(isNow() ? [...found.querySelectorAll(".hints")].map((hints) => [hints.dataset.for, hints]) : []);
+  for (const entry of place.querySelectorAll(".columns .entry:not([data-untracked])")) {
+    const shown = entry.querySelector(":scope > .hints");
+    const hints = wanted.get(entry.dataset.key) && permitted(wanted.get(entry.dataset.key));
+    if (!hints) shown?.remove();
+    else if (!shown || markup.get(shown) !== hints.outerHTML) {
+      shown?.remove();
+      markup.set(hints, hints.outerHTML);
+      entry.append(hints);
+      window.htmx.process(hints);
+    }
+  }
+  for (const head of place.querySelectorAll(".scope-column")) {
+    const size = isNow() && found.querySelector(`[data-size-of="${head.dataset.column}"]`);
+    head.querySelector("[data-size]").textContent = size ? size.textContent : "";
+  }
+  tellNumber(place);
+}
+
+function permitted(hints) {
+  const copy = hints.cloneNode(true);
+  for (const rule of hidden) copy.querySelector(`[data-rule="${CSS.escape(rule)}"]`)?.remove();
+  return copy.childElementCount ? copy : null;
+}
+
+function tellNumber(place) {
+  const link = place.querySelector("[data-hints-link]");
+  if (!link) return;
+  const number = [...found.querySelectorAll(".hint[data-rule]")].filter(({ dataset }) => !hidden.includes(dataset.rule)).length;
+  const badge = link.querySelector("[data-number]");
+  badge.textContent = number ? String(number) : "";
+  link.setAttribute("aria-label", number === 1 ? "1 hint at the state" : `${number || "No"} hints at the state`);
+}
+
+/** A kind of hint is hidden beside the keys of this app, or shown again. */
+function toggle(rule) {
+  hidden = hidden.includes(rule) ? hidden.filter((other) => other !== rule) : [...hidden, rule];
+  rememberList(HIDDEN, hidden);
+  show();
+  nameButtons();
+}
+
+function nameButtons() {
+  for (const button of document.querySelectorAll("#dialog-content [data-hide-rule]")) {
+    button.hidden = false;
+    button.textContent = hidden.includes(button.dataset.hideRule) ? "Show beside keys again" : "Hide beside keys";
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-hide-rule]");
+  if (button) toggle(button.dataset.hideRule);
+});
+document.addEventListener("htmx:afterSwap", (event) => event.detail.target.id === "dialog-content" && nameButtons());
+whenChanged(HIDDEN, () => {
+  hidden = recallList(HIDDEN);
+  show();
+});
+
+function look() {
+  show();
+  if (isNow() && board().dataset.mark !== mark) load();
+}
+
+document.addEventListener("board:shown", look);
+look();

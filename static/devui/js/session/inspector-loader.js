@@ -1,0 +1,26 @@
+// The inspector: what is shown of the open event, or of the session while none is open.
+
+import { fetchPart, oneAtATime } from "../core/fragment.js";
+import { showTimes } from "../core/times.js";
+
+const place = document.getElementById("inspection");
+
+let shown = "";
+
+/**
+ * Show the inspector of an address.
+ *
+ * @param {string} url
+ * @param {{isOther?: boolean}} options  `isOther`: what is on the page is about another event, and looks so meanwhile
+ */
+export const inspect = oneAtATime(async (url, { isOther = false } = {}) => {
+  if (isOther) place.setAttribute("aria-busy", "true");
+  const html = await fetchPart(url, "inspection");
+  if (html === null) return; // what is on the page is about another event still
+  place.removeAttribute("aria-busy");
+  if (html === shown) return;
+  shown = html;
+  place.innerHTML = html;
+  window.htmx.process(place);
+  showTimes(place);
+});

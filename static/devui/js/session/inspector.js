@@ -1,0 +1,245 @@
+// The inspector of an event: search in its JSON, copying of what stands in it, and marking to compare.
+
+import { copy } from "../core/clipboard.js";
+import { fetchPart } from "../core/fragment.js";
+import { declare } from "../core/shortcuts.js";
+import { showError } from "../core/toasts.js";
+import { showTimes } from "../core/times.js";
+
+const TYPING_PAUSE = 200;
+
+const inspector = () => document.querySelector(".inspector[data-event]");
+
+/* --- The JSON: a tree that the server opens, at a hit or whole --- */
+
+/** Show the tree that the address asks for, with these parameters changed; "" takes one away. */
+async function showRaw(changes) {
+  const query = new URLSearchParams(location.search);
+  for (const name of ["hit", "open"]) query.delete(name);
+  for (const [name, value] of Object.entries({ tab: "raw", ...changes })) {
+    if (value === "") query.delete(name);
+    else query.set(name, value);
+  }
+  const address = `${location.pathname}?${query}`;
+  history.replaceState(history.state, "", address);
+  const html = await fetchPart(address, "raw");
+  const place = document.getElementById("raw");
+  if (html === null || !place) return;
+  place.innerHTML = html;
+  place.removeAttribute("hx-get");
+  window.htmx.process(place);
+  showTimes(place);
+  showHit();
+}
+
+function showHit() {
+  document.getElementById("json-hit")?.scrollIntoView({ block: "center", inline: "nearest" });
+}
+
+let typing = 0;
+document.addEventListener("input", ({ target }) => {
+  if (!target.matches("[data-raw-form] input[name=raw]")) return;
+  clearTimeout(typing);
+  typing = setTimeout(() => showRaw({ raw: target.value }), TYPING_PAUSE);
+});
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("[data-raw-form]")) return;
+  event.preventDefault();
+  goToHit(1);
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.isComposing || !event.target.matches("[data-raw-form] input")) return;
+  event.preventDefault();
+  goToHit(event.shiftKey ? -1 : 1);
+});
+
+/** Open the hit so many further on, counted from the one that was asked for last; before anything was found, search. */
+function goToHit(step) {
+  clearTimeout(typing);
+  const text = inspector()?.querySelector("input[name=raw]").value ?? "";
+  const query = new URLSearchParams(location.search);
+  const count = Number(document.querySelector(".raw-hits")?.dataset.count);
+  if (text !== (query.get("raw") ?? "") || !count) showRaw({ raw: text });
+  else showRaw({ raw: text, hit: (((Number(query.get("hit")) || 1) - 1 + step + count) % count) + 1 });
+}
+
+document.addEventListener("click", (event) => {
+  const hit = event.target.closest("[data-raw-step]");
+  const opener = event.target.closest("[data-raw-open]");
+  if (!hit && !opener) return;
+  event.preventDefault();
+  if (hit) goToHit(Number(hit.dataset.rawStep));
+  else showRaw({ open: new URLSearchParams(opener.search).get("open") ?? "" });
+});
+
+/* --- An entry of a tree is picked by a click or by arrow keys; then its path and its value can be copied --- */
+
+const TREE = ".inspector .json[data-source]";
+let picked = null;
+
+function pick(entry) {
+  picked?.classList.remove("is-picked");
+  picked = entry;
+  const place = inspector()?.querySelector(".json-place");
+  if (!place) return;
+  place.hidden = !entry;
+  if (!entry) return;
+  entry.classList.add("is-picked");
+  place.querySelector("[data-json-path]").textContent = pathOf(entry);
+}
+
+const sourceOf = (entry) => new URL(entry.closest(TREE).dataset.source, location.href);
+
+function pointerOf(entry) {
+  return (sourceOf(entry).searchParams.get("base") ?? "") + entry.dataset.pointer;
+}
+
+/** Return the path of an entry as jq reads it. A number is a step of its own kind in a list. */
+function pathOf(entry) {
+  const steps = [];
+  let top = entry;
+  for (let at = entry; at; at = at.parentElement.closest("li[data-pointer]")) {
+    steps.unshift(step(at.dataset.pointer.split("/").at(-1), at.parentElement.matches(".json-list")));
+    top = at;
+  }
+  const above = pointerOf(top).split("/").slice(1, -1);
+  const path = above.map((name) => step(name, /^\d+$/.test(name))).join("") + steps.join("");
+  return path.startsWith(".") ? path : `.${path}`;
+}
+
+function step(name, isIndex) {
+  const plain = name.replaceAll("~1", "/").replaceAll("~0", "~");
+  if (isIndex) return `[${plain}]`;
+  return /^[A-Za-z_]\w*$/.test(plain) ? `.${plain}` : `[${JSON.stringify(plain)}]`;
+}
+
+document.addEventListener("click", ({ target }) => {
+  const entry = target.closest(`${TREE} li[data-pointer]`);
+  if (entry) pick(entry);
+});
+
+document.addEventListener("focusin", ({ target }) => {
+  const entry = target.closest(`${TREE} li[data-pointer]`);
+  if (entry) pick(entry);
+});
+
+const STEPS = {
+  ArrowDown: (stops, at) => stops[at + 1],
+  ArrowUp: (stops, at) => stops[at - 1],
+  ArrowRight: (stops, at) => openOrEnter(stops, at),
+  ArrowLeft: (stops, at) => closeOrLeave(stops[at]),
+};
+
+document.addEventListener("keydown", (event) => {
+  const tree = event.target.closest(TREE);
+  if (!tree || !(event.key in STEPS) || event.ctrlKey || event.metaKey || event.altKey) return;
+  const stops = [...tree.querySelectorAll("summary, li[data-pointer]:not(:has(> details)), li > button")].filter(
+    (stop) => stop.checkVisibility(),
+  );
+  const at = stops.indexOf(event.target);
+  if (at < 0) return;
+  event.preventDefault();
+  const next = STEPS[event.key](stops, at);
+  if (!next) return;
+  if (next.matches("li")) next.tabIndex = -1;
+  next.focus();
+});
+
+function openOrEnter(stops, at) {
+  const details = stops[at].closest("details");
+  if (!stops[at].matches("summary")) return null;
+  if (details.open) return stops[at + 1];
+  details.open = true;
+  return null;
+}
+
+function closeOrLeave(stop) {
+  if (stop.matches("summary") && stop.parentElement.open) {
+    stop.parentElement.open = false;
+    return null;
+  }
+  return stop.closest("li")?.parentElement.closest("details")?.querySelector("summary");
+}
+
+/* --- Copying --- */
+
+async function copyFrom(button, url) {
+  const response = await fetch(url).catch(() => null);
+  if (!response?.ok) showError("The event could not be read.", "Is the server still running?");
+  else copy(button, await response.text());
+}
+
+function valueAddress(pointer) {
+  return `${inspector().dataset.event}?${new URLSearchParams({ pointer, form: "text" })}`;
+}
+
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest("[data-copy-event], [data-copy-path], [data-copy-value]");
+  if (!button) return;
+  if ("copyEvent" in button.dataset) copyFrom(button, valueAddress(""));
+  else if (!picked?.isConnected) pick(null);
+  else if ("copyPath" in button.dataset) copy(button, pathOf(picked));
+  else copyFrom(button, valueAddress(pointerOf(picked)));
+});
+
+/* --- Comparing: an event is marked, then another one is compared with it --- */
+
+let marked = 0;
+
+function markEvent() {
+  const button = document.querySelector("[data-mark-event]");
+  if (!button) return false;
+  const seq = Number(button.dataset.markEvent);
+  marked = marked === seq ? 0 : seq;
+  showMarked();
+  return true;
+}
+
+function showMarked() {
+  for (const event of document.querySelectorAll(".event.is-marked")) event.classList.remove("is-marked");
+  if (marked) document.querySelector(`#events [data-seq="${marked}"]`)?.classList.add("is-marked");
+  const button = document.querySelector("[data-mark-event]");
+  if (!button) return;
+  button.hidden = false;
+  button.setAttribute("aria-pressed", String(Number(button.dataset.markEvent) === marked));
+  const link = document.querySelector("[data-compare-event]");
+  const seq = Number(link.dataset.compareEvent);
+  const left = marked && marked !== seq ? `left=${marked}&` : "";
+  link.search = `?${left}right=${seq}`;
+  link.title = left
+    ? `Compare with the marked event ${marked} (c)`
+    : "Compare with the one of its kind before it, or with the marked event (c)";
+}
+
+document.addEventListener("click", ({ target }) => {
+  if (target.closest("[data-mark-event]")) markEvent();
+});
+
+const clickOn = (selector) => {
+  const found = document.querySelector(selector);
+  found?.click();
+  return Boolean(found);
+};
+
+declare("In this session", [
+  { keys: ["x"], does: "Mark the open event to compare", when: inspector, work: markEvent },
+  { keys: ["c"], does: "Compare the open event", when: inspector, work: () => clickOn("[data-compare-event]") },
+  { keys: ["p"], does: "Copy the path of the picked value", when: () => picked, work: () => clickOn("[data-copy-path]") },
+  { keys: ["v"], does: "Copy the picked value", when: () => picked, work: () => clickOn("[data-copy-value]") },
+]);
+
+/* What is put into the page anew shows again what is marked; what was picked is gone with what it stood in. */
+new MutationObserver(() => {
+  if (picked && !picked.isConnected) pick(null);
+  showMarked();
+}).observe(document.getElementById("detail"), { childList: true, subtree: true });
+
+for (const name of ["timeline:loaded", "timeline:replaced"]) document.addEventListener(name, showMarked);
+document.addEventListener("htmx:afterSwap", ({ detail }) => {
+  if (detail.target.id === "raw") showHit();
+});
+
+showMarked();
+showHit();

@@ -1,0 +1,225 @@
+// Which event is open: the address says it, so Back works and a link opens the same view.
+
+import * as board from "./state-board.js";
+import { fetchPart, oneAtATime, wasCutOff } from "../core/fragment.js";
+import { inspect } from "./inspector-loader.js";
+import { declare, isPlainClick } from "../core/shortcuts.js";
+import { entry, offer } from "../core/command-palette.js";
+import * as timeline from "./timeline.js";
+import * as travel from "./time-slider.js";
+
+/** Milliseconds without a step after which what stands around the board follows, and the address says where one is. */
+const REST = 150;
+
+const seqOfAddress = () => {
+  const query = new URLSearchParams(location.search);
+  if (query.has("seq")) return Number(query.get("seq"));
+  const id = query.get("event");
+  const event = id && timeline.events().find((candidate) => candidate.dataset.eventId === id);
+  return event ? Number(event.dataset.seq) : 0;
+};
+
+let selected = travel.openAtFirst;
+
+/** Tell which event is open: its seq, 0 for none. */
+export const selectedSeq = () => selected;
+
+/** Return this page's address for an event, or for none; the tabs stay as they are. */
+function addressOf(seq) {
+  const query = new URLSearchParams(location.search);
+  for (const name of ["event", "seq", "before", "after", "find"]) query.delete(name);
+  const event = seq && timeline.eventOf(seq);
+  if (event) query.set("event", event.dataset.eventId);
+  else if (seq) query.set("seq", seq);
+  return `${location.pathname}?${query}`.replace(/\?$/, "");
+}
+
+/** Open an event; 0 closes the one that is open. */
+export async function select(seq, { push = true } = {}) {
+  if (seq === selected && push) return;
+  const address = push ? addressOf(seq) : location.href;
+  settle();
+  if (push) history.pushState({ event: seq }, "", address);
+  turnTo(seq);
+  const isElsewhere = seq && !timeline.eventOf(seq);
+  await Promise.all([
+    board.show(address),
+    inspect(address, { isOther: true }),
+    isElsewhere ? loadAround(address) : null,
+  ]);
+}
+
+/** Steps follow one another: the address and what stands around the board are behind. */
+let isPassing = false;
+let resting = 0;
+let direction = 0;
+
+/** Open an event that others may follow at once: its board now, the rest when there is a rest. */
+function pass(seq) {
+  if (seq === selected) return;
+  const address = addressOf(seq);
+  if (!isPassing) history.pushState({ event: seq }, "", address);
+  isPassing = true;
+  direction = seq - selected;
+  clearTimeout(resting);
+  turnTo(seq);
+  board.show(address).then(() => {
+    clearTimeout(resting);
+    prepareNext();
+    if (isPassing) resting = setTimeout(rest, REST);
+  });
+}
+
+function rest() {
+  settle();
+  if (selected && !timeline.eventOf(selected)) loadAround(location.href);
+  inspect(location.href, { isOther: true });
+  travel.tell(selected);
+}
+
+/** Who steps goes on the same way, as a rule. */
+function prepareNext() {
+  if (Math.abs(direction) !== 1) return;
+  const next = [selected + direction, selected + 2 * direction].filter((seq) => seq >= 1 && seq <= travel.last());
+  board.prepare(next.map((seq) => ({ url: addressOf(seq), seq })));
+}
+
+/** The address follows the steps that were made. */
+export function settle() {
+  if (!isPassing) return;
+  stopPassing();
+  history.replaceState({ event: selected }, "", addressOf(selected));
+}
+
+function stopPassing() {
+  isPassing = false;
+  clearTimeout(resting);
+}
+
+function turnTo(seq) {
+  selected = seq;
+  mark();
+  showView(seq ? "detail" : "timeline");
+  const shown = seq && timeline.eventOf(seq);
+  if (shown) timeline.reveal(shown);
+  if (shown && isFocusFree()) shown.querySelector(".event-seq").focus({ preventScroll: true });
+}
+
+/** Something has changed: load the inspector and the board anew. */
+export async function refresh() {
+  await Promise.all([board.renew({ live: true }), refreshInspection()]);
+}
+
+/** Load the inspector anew. */
+export const refreshInspection = () => (isPassing ? null : inspect(location.href));
+
+/** The server answers again: load what it could not be asked for. */
+export function catchUp() {
+  if (wasCutOff("board")) board.renew();
+  if (isPassing) return;
+  if (wasCutOff("inspection")) inspect(location.href);
+  if (selected && wasCutOff("window") && !timeline.eventOf(selected)) loadAround(location.href);
+}
+
+/** The state has changed: load the board anew; the event above it stays as it is. */
+export const refreshBoard = () => board.renew({ live: true });
+
+/** Take note of how long the session is. */
+export function setLast(last) {
+  travel.setLast(last);
+  mark();
+}
+
+/** Tell whether the focus may follow the selection: nobody has put it elsewhere. */
+function isFocusFree() {
+  const focused = document.activeElement;
+  return focused === document.body || Boolean(focused.closest("#timeline-scroll"));
+}
+
+/** Load the timeline around the open event. */
+const loadAround = oneAtATime(async (address) => {
+  const html = await fetchPart(address, "window");
+  if (html === null || !selected || timeline.eventOf(selected)) return;
+  timeline.replace(html);
+  mark();
+  const event = timeline.eventOf(selected);
+  if (event) timeline.reveal(event, "center");
+  document.dispatchEvent(new CustomEvent("timeline:replaced"));
+});
+
+/** Show on the page what is selected. */
+export function mark() {
+  for (const event of document.querySelectorAll(".event[aria-current]")) event.removeAttribute("aria-current");
+  if (selected) timeline.eventOf(selected)?.setAttribute("aria-current", "true");
+  travel.show(selected);
+}
+
+/** One event back or forth; from now, back is the newest event. */
+export function step(by) {
+  const last = travel.last();
+  const next = selected ? selected + by : by < 0 ? last : 0;
+  if (next >= 1 && next <= last) pass(next);
+}
+
+function stepRow(by) {
+  const heads = timeline.rowHeads();
+  const current = timeline.eventOf(selected)?.closest(".row")?.firstElementChild;
+  const at = current ? heads.indexOf(current) + by : by < 0 ? heads.length - 1 : 0;
+  if (heads[at]) select(Number(heads[at].dataset.seq));
+  else document.querySelector(by < 0 ? "#older > a" : "#newer > a")?.click();
+}
+
+function showView(name) {
+  document.querySelector(`input[name=view][value=${name}]`).checked = true;
+}
+
+document.addEventListener("click", (event) => {
+  if (!isPlainClick(event)) return;
+  const link = event.target.closest("a:is([href^='?event='], [href^='?seq='], [data-deselect]):not([data-compare])");
+  if (link) {
+    event.preventDefault();
+    openLink(link);
+    return;
+  }
+  const row = event.target.closest(".event[data-seq]");
+  if (!row || event.target.closest("a, button, summary, input, textarea, label, .question")) return;
+  if (getSelection().isCollapsed) select(Number(row.dataset.seq));
+});
+
+function openLink(link) {
+  if ("step" in link.dataset) step(Number(link.dataset.step));
+  else if ("deselect" in link.dataset) select(0);
+  else if (link.matches(".event-seq")) select(Number(link.closest("[data-seq]").dataset.seq));
+  else select(Number(new URLSearchParams(link.search).get("seq")));
+}
+
+travel.whenMoved(pass);
+
+addEventListener("popstate", ({ state }) => {
+  stopPassing(); // the address is another one already
+  select(state?.event ?? seqOfAddress(), { push: false });
+});
+
+document.addEventListener("change", (event) => {
+  if (!event.target.matches("input[name=tab], input[name=scope]")) return;
+  settle();
+  const query = new URLSearchParams(location.search);
+  query.set(event.target.name, event.target.value);
+  history.replaceState(history.state, "", `${location.pathname}?${query}`);
+});
+
+/* An event by its number, typed into the palette. */
+offer((typed) => {
+  const seq = Number(/^(?:#|event\s*)?(\d+)$/i.exec(typed)?.[1]);
+  const last = travel.last();
+  if (!(seq >= 1 && seq <= last)) return [];
+  return [entry("In this session", "clock", `Event ${seq} of ${last}`, () => select(seq))];
+});
+
+declare("In this session", [
+  { keys: ["j"], does: "Next row", work: () => stepRow(1) },
+  { keys: ["k"], does: "Previous row", work: () => stepRow(-1) },
+  { keys: ["]", "."], does: "One event forth in time", work: () => step(1) },
+  { keys: ["[", ","], does: "One event back in time", work: () => step(-1) },
+  { keys: ["Escape"], does: "Close the event", when: selectedSeq, work: () => select(0) },
+]);

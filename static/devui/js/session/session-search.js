@@ -1,0 +1,301 @@
+// The search within the session: it counts and marks what it finds, goes from hit to hit, or shows nothing else.
+
+import { asked, isFiltering } from "./search-params.js";
+import { fetchPart } from "../core/fragment.js";
+import { declare, focusOn, isPlainClick } from "../core/shortcuts.js";
+import "../lists/query-box.js";
+import * as selection from "./selection.js";
+import * as timeline from "./timeline.js";
+
+const TYPING_PAUSE = 250;
+/** Milliseconds, and how many times as long as an answer took, before what is found is asked for again. */
+const SOON = 300;
+const RESTS = 4;
+/** Milliseconds before a search goes on that has not looked at the whole session yet. */
+const BREATH = 60;
+const HIGHLIGHT = "found";
+const MOST_RANGES = 2000;
+
+const form = document.getElementById("within");
+const box = form.elements.q;
+const only = form.elements.only;
+const place = document.getElementById("found");
+const view = document.getElementById("window");
+
+const result = () => place.querySelector("[data-hits]");
+
+/* --- Asking --- */
+
+/** Search for what stands in the form. What the timeline shows changes only where it shows hits alone. */
+async function ask() {
+  clearTimeout(typing);
+  const wasFiltering = isFiltering();
+  const before = asked();
+  const query = new URLSearchParams(location.search);
+  for (const name of ["q", "only", "before", "after"]) query.delete(name);
+  if (box.value.trim()) query.set("q", box.value.trim());
+  if (only.checked) query.set("only", "1");
+  history.replaceState(history.state, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
+  if (asked() === before && isFiltering() === wasFiltering) return;
+  await Promise.all([refresh(), wasFiltering || isFiltering() ? showWindow() : null]);
+}
+
+async function showWindow() {
+  const html = await fetchPart(location.href, "window");
+  if (html === null) return;
+  timeline.replace(html);
+  const open = selection.selectedSeq() && timeline.eventOf(selection.selectedSeq());
+  if (open) timeline.reveal(open, "center");
+  else if (!selection.selectedSeq()) timeline.toEnd();
+  document.dispatchEvent(new CustomEvent("timeline:replaced"));
+  timeline.fill();
+}
+
+let typing = 0;
+box.addEventListener("input", (event) => {
+  clearTimeout(typing);
+  if (!event.isComposing) typing = setTimeout(ask, TYPING_PAUSE);
+});
+box.addEventListener("compositionend", () => {
+  typing = setTimeout(ask, TYPING_PAUSE);
+});
+only.addEventListener("change", ask);
+form.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  await ask();
+  go(1);
+});
+
+/* Escape in the box ends the search and leaves the box: a key that is pressed then is no word to be found. */
+box.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || event.keyCode === 229) return;
+  event.preventDefault();
+  timeline.focus(selection.selectedSeq());
+  end();
+});
+
+function end() {
+  box.value = "";
+  return ask();
+}
+
+document.addEventListener("click", (event) => {
+  const chip = event.target.closest("a[data-query]");
+  const hit = event.target.closest("a[data-hit]");
+  const surroundings = event.target.closest("a[data-surroundings]");
+  if ((!chip && !hit && !surroundings) || !isPlainClick(event)) return;
+  event.preventDefault();
+  if (hit) go(hit.dataset.hit === "next" ? 1 : -1);
+  else if (chip) take(chip.dataset.query);
+  else showSurroundings();
+});
+
+function showSurroundings() {
+  only.checked = false;
+  ask();
+}
+
+/* What a chip asks for depends on what stands in the box by then. */
+form.querySelector(".menu")?.addEventListener("toggle", async ({ target }) => {
+  if (!target.open) return;
+  await ask();
+  const html = await fetchPart(location.href, "chips");
+  if (html !== null) document.getElementById("chips").innerHTML = html;
+});
+
+function take(query) {
+  box.value = query;
+  for (const menu of document.querySelectorAll(".within details[open]")) menu.open = false;
+  box.focus();
+  ask();
+}
+
+/* --- What was found --- */
+
+/**
+ * Ask anew how many hits there are and which of the events on the page they are. Return whether there is an answer.
+ * Where nothing is asked, nothing is found, at once: a key that is pressed meanwhile must not go on from what was.
+ */
+async function refresh(purpose = "found") {
+  if (!asked()) {
+    place.replaceChildren();
+    mark();
+    return false;
+  }
+  const fresh = await askFor({}, purpose);
+  if (!fresh) return false;
+  place.replaceChildren(fresh);
+  place.dataset.asked = asked();
+  mark();
+  if (isCounting()) goOn();
+  return true;
+}
+
+/** Ask what is found; null when there is no answer, or when it is about something else by now. */
+async function askFor(parameters, purpose) {
+  const { first, last } = timeline.list().dataset;
+  const about = () => `${asked()} ${selection.selectedSeq()}`;
+  const before = about();
+  const query = new URLSearchParams(location.search);
+  const known = { first, last, at: timeline.onScreen()[0], ...countedBefore(), ...parameters };
+  for (const [name, value] of Object.entries(known)) query.set(name, value);
+  const html = await fetchPart(`${location.pathname}?${query}`, "found", purpose);
+  if (html === null || about() !== before) return null;
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  return fresh.content;
+}
+
+/** What an answer before has counted is not counted again, as long as the same is searched for. */
+function countedBefore() {
+  const { counted, count } = result()?.dataset ?? {};
+  return counted && place.dataset.asked === asked() ? { counted, count } : {};
+}
+
+const isCounting = () => "counting" in (result()?.dataset ?? {});
+let counting = 0;
+
+/** Let the server count on from where it ended. Only what changes is told to those who listen. */
+function goOn() {
+  clearTimeout(counting);
+  counting = setTimeout(async () => {
+    if (!isCounting()) return;
+    const fresh = (await askFor({ part: "count" }, "count"))?.querySelector("[data-hits]");
+    const shown = result();
+    if (!fresh || !shown) return;
+    for (const name of ["earlier", "later", "down", "up"]) fresh.dataset[name] = shown.dataset[name];
+    if (told(fresh) === told(shown)) {
+      for (const name of ["counted", "count"]) shown.dataset[name] = fresh.dataset[name];
+      shown.querySelector("progress").value = fresh.querySelector("progress").value;
+    } else {
+      shown.replaceWith(fresh);
+    }
+    mark();
+    goOn();
+  }, BREATH);
+}
+
+const told = (line) => [...line.querySelectorAll(":scope > span, :scope > a")].map((each) => each.textContent).join();
+
+let waiting = 0;
+let rest = SOON;
+
+/** Ask anew soon, and the less often the longer the server looked for the last answer. */
+function refreshIfAsked() {
+  if (!asked() || waiting) return;
+  waiting = setTimeout(async () => {
+    waiting = 0;
+    const start = performance.now();
+    await refresh();
+    rest = Math.max(SOON, RESTS * (performance.now() - start));
+  }, rest);
+}
+
+for (const name of ["timeline:heard", "timeline:loaded", "timeline:replaced"]) {
+  document.addEventListener(name, refreshIfAsked);
+}
+new MutationObserver(refreshIfAsked).observe(view, { subtree: true, attributeFilter: ["aria-current"] });
+
+/** Mark the hits on the page, and in them the words that were searched for. */
+function mark() {
+  const hits = new Set(JSON.parse(result()?.dataset.hits ?? "[]"));
+  const isHit = (event) => isFiltering() || hits.has(Number(event.dataset.seq));
+  for (const event of timeline.events()) event.classList.toggle("is-hit", Boolean(result()) && isHit(event));
+  highlight();
+}
+
+function highlight() {
+  if (!window.CSS?.highlights) return;
+  CSS.highlights.delete(HIGHLIGHT);
+  const words = JSON.parse(result()?.dataset.words ?? "[]").filter(Boolean);
+  if (!words.length) return;
+  const pattern = new RegExp(words.map(spelled).join("|"), "giu");
+  const ranges = [];
+  for (const body of view.querySelectorAll(".is-hit .event-body")) {
+    const texts = document.createTreeWalker(body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode() && ranges.length < MOST_RANGES) ranges.push(...matches(texts.currentNode, pattern));
+  }
+  CSS.highlights.set(HIGHLIGHT, new Highlight(...ranges));
+}
+
+/** Between the words of a phrase anything but letters may stand, as in the index. */
+const spelled = (text) => text
+  .split(/[^\p{L}\p{N}]+/u)
+  .filter(Boolean)
+  .join("[^\\p{L}\\p{N}]*") || "(?!)";
+
+function matches(node, pattern) {
+  return [...node.data.matchAll(pattern)].map(({ index, 0: text }) => {
+    const range = new Range();
+    range.setStart(node, index);
+    range.setEnd(node, index + text.length);
+    return range;
+  });
+}
+
+/* --- Going from hit to hit --- */
+
+let steps = 0;
+let isGoing = false;
+
+/** Go so many hits on. However fast one asks, each step counts: those that come meanwhile are made together. */
+async function go(by) {
+  steps += by;
+  if (isGoing) return;
+  isGoing = true;
+  while (steps && result()) if (!(await makeSteps())) steps = 0;
+  steps = 0;
+  isGoing = false;
+}
+
+/** Make as many of the steps as hits are known that way, or look for more of them. Return whether that was possible. */
+async function makeSteps() {
+  const [way, looked] = steps > 0 ? ["later", "up"] : ["earlier", "down"];
+  const seqs = JSON.parse(result().dataset[way]);
+  if (!seqs.length) return lookFurther(way, looked);
+  const made = Math.min(Math.abs(steps), seqs.length);
+  steps -= Math.sign(steps) * made;
+  await open(seqs[made - 1]);
+  return !steps || refresh("steps");
+}
+
+async function lookFurther(way, looked) {
+  const place = Number(result().dataset[looked]);
+  const fresh = place && (await askFor({ part: way, [looked]: place }, "steps"))?.querySelector("[data-hits]");
+  if (!fresh || !result()) return false;
+  for (const name of [way, looked]) result().dataset[name] = fresh.dataset[name];
+  return true;
+}
+
+async function open(seq) {
+  if (seq !== selection.selectedSeq()) {
+    const shown = document.querySelector("input[name=view]:checked");
+    const opened = selection.select(seq);
+    shown.checked = true; // on a narrow screen one goes from hit to hit in the timeline, not in the details
+    await opened;
+  }
+  const event = timeline.eventOf(seq);
+  if (event) timeline.reveal(event);
+}
+
+const isAsking = () => Boolean(result());
+
+declare("In this session", [
+  { keys: ["f"], does: "Find in this session", work: () => focusOn(box) },
+  { keys: ["n"], does: "Next hit", when: isAsking, work: () => go(1) },
+  { keys: ["N"], does: "Previous hit", when: isAsking, work: () => go(-1) },
+  { keys: ["Escape"], does: "End the search", when: isAsking, work: () => end() },
+]);
+
+/* Back and forth in the history: the form says what the address says. */
+addEventListener("popstate", () => {
+  const query = new URLSearchParams(location.search);
+  const isOther = box.value !== (query.get("q") ?? "") || only.checked !== query.has("only");
+  box.value = query.get("q") ?? "";
+  only.checked = query.has("only");
+  if (!isOther) return;
+  refresh();
+  showWindow();
+});
+
+refreshIfAsked();

@@ -1,0 +1,276 @@
+// The session page: what comes by the socket, and where it goes.
+
+import "./answers.js";
+import { isFiltering } from "./search-params.js";
+import "./columns.js";
+import "./state-diff.js";
+import "./console.js";
+import { atMostEvery, fetchPart } from "../core/fragment.js";
+import "./inspector.js";
+import { declare } from "../core/shortcuts.js";
+import { GONE, Live } from "../core/live-socket.js";
+import * as rail from "./rail.js";
+import * as selection from "./selection.js";
+import * as timeline from "./timeline.js";
+import { showTimes } from "../core/times.js";
+import "./session-search.js";
+
+const FAR_BEHIND = 500;
+/** A rewind or a compaction changes how the events before it are shown. */
+const TOUCHES_OTHERS = ".signal-rewindBeforeInvocationId, .signal-compaction";
+
+const page = document.getElementById("session");
+const state = document.querySelector("[data-live]");
+const pause = document.getElementById("pause");
+const announcer = document.getElementById("announcer");
+const runTeller = document.getElementById("run-teller");
+const search = document.querySelector(".sibling-search");
+
+const WORDS = { connecting: "connecting", live: "live", offline: "offline", paused: "paused", refused: "not live" };
+
+let title = document.title;
+
+let heard = timeline.lastKnown();
+let isPaused = false;
+let hasRows = timeline.showsTheEnd();
+
+/** Rows that come are put at the end of the timeline; of a search only the server knows which belong there. */
+const wantsRows = () => (timeline.isFollowing() || timeline.showsTheEnd()) && !isFiltering();
+
+/** Where to listen: from what the page knows on, and for rows only where they would be put. */
+function address() {
+  const url = new URL(page.dataset.socket, location.href);
+  url.protocol = url.protocol.replace("http", "ws");
+  hasRows = wantsRows() && !isPaused;
+  url.searchParams.set("after", hasRows ? timeline.lastShown() : heard);
+  if (!hasRows) url.searchParams.set("rows", "0");
+  return url.href;
+}
+
+function showState(name, why) {
+  const shown = isPaused && name === "live" ? "paused" : name;
+  state.dataset.live = shown;
+  state.querySelector("[data-connection]").textContent = why || WORDS[shown];
+  if (why === GONE) showGone();
+  if (name === "live") selection.catchUp();
+}
+
+const HANDLERS = {
+  events: takeEvents,
+  pending: ({ html }) => isPaused || !timeline.showsTheEnd() || timeline.showPending(html),
+  run: ({ html, active }) => {
+    const runs = document.getElementById("runs");
+    runs.innerHTML = html;
+    window.htmx.process(runs);
+    showTimes(runs);
+    tellRun();
+    document.title = active ? `● ${title}` : title;
+  },
+  marks: ({ html, errors }) => isPaused || timeline.markRuns(html, errors),
+  board: ({ mark }) => {
+    wantedBoard = mark;
+    if (!isPaused) refreshBoard();
+  },
+  sessions: ({ mark }) => {
+    if (mark !== page.dataset.listMark) refreshSiblings(mark);
+    page.dataset.listMark = mark;
+  },
+  title: ({ name }) => showName(name),
+  reset: openEnd,
+  gone: () => live.refuse(GONE),
+};
+
+/** Return how the session's run stands, in the words of the page. */
+function runInWords() {
+  const runs = document.querySelector("#runs > .runs");
+  const status = runs?.querySelector(".run-ended [data-status]")?.textContent.trim();
+  if (Number(runs?.dataset.active)) return "The agent runs";
+  return status ? `The run: ${status}` : "The run is done";
+}
+
+let toldRun = runInWords();
+
+/** Say how the run stands to those who do not see it, when that has changed. */
+function tellRun() {
+  const told = runInWords();
+  if (told !== toldRun) runTeller.textContent = told;
+  toldRun = told;
+}
+
+function showName(name) {
+  const heading = document.querySelector("#session-name bdi");
+  if (heading.textContent.trim() === name.trim()) return;
+  heading.textContent = name;
+  const isActive = document.title.startsWith("●");
+  title = `${name} · DevUI`;
+  document.title = isActive ? `● ${title}` : title;
+}
+
+/* --- A session that is deleted while it is looked at: it is said once, calmly, with the way back --- */
+
+let isGone = false;
+
+async function showGone() {
+  if (isGone) return;
+  isGone = true;
+  page.toggleAttribute("data-gone", true);
+  const headers = { "HX-Request": "true", "HX-Target": "gone" };
+  const answer = await fetch(page.dataset.self, { headers }).catch(() => null);
+  if (answer?.ok) {
+    location.reload(); // it has come back meanwhile
+    return;
+  }
+  const notice = document.getElementById("gone");
+  notice.innerHTML = answer?.status === 404 ? await answer.text() : "This session was deleted.";
+  showTimes(notice);
+}
+
+/** What a page asks of a session that is gone is refused, and needs no other word. */
+document.addEventListener("part:refused", (event) => {
+  const { status, text } = event.detail;
+  if (status !== 404 || !(isGone || text.includes('data-code="session_not_found"'))) return;
+  event.preventDefault();
+  live.refuse(GONE);
+});
+addEventListener("htmx:responseError", (event) => {
+  if (isGone && event.detail.xhr.status === 404) event.stopPropagation();
+}, true);
+
+let wantedBoard = "";
+
+function takeEvents({ cursor, last, count, html, pending }) {
+  const wasFollowing = timeline.isFollowing();
+  const isNext = timeline.isNext({ cursor, count });
+  heard = Math.max(heard, last);
+  selection.setLast(heard);
+  announce(count);
+  document.dispatchEvent(new CustomEvent("timeline:heard"));
+  if (isPaused) {
+    timeline.count(count);
+    return;
+  }
+  timeline.hear(last);
+  if (!html || !isNext || (last - cursor > FAR_BEHIND && wasFollowing)) {
+    if (wasFollowing) openEnd();
+    else if (!isFiltering()) timeline.count(count);
+    rail.show();
+    return;
+  }
+  const added = timeline.take({ html, cursor, count });
+  timeline.showPending(pending);
+  selection.mark();
+  rail.noteErrors();
+  rail.show();
+  if (added.some((row) => row.querySelector(TOUCHES_OTHERS)) && timeline.isFollowing()) openEnd();
+}
+
+const refreshBoard = atMostEvery(400, () => {
+  if (document.querySelector(".board")?.dataset.mark === wantedBoard) return;
+  selection.refreshBoard();
+  refreshOverview();
+});
+
+/** With no event open, what stands above the board tells of the whole session, little of which is new. */
+const refreshOverview = atMostEvery(3000, () => selection.selectedSeq() || selection.refreshInspection());
+
+const refreshSiblings = atMostEvery(2000, async () => {
+  const query = new URLSearchParams(new FormData(search));
+  const html = await fetchPart(`${location.pathname}?${query}`, "siblings");
+  if (html === null) return;
+  const place = document.getElementById("siblings");
+  const scrolled = place.scrollTop;
+  place.innerHTML = html;
+  place.scrollTop = scrolled;
+  showTimes(place);
+});
+
+let unannounced = 0;
+const sayCount = atMostEvery(3000, () => {
+  announcer.textContent = unannounced === 1 ? "1 new event" : `${unannounced} new events`;
+  unannounced = 0;
+});
+function announce(count) {
+  unannounced += count;
+  sayCount();
+}
+
+/** Show the newest events, and follow. */
+async function openEnd() {
+  if (await timeline.openEnd()) settleIn();
+}
+
+/** The page stands elsewhere in the session now. */
+function settleIn() {
+  heard = Math.max(heard, timeline.lastKnown());
+  selection.mark();
+  rail.noteErrors();
+  rail.show();
+  if (wantsRows() !== hasRows) live.connect();
+}
+
+function goToEnd() {
+  if (isPaused) togglePause();
+  if (timeline.showsTheEnd()) timeline.toEnd();
+  else openEnd();
+}
+
+async function togglePause() {
+  isPaused = !isPaused;
+  pause.setAttribute("aria-pressed", String(isPaused));
+  pause.title = isPaused ? "Go on" : "Pause live updates";
+  if (isPaused) {
+    showState("live", "");
+    return;
+  }
+  await timeline.catchUp(heard);
+  live.connect();
+  refreshBoard();
+}
+
+const live = new Live(address, (message) => HANDLERS[message.type]?.(message), showState);
+
+pause.hidden = false;
+pause.addEventListener("click", togglePause);
+document.getElementById("unseen").addEventListener("click", goToEnd);
+document.getElementById("to-end").addEventListener("click", (event) => {
+  event.preventDefault();
+  goToEnd();
+});
+document.getElementById("to-start").addEventListener("click", (event) => {
+  event.preventDefault();
+  goToStart();
+});
+declare("In this session", [{ keys: ["G"], does: "Go to the end and follow", work: goToEnd }]);
+document.addEventListener("timeline:renewed", ({ detail }) => detail === selection.selectedSeq() && selection.refresh());
+document.addEventListener("timeline:replaced", settleIn);
+document.addEventListener("timeline:loaded", settleIn);
+document.addEventListener("timeline:wanted", goToEnd);
+
+/* The whole session by keys, and an event by its number. */
+const goToStart = () => timeline.goTo(1);
+declare("In this session", [
+  { keys: ["Home"], does: "Go to the first event", work: goToStart },
+  { keys: ["End"], does: "Go to the end and follow", work: goToEnd },
+  { keys: ["PageUp"], does: "A screen up", when: isScreenKey, work: () => timeline.scrollScreens(-0.9) },
+  { keys: ["PageDown"], does: "A screen down", when: isScreenKey, work: () => timeline.scrollScreens(0.9) },
+]);
+/** Keys that scroll are left to what has the focus, unless nothing has. */
+function isScreenKey() {
+  return document.activeElement === document.body;
+}
+document.getElementById("go-to").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const field = event.target.elements.seq;
+  const seq = Math.min(timeline.lastKnown(), Math.max(1, Math.round(Number(field.value)) || 1));
+  field.blur();
+  selection.select(seq);
+});
+
+const wantedPlace = new URLSearchParams(location.search);
+const opened = selection.selectedSeq() && timeline.eventOf(selection.selectedSeq());
+if (opened) timeline.reveal(opened, "center");
+else if (wantedPlace.has("around")) timeline.goTo(Number(wantedPlace.get("around")));
+else if (!wantedPlace.has("after")) timeline.toEnd();
+rail.show();
+timeline.fill();
+live.connect();

@@ -1,0 +1,286 @@
+// The state board: loaded by what is different, put in place key by key, so that nothing moves that stays as it is.
+
+import { fetchPart, oneAtATime } from "../core/fragment.js";
+import "./hints.js";
+import { NAMES, recall, remember } from "../core/storage.js";
+import { declare, isPlainClick } from "../core/shortcuts.js";
+import { showTimes } from "../core/times.js";
+import * as watched from "./watched-keys.js";
+
+const place = document.getElementById("board");
+
+let address = location.href;
+let isLoading = false;
+let loaded = Promise.resolve();
+
+/** The page lacks what it should have: all of the board is asked for, not what is different. */
+let isLacking = false;
+
+const board = () => place.querySelector(".board");
+
+/**
+ * Show the board of an address.
+ *
+ * @param {string} url
+ * @param {{live?: boolean}} options  `live`: the state has changed, not the moment that is looked at
+ * @returns {Promise<void>} fulfilled when the last wish is on the page
+ */
+export function show(url, { live = false } = {}) {
+  address = url;
+  loaded = load(live);
+  return loaded;
+}
+
+/** Show the board of the same moment anew. */
+export const renew = (options) => show(address, options);
+
+const load = oneAtATime(async (live) => {
+  isLoading = true;
+  const html = await answer(asked(address));
+  isLoading = isLacking = false;
+  if (html !== null) put(html, live);
+  if (isLacking) load(live);
+});
+
+/** What was asked for ahead of a wish: answers by the address that was asked. */
+let ahead = new Map();
+
+/**
+ * Ask for boards that are likely to be wished for next, one after the other: each is told by what differs from the one
+ * before. Of two at a time the first is there by the time a held key asks for it.
+ *
+ * @param {{url: string, seq: number}[]} steps
+ */
+export function prepare(steps) {
+  if (isLoading) return;
+  const before = [board()?.dataset.at, ...steps.map(({ seq }) => seq)];
+  const wanted = steps.map(({ url, seq }, place) => [asked(url, before[place]), `ahead${seq % 2}`]);
+  ahead = new Map(wanted.map(([url, purpose]) => [url, ahead.get(url) ?? fetchPart(url, "board", purpose)]));
+}
+
+async function answer(url) {
+  const prepared = await ahead.get(url);
+  ahead.delete(url);
+  return prepared ?? fetchPart(url, "board");
+}
+
+/** Return the address with what the page has already, or will have: the board at the event `at`. */
+function asked(url, at = board()?.dataset.at) {
+  const asking = new URL(url, location.href);
+  const { mark, like, begin } = board()?.dataset ?? {};
+  const isSame = (name, value) => value === (asking.searchParams.get(name) ?? "");
+  const isSameSearch = isSame("key", like) && isSame("begin", begin);
+  if (Number(at) && isSameSearch && !isLacking && !asking.searchParams.has("diff")) {
+    asking.searchParams.set("known", at);
+    asking.searchParams.set("mark", mark);
+  }
+  for (const name of watched.names()) asking.searchParams.append("watch", name);
+  return asking.href;
+}
+
+function put(html, live) {
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  const now = board();
+  const next = fresh.content.querySelector(".board");
+  const isPatch = now?.dataset.at !== undefined && next.dataset.at !== undefined;
+  const scroller = () => place.querySelector(".columns, .board > .entries");
+  const scrolled = scroller()?.scrollTop ?? 0;
+  if (isPatch) patch(now, next, live);
+  else {
+    place.replaceChildren(fresh.content);
+    settle(place);
+    if (scroller()) scroller().scrollTop = scrolled;
+  }
+  finish(live);
+}
+
+function patch(now, next, live) {
+  Object.assign(now.dataset, next.dataset);
+  replaceChanged(now.querySelector(".board-head"), next.querySelector(".board-head"));
+  for (const part of [".radio-tabs", ".columns"]) copyCounts(now.querySelector(part), next.querySelector(part));
+  now.querySelector(".key-search").hidden = next.querySelector(".key-search").hidden;
+  replaceContent(now.querySelector(".board-more"), next.querySelector(".board-more"));
+  const scroller = now.querySelector(".columns");
+  const anchor = live ? firstInView(scroller) : null;
+  const before = anchor?.getBoundingClientRect().top;
+  const lists = [...scroller.querySelectorAll(".entries")];
+  const hints = [...scroller.querySelectorAll(".column-more, .empty-scope")];
+  for (const [at, list] of [...next.querySelectorAll(".columns .entries")].entries()) patchList(lists[at], list, live);
+  for (const [at, hint] of [...next.querySelectorAll(".column-more, .empty-scope")].entries()) {
+    replaceContent(hints[at], hint);
+  }
+  if (anchor?.isConnected) scroller.scrollTop += anchor.getBoundingClientRect().top - before;
+}
+
+/** Take over entries that are different; those that are the same stay where they are, opened and focused. */
+function patchList(list, next, live) {
+  const had = new Map([...list.children].map((entry) => [entry.dataset.id, entry]));
+  const fresh = new Map([...next.children].map((entry) => [entry.dataset.id, entry]));
+  const entries = [];
+  for (const id of next.dataset.order ? JSON.parse(next.dataset.order) : fresh.keys()) {
+    const [old, entry] = [had.get(id), fresh.get(id)];
+    if (old && (!entry || old.dataset.version === entry.dataset.version)) entries.push(old);
+    else if (entry) entries.push(takePlace(list, entry, old, live));
+    else isLacking = true;
+  }
+  const kept = new Set(entries);
+  for (const old of had.values()) if (!kept.has(old)) old.remove();
+  let at = list.firstElementChild;
+  for (const entry of entries) {
+    if (entry === at) at = at.nextElementSibling;
+    else list.insertBefore(entry, at);
+  }
+}
+
+function takePlace(list, entry, old, live) {
+  const isOpen = old?.querySelector("details[open]");
+  const focused = focusedIn(old);
+  if (old) old.replaceWith(entry);
+  else list.append(entry);
+  settle(entry);
+  if (live) entry.classList.add("is-fresh");
+  if (isOpen && entry.querySelector("details")) entry.querySelector("details").open = true;
+  reachable(entry)[focused]?.focus({ preventScroll: true });
+  return entry;
+}
+
+const reachable = (element) => [...element.querySelectorAll("a, button, summary")];
+const focusedIn = (element) => (element ? reachable(element).indexOf(document.activeElement) : -1);
+
+function settle(element) {
+  window.htmx.process(element);
+  showTimes(element);
+}
+
+function replaceChanged(old, next) {
+  if (old.dataset.version === next.dataset.version) return;
+  const focused = focusedIn(old);
+  old.dataset.version = next.dataset.version;
+  replaceContent(old, next);
+  reachable(old)[focused]?.focus();
+}
+
+/**
+ * Take over what an element holds. The element stays: rules that look from the tabs at what comes after them would
+ * have every entry of the board styled anew for another sibling, 15 ms of a step through 300 keys.
+ */
+function replaceContent(old, next) {
+  if (old.innerHTML === next.innerHTML) return;
+  old.replaceChildren(...next.childNodes);
+  settle(old);
+}
+
+function copyCounts(old, next) {
+  const counts = next.querySelectorAll("[data-count]");
+  for (const [at, count] of [...old.querySelectorAll("[data-count]")].entries()) {
+    if (count.textContent !== counts[at].textContent) count.textContent = counts[at].textContent;
+  }
+}
+
+function firstInView(scroller) {
+  const top = scroller.getBoundingClientRect().top;
+  return [...scroller.querySelectorAll(".entry")].find((entry) => entry.getBoundingClientRect().bottom > top);
+}
+
+/** What only a script can do for a board that was put on the page. */
+function finish(live) {
+  watched.show(live);
+  showWidth();
+  document.dispatchEvent(new CustomEvent("board:shown"));
+}
+
+/* --- What is asked of a moment whose board is on its way is asked of it, and not of the one before --- */
+
+const nameOf = (link) => link.getAttribute("aria-label");
+
+function holdBack(event) {
+  const link = event.target.closest("#board .board-head .actions > a");
+  if (!link || !isLoading || !isPlainClick(event)) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  const isSame = (other) => nameOf(other) === nameOf(link) || other.pathname === link.pathname;
+  loaded.then(() => [...place.querySelectorAll(".board-head .actions > a")].find(isSame)?.click());
+}
+
+document.addEventListener("click", holdBack, { capture: true });
+
+/* --- Keys found by their names, where there are more than are shown --- */
+
+const TYPING_PAUSE = 200;
+let typing = 0;
+
+function search() {
+  clearTimeout(typing);
+  const query = new URLSearchParams(location.search);
+  const wanted = place.querySelector(".key-search input[name=key]").value.trim();
+  if (wanted === (query.get("key") ?? "")) return;
+  if (wanted) query.set("key", wanted);
+  else query.delete("key");
+  query.delete("begin");
+  history.replaceState(history.state, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
+  show(location.href);
+}
+
+place.addEventListener("input", (event) => {
+  if (!event.target.matches(".key-search input")) return;
+  clearTimeout(typing);
+  if (!event.isComposing) typing = setTimeout(search, TYPING_PAUSE);
+});
+place.addEventListener("compositionend", (event) => {
+  if (event.target.matches(".key-search input")) typing = setTimeout(search, TYPING_PAUSE);
+});
+place.addEventListener("submit", (event) => {
+  if (!event.target.matches(".key-search")) return;
+  event.preventDefault();
+  search();
+});
+
+/* --- The next keys of a scope, where there are very many --- */
+
+async function turnOver(link) {
+  const column = link.closest("[data-column]");
+  history.pushState(history.state, "", link.href);
+  await show(location.href);
+  column.scrollIntoView({ block: "start" });
+  place.querySelector(".columns").focus({ preventScroll: true });
+}
+
+place.addEventListener("click", (event) => {
+  const link = event.target.closest(".column-more > a");
+  if (!link || !isPlainClick(event)) return;
+  event.preventDefault();
+  turnOver(link);
+});
+
+/* --- As wide as the page: scopes side by side --- */
+
+const page = document.getElementById("session");
+
+function showWidth() {
+  const button = place.querySelector("button[data-wide]");
+  if (!button) return;
+  button.hidden = false;
+  button.setAttribute("aria-pressed", String("wide" in page.dataset));
+}
+
+function widen() {
+  page.toggleAttribute("data-wide");
+  showWidth();
+  remember(NAMES.wide, "wide" in page.dataset ? "1" : "");
+}
+
+place.addEventListener("click", (event) => event.target.closest("button[data-wide]") && widen());
+declare("In this session", [{ keys: ["b"], does: "Board as wide as the page, scopes side by side", work: widen }]);
+
+/** Load keys that are watched and beyond those that are shown. */
+function complete() {
+  if (!place.querySelector(".board-more > *") || !watched.isAnyMissing()) return;
+  isLacking = true;
+  renew();
+}
+
+page.toggleAttribute("data-wide", recall(NAMES.wide) !== "");
+document.addEventListener("watched:changed", complete);
+finish(false);
+complete();

@@ -1,0 +1,42 @@
+// Another moment beside the open one: what differs between them stands in the board's place, and the address says so.
+
+import * as board from "./state-board.js";
+import { declare, isPlainClick } from "../core/shortcuts.js";
+import { selectedSeq, settle } from "./selection.js";
+import * as travel from "./time-slider.js";
+
+/** Show what differs between the open moment and another one; without one, show the state again. */
+function compareWith(base) {
+  settle();
+  const query = new URLSearchParams(location.search);
+  query.delete("begin");
+  if (base === "") query.delete("diff");
+  else query.set("diff", base);
+  history.pushState({ event: selectedSeq() }, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
+  travel.show(selectedSeq());
+  board.show(location.href).then(() => travel.tell(selectedSeq()));
+}
+
+/** Keep this moment as the one that others are compared with, or let go of it. */
+function hold() {
+  compareWith(travel.heldMoment() === null ? String(selectedSeq() || "now") : "");
+}
+
+travel.whenHeld(hold);
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-compare]");
+  if (!link || !isPlainClick(event)) return;
+  event.preventDefault();
+  compareWith(link.dataset.compare);
+});
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("[data-compare-form]")) return;
+  event.preventDefault();
+  compareWith(new FormData(event.target).get("diff"));
+});
+
+declare("In this session", [
+  { keys: ["d"], does: "Compare other moments with this one, or no longer", work: hold },
+]);

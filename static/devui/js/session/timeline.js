@@ -1,0 +1,288 @@
+// The part of a session that is on the page: it grows where it is read and shrinks elsewhere, and never moves what is read.
+
+import { asked } from "./search-params.js";
+import { fetchPart } from "../core/fragment.js";
+import { isPlainClick } from "../core/shortcuts.js";
+import * as rows from "./timeline-rows.js";
+import { markRuns as putMarks } from "./run-markers.js";
+import * as still from "./scroll-anchor.js";
+import { showTimes } from "../core/times.js";
+
+export { eventOf, events, list, rowHeads } from "./timeline-rows.js";
+
+/** Pixels from the end within which the page follows. */
+const NEAR_END = 40;
+/** Screens above and below what is read that are kept ready. */
+const AHEAD = 0.6;
+/** Events on the page, unless a large screen needs more. */
+const MOST_EVENTS = 60;
+
+const scroller = document.getElementById("timeline-scroll");
+const unseenButton = document.getElementById("unseen");
+
+let following = false;
+let unseen = 0;
+let known = Number(rows.list().dataset.cursor);
+let loading = "";
+
+export const isFollowing = () => following;
+/** The seq of the session's last event, as far as this page has heard. */
+export const lastKnown = () => known;
+/** The seq up to which its events are on the page. */
+export const lastShown = () => rows.last();
+/** Whether the session's last event is on the page. */
+export const showsTheEnd = () => rows.last() >= known;
+
+/** Take note of how long the session is. */
+export function hear(last) {
+  known = Math.max(known, last);
+  offer();
+}
+
+/** Tell whether events that came live follow on what is on the page. */
+export const isNext = ({ cursor, count }) => cursor - count <= rows.last();
+
+/** Take events that follow. Return the rows that were added: a reader further up gets them on the way down. */
+export function take({ html, cursor, count }) {
+  const wasFollowing = following;
+  if (!wasFollowing && rows.events().length >= MOST_EVENTS) {
+    setUnseen(unseen + count);
+    fill();
+    return [];
+  }
+  const added = holdStill(() => rows.addBelow(rows.parse(html), cursor));
+  for (const row of added) row.classList.add("is-new");
+  if (wasFollowing) {
+    following = true;
+    toEnd();
+    trimLater();
+  } else {
+    setUnseen(unseen + count);
+  }
+  offer();
+  return added;
+}
+
+/** Show what came while the page was paused; one that stood at the end follows again. */
+export async function catchUp(last) {
+  const wasAtEnd = isAtEnd();
+  hear(last);
+  if (wasAtEnd && known - rows.last() > MOST_EVENTS) {
+    await openEnd();
+    return;
+  }
+  while (wasAtEnd && !showsTheEnd() && (await load("newer")));
+  if (wasAtEnd) toEnd();
+}
+
+/** Count events that came and are not shown. */
+export function count(number) {
+  setUnseen(unseen + number);
+}
+
+/** Replace everything by what the server rendered around another place. */
+export function replace(html) {
+  const place = document.getElementById("window");
+  place.innerHTML = html;
+  window.htmx.process(place);
+  showTimes(place);
+  known = Math.max(known, Number(rows.list().dataset.cursor));
+  following = false;
+  setLoading("");
+  setUnseen(0);
+}
+
+/** Show the events around a seq; `block` is where it goes on the screen. */
+export async function goTo(seq, block = "start") {
+  if (!rows.eventOf(seq)) {
+    const html = await fetchPart(`${location.pathname}?around=${seq}${asked()}`, "window");
+    if (html === null) return;
+    replace(html);
+  }
+  const event = rows.eventOf(seq);
+  if (event) reveal(event, block);
+  fill();
+}
+
+/** Load the newest events, and follow. Return whether they could be loaded. */
+export async function openEnd() {
+  const html = await fetchPart(`${location.pathname}?${asked().slice(1)}`, "window");
+  if (html === null) return false;
+  replace(html);
+  toEnd();
+  return true;
+}
+
+/** Show what streams at the moment. */
+export function showPending(html) {
+  const place = document.getElementById("pending");
+  if (!place || (!html && !place.firstChild)) return;
+  place.innerHTML = html;
+  if (following) toEnd();
+}
+
+/** Go to the end of what is on the page, and stay there as more comes. */
+export function toEnd() {
+  following ||= showsTheEnd();
+  still.noteMove();
+  scroller.scrollTop = scroller.scrollHeight;
+  if (following) setUnseen(0);
+}
+
+/** Bring an event into view. */
+export function reveal(event, block = "nearest") {
+  const folded = event.closest("details:not([open])");
+  if (folded) folded.open = true;
+  event.scrollIntoView({ block });
+  noteScroll();
+}
+
+/** Put the focus on an event, or where there is none on the timeline. Nothing moves. */
+export function focus(seq) {
+  const event = seq && rows.eventOf(seq);
+  (event ? event.querySelector(".event-seq") : scroller).focus({ preventScroll: true });
+}
+
+/** Show how runs went, and events at which they broke. */
+export function markRuns(html, errors) {
+  for (const seq of rows.renew(errors)) {
+    document.dispatchEvent(new CustomEvent("timeline:renewed", { detail: seq }));
+  }
+  if (putMarks(html, showsTheEnd()) && following) toEnd();
+}
+
+/** Tell which events are on the screen: the seqs of the first and the last, 0 when there are none. */
+export function onScreen() {
+  const { top, bottom } = scroller.getBoundingClientRect();
+  const seen = rows.rowHeads().filter((event) => {
+    const place = event.getBoundingClientRect();
+    return place.bottom > top + 24 && place.top < bottom - 8;
+  });
+  return seen.length ? [rows.seqOf(seen[0]), rows.seqOf(seen.at(-1).parentElement.lastElementChild)] : [0, 0];
+}
+
+/** Move by a share of the screen. */
+export function scrollScreens(share) {
+  scroller.scrollBy({ top: share * scroller.clientHeight });
+}
+
+/** Load more on the sides that are nearly reached. */
+export async function fill() {
+  if (loading) return;
+  const ready = AHEAD * scroller.clientHeight;
+  const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
+  if (rows.first() > 1 && scroller.scrollTop < ready) await load("older");
+  else if (!showsTheEnd() && !following && below < ready) await load("newer");
+}
+
+async function load(side) {
+  const isOlder = side === "older";
+  const list = rows.list();
+  setLoading(side);
+  const query = isOlder ? `before=${rows.first()}` : `after=${rows.last()}`;
+  const html = await fetchPart(`${location.pathname}?${query}${asked()}`, "window", "more");
+  if (html !== null && isOlder) await still.frame();
+  if (rows.list() !== list) return false;
+  setLoading("");
+  if (html === null) return false;
+  const fresh = rows.parse(html);
+  const { first, last, cursor } = fresh.querySelector("#events").dataset;
+  if (!Number(first)) return false;
+  holdStill(() => (isOlder ? rows.addAbove(fresh, first) : rows.addBelow(fresh, last)));
+  trim(isOlder ? "bottom" : "top");
+  known = Math.max(known, Number(cursor));
+  offer();
+  document.dispatchEvent(new CustomEvent("timeline:loaded"));
+  noteScroll();
+  await fill();
+  return true;
+}
+
+function setLoading(side) {
+  loading = side;
+  scroller.setAttribute("aria-busy", String(Boolean(side)));
+}
+
+/** Keep what is on the screen where it is while `change` puts something above it or takes something away. */
+const holdStill = (change) => still.hold(scroller, rows.events, change);
+
+/** Take rows away that are far from what is read. */
+function trim(side) {
+  const { top, bottom, height } = scroller.getBoundingClientRect();
+  const margin = (AHEAD + 0.4) * height;
+  const isNear = (row) => {
+    const place = row.getBoundingClientRect();
+    return place.bottom > top - margin && place.top < bottom + margin;
+  };
+  const doomed = rows.spare(side, MOST_EVENTS, isNear);
+  if (!doomed.length) return;
+  holdStill(() => (side === "top" ? rows.dropAbove(doomed) : rows.dropBelow(doomed)));
+}
+
+let isTrimming = false;
+
+async function trimLater() {
+  if (isTrimming) return;
+  isTrimming = true;
+  await still.frame();
+  isTrimming = false;
+  if (following) trim("top");
+  offer();
+}
+
+/** Say by links that there is more than is on the page. */
+function offer() {
+  offerOne("older", rows.first() > 1, `?before=${rows.first()}`);
+  offerOne("newer", !showsTheEnd() && !following, `?after=${rows.last()}`);
+}
+
+function offerOne(side, isThere, address) {
+  const place = document.getElementById(side);
+  place.hidden = !isThere;
+  place.querySelector("a").setAttribute("href", address);
+}
+
+function setUnseen(number) {
+  unseen = number;
+  unseenButton.hidden = !unseen;
+  unseenButton.querySelector("[data-unseen]").textContent = `${unseen.toLocaleString("en")} new`;
+}
+
+function isAtEnd() {
+  return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
+}
+
+/** Following ends with scrolling up, and begins at the end of the session. */
+function noteFollowing() {
+  following = isAtEnd() && (following || showsTheEnd());
+  if (following) setUnseen(0);
+}
+
+function noteScroll() {
+  noteFollowing();
+  document.dispatchEvent(new CustomEvent("timeline:scrolled"));
+}
+
+let ticking = false;
+scroller.addEventListener("scroll", () => {
+  noteFollowing();
+  if (ticking) return;
+  ticking = true;
+  requestAnimationFrame(() => {
+    ticking = false;
+    noteScroll();
+    fill();
+  });
+}, { passive: true });
+
+new ResizeObserver(() => {
+  if (following) toEnd();
+  fill();
+}).observe(scroller);
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("#older > a, #newer > a");
+  if (!link || !isPlainClick(event)) return;
+  event.preventDefault();
+  if (!loading) load(link.parentElement.id);
+});
