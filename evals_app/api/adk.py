@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from evals_app.analysis import adk_results
-from evals_app.cases import file_changes, session_cases
-from evals_app.files import library
+from evals_app.cases import adk_edits, session_cases
+from evals_app.files import file_changes, library
 from evals_app.files.schema import EvalCase
 from evals_app.metrics import config as configs
 from evals_app.metrics.catalog import METRICS, Metric, missing_for
@@ -141,7 +141,7 @@ async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case
     """Change a case. What the body leaves out, such as rubrics, stays as it is."""
     sent = request_bodies.shaped(request_bodies.parse(request), Json)
     await units_of_work.write(
-        lambda: file_changes.replace_case(file_changes.evalset_of(app_name, evalset_id), case_id, sent)
+        lambda: adk_edits.replace_case(file_changes.evalset_of(app_name, evalset_id), case_id, sent)
     )
     return _json(None)
 
@@ -149,7 +149,7 @@ async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case
 async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Delete a case."""
     await units_of_work.write(
-        lambda: file_changes.remove_case(file_changes.evalset_of(app_name, evalset_id), case_id)
+        lambda: adk_edits.remove_case(file_changes.evalset_of(app_name, evalset_id), case_id)
     )
     return _json(None)
 
@@ -164,9 +164,7 @@ async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> H
         "session_input": {"app_name": app_name, "user_id": asked.user_id, "state": start},
         "creation_timestamp": time.time(),
     }
-    await units_of_work.write(
-        lambda: file_changes.add_case(file_changes.evalset_of(app_name, evalset_id), case)
-    )
+    await units_of_work.write(lambda: adk_edits.add_case(file_changes.evalset_of(app_name, evalset_id), case))
     return _json(None)
 
 
@@ -285,7 +283,7 @@ def _case_ids(app_name: str, evalset_id: str) -> list[str]:
 
 
 def _case(app_name: str, evalset_id: str, case_id: str) -> Json:
-    return _public(file_changes.case(file_changes.evalset_of(app_name, evalset_id), case_id))
+    return _public(adk_edits.case(file_changes.evalset_of(app_name, evalset_id), case_id))
 
 
 def _evalset(evalset: EvalSet) -> Json:

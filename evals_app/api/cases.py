@@ -14,8 +14,9 @@ from ninja import BodyEx, HeaderEx, P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.cases import api_edits, file_changes
+from evals_app.cases import api_edits
 from evals_app.cases.api_edits import Tagged
+from evals_app.files import file_changes
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.ids import Name
 from sessions_app.store import units_of_work

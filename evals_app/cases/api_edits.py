@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from evals_app.cases import file_changes
-from evals_app.cases.file_changes import Change
-from evals_app.cases.review import free_id, refuse_taken
-from evals_app.files import BadFile
+from evals_app.cases import adk_edits, edits
+from evals_app.cases.edits import free_id, require_free_id
+from evals_app.files import BadFile, file_changes
 from evals_app.files.editing import Sheet, case_json
+from evals_app.files.file_changes import Change
 from evals_app.files.parsing import only_case
 from evals_app.models import EvalSet
 from sessions_app.errors import DevUIError
@@ -88,7 +88,7 @@ def get(evalset: EvalSet, case_id: str) -> Tagged:
         NotFound: the evalset has no such case.
         BadFile: the file cannot be used.
     """
-    return Tagged.of(case_json(file_changes.case(evalset, case_id)))
+    return Tagged.of(case_json(adk_edits.case(evalset, case_id)))
 
 
 def add(evalset: EvalSet, case: Json) -> Tagged:
@@ -98,12 +98,7 @@ def add(evalset: EvalSet, case: Json) -> Tagged:
         IdTaken: another case has its id.
         BadInput: the file cannot be changed.
     """
-
-    def edit(sheet: Sheet) -> None:
-        refuse_taken(sheet, case, None)
-        sheet.cases.append(case)
-
-    return _at(file_changes.change(evalset, edit, ORIGIN), -1)
+    return _at(file_changes.change(evalset, edits.append_case(case), ORIGIN), -1)
 
 
 def put(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> Tagged:
@@ -120,7 +115,7 @@ def put(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> Tagged:
     def edit(sheet: Sheet) -> None:
         nonlocal place
         place = _place(sheet, evalset, case_id, seen)
-        refuse_taken(sheet, case, place)
+        require_free_id(sheet, case, place)
         sheet.cases[place] = case
 
     return _at(file_changes.change(evalset, edit, ORIGIN), place)
@@ -151,17 +146,17 @@ def duplicate(evalset: EvalSet, case_id: str, new_id: str) -> Tagged:
     """
 
     def edit(sheet: Sheet) -> None:
-        source = sheet.cases[file_changes.place_of(sheet, evalset, case_id)]
+        source = sheet.cases[adk_edits.place_of(sheet, evalset, case_id)]
         taken = {str(one["eval_id"]) for one in sheet.cases}
         copy = {**source, "eval_id": new_id or free_id(case_id, taken)}
-        refuse_taken(sheet, copy, None)
+        require_free_id(sheet, copy, None)
         sheet.cases.append(copy)
 
     return _at(file_changes.change(evalset, edit, ORIGIN), -1)
 
 
 def _place(sheet: Sheet, evalset: EvalSet, case_id: str, seen: str | None) -> int:
-    place = file_changes.place_of(sheet, evalset, case_id)
+    place = adk_edits.place_of(sheet, evalset, case_id)
     now = Tagged.of(sheet.cases[place])
     if seen is not None and seen != now.etag:
         raise CaseChanged(evalset, seen, now)

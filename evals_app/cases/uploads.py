@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from evals_app.cases import file_changes
-from evals_app.files import BadFile, Problem, atomic_writes, library
+from evals_app.files import BadFile, Problem, atomic_writes, file_changes, library
 from evals_app.files.editing import case_json
 from evals_app.files.file_changes import AlreadyTaken, cannot_write
 from evals_app.files.parsing import YAML_SUFFIXES, Loaded, Whole, load_document, read_whole

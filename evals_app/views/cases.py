@@ -12,11 +12,11 @@ from django.shortcuts import redirect
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
-from evals_app.cases import review as saving
-from evals_app.cases import text_diff
+from evals_app.cases import edits, text_diff
+from evals_app.cases import review as case_review
 from evals_app.cases.case_forms import FRESH, OWN_PERSONA, PERSONAS, RUBRIC_TYPES, Draft, form_of
 from evals_app.cases.form_fields import Field, Nested, nested, rearranged
-from evals_app.cases.review import Opened, Review
+from evals_app.cases.review import CaseReview, FormBase
 from evals_app.cases.versions import find as find_version
 from evals_app.files import BadFile, library
 from evals_app.models import EvalSet
@@ -41,12 +41,12 @@ Json = dict[str, Any]
 class Page:
     """What the page of a form shows beside its fields."""
 
-    opened: Opened
+    opened: FormBase
     kept: Json
     data: Nested
     raw: str = ""
     as_text: bool = False
-    review: Review | None = None
+    review: CaseReview | None = None
     error: DevUIError | None = None
     has_changed: bool = False
 
@@ -67,7 +67,9 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     review = page.review
     if request.POST.get("act") == "save" and review and review.change:
         try:
-            saved = await units_of_work.write(saving.save_change, review.change, request.POST.get("seen", ""))
+            saved = await units_of_work.write(
+                case_review.save_reviewed, review.change, request.POST.get("seen", "")
+            )
         except DevUIError as error:
             page = replace(page, error=error)
         else:
@@ -90,16 +92,16 @@ def _opened(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRespons
     as_text = query.get("view") == "json"
     if "id" in query or "copy" in query:
         is_new = "copy" in query
-        place = saving.place_of(found, query["copy" if is_new else "id"], query.get("at", ""))
-        opened = Opened(found.digest, place, is_new)
-        kept = saving.opened_case(found, opened)
+        place = case_review.case_index(found, query["copy" if is_new else "id"], query.get("at", ""))
+        opened = FormBase(found.digest, place, is_new)
+        kept = case_review.base_case(found, opened)
         shown = _of_version(found, query, kept)
     else:
-        opened, kept, shown = Opened("", None, True), {}, {}
+        opened, kept, shown = FormBase("", None, True), {}, {}
     taken = {case["id"] for case in library.cases_of(found)}
-    data = saving.copy_of(shown, taken) if opened.is_new and kept else form_of(shown)
+    data = case_review.copy_form(shown, taken) if opened.is_new and kept else form_of(shown)
     if not shown:
-        data = {**data, "case_id": saving.free_id("case-1", taken), "turns": [{}]}
+        data = {**data, "case_id": edits.free_id("case-1", taken), "turns": [{}]}
     return _page(request, app_name, evalset_id, Page(opened, kept, data, _pretty(shown), as_text))
 
 
@@ -121,19 +123,19 @@ def _posted(post: QueryDict, app_name: str, evalset_id: str) -> Page:
     page = Page(opened, {}, data, raw, as_text)
     act = post.get("act", "review")
     try:
-        page = replace(page, kept=saving.opened_case(found, opened))
+        page = replace(page, kept=case_review.base_case(found, opened))
         if act.startswith(REARRANGING):
             return replace(page, data=rearranged(data, act, FRESH))
-        make = saving.from_text(raw) if as_text else saving.from_form(data, app_name)
-        return replace(page, review=saving.review(found, opened, make))
+        make = case_review.json_parser(raw) if as_text else case_review.form_parser(data, app_name)
+        return replace(page, review=case_review.review_case(found, opened, make))
     except DevUIError as error:
         return replace(page, error=error)
 
 
-def _read_opened(post: QueryDict) -> Opened:
+def _read_opened(post: QueryDict) -> FormBase:
     place = post.get("place", "")
     is_place = place.isdecimal() and len(place) < 8
-    return Opened(
+    return FormBase(
         post.get("digest", ""),
         int(place) if is_place else None,
         "is_new" in post or not is_place,
@@ -171,7 +173,7 @@ def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> H
     return render_partial(request, FORM, context, partial="fields", target="case-fields", status=status)
 
 
-def _sides(review: Review | None) -> Mapping[str, Any] | None:
+def _sides(review: CaseReview | None) -> Mapping[str, Any] | None:
     """Return what the file's case and the form's say, each beside what the form was opened on."""
     if review is None or review.conflict is None:
         return None

@@ -13,10 +13,10 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from evals_app.cases import file_changes, review, text_diff, uploads
-from evals_app.cases.file_changes import Change
-from evals_app.files import BadFile, library
+from evals_app.cases import edits, review, text_diff, uploads
+from evals_app.files import BadFile, file_changes, library
 from evals_app.files.editing import Edit
+from evals_app.files.file_changes import Change
 from evals_app.models import EvalSet
 from evals_app.views.cases import evalset_url
 from sessions_app.errors import BadInput, DevUIError, NotFound
@@ -63,22 +63,24 @@ class FileAct:
         """
         get = self.fields.get
         if self.act in ("remove", "move"):
-            place = review.place_of(evalset, get("id", ""), get("at", ""))
+            place = review.case_index(evalset, get("id", ""), get("at", ""))
             if self.act == "remove":
-                return review.removing(place, get("id", ""))
+                return edits.remove_case(place, get("id", ""))
             to = get("to", "")
             return (
-                review.moving(place, get("id", ""), int(to) - 1) if to.isdecimal() and len(to) < 8 else None
+                edits.move_case(place, get("id", ""), int(to) - 1) if to.isdecimal() and len(to) < 8 else None
             )
         if self.act == "describe":
             return (
-                review.describing(get("name", ""), get("description", "")) if "name" in self.fields else None
+                edits.describe_evalset(get("name", ""), get("description", ""))
+                if "name" in self.fields
+                else None
             )
         if self.act == "add":
             if "file_text" not in self.fields:
                 return None
-            return review.adding_all(uploads.cases_of(get("file_name", ""), get("file_text", "")))
-        return review.modernising(evalset.evalset_id)
+            return edits.append_cases(uploads.cases_of(get("file_name", ""), get("file_text", "")))
+        return edits.upgrade_form(evalset.evalset_id)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -98,7 +100,7 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
         asked = await units_of_work.read(_with_file, request, asked)
         worked_out = await units_of_work.read(_worked_out, app_name, evalset_id, asked)
         if worked_out and "seen" in request.POST:
-            saved = await units_of_work.write(review.save_change, worked_out, request.POST["seen"])
+            saved = await units_of_work.write(review.save_reviewed, worked_out, request.POST["seen"])
             if saved is not None:
                 return redirect(evalset_url(saved))
             has_changed = True
@@ -162,7 +164,7 @@ def _show(
 def _place(evalset: EvalSet, asked: FileAct) -> int:
     """Return where the case stands that is meant, from 1; 0 when none is."""
     try:
-        return review.place_of(evalset, asked.fields.get("id", ""), asked.fields.get("at", "")) + 1
+        return review.case_index(evalset, asked.fields.get("id", ""), asked.fields.get("at", "")) + 1
     except NotFound:
         return 0
 

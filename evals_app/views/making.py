@@ -11,10 +11,10 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from evals_app.cases import file_changes, review, session_cases, text_diff, uploads
-from evals_app.cases.file_changes import Change, NewFile
+from evals_app.cases import edits, review, session_cases, text_diff, uploads
 from evals_app.cases.session_cases import Key, Options, Turn
-from evals_app.files import BadFile, library
+from evals_app.files import BadFile, file_changes, library
+from evals_app.files.file_changes import Change, NewFile
 from evals_app.models import EvalSet
 from evals_app.views.cases import evalset_url
 from sessions_app.agents.folder import configured_folder
@@ -210,13 +210,13 @@ async def record(request: HttpRequest) -> HttpResponse:
 def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> Change | NewFile:
     if not wish.target:
         return file_changes.worked_out_new(app_name, wish.new_id, cases, wish.created)
-    return file_changes.worked_out(library.find(app_name, wish.target), review.adding_all(cases))
+    return file_changes.worked_out(library.find(app_name, wish.target), edits.append_cases(cases))
 
 
 def _saved(worked_out: Change | NewFile) -> EvalSet | None:
     if isinstance(worked_out, NewFile):
         return file_changes.put(worked_out.app_name, worked_out.will_be, origin="session")
-    return review.save_change(worked_out, worked_out.mark, "session")
+    return review.save_reviewed(worked_out, worked_out.mark, "session")
 
 
 def _sources(wish: CasesWish) -> list[Source]:
@@ -243,7 +243,7 @@ def _source(session: AgentSession, wish: CasesWish, place: int, taken: set[str])
     part = session_cases.part(turns, first, last) if len(wish.sessions) == 1 and turns else turns
     given = wish.ids[place].strip() if place < len(wish.ids) else ""
     keys = session_cases.keys_written(session, part)
-    name = review.free_id(given or session_cases.suggested_id(session, part), taken)
+    name = edits.free_id(given or session_cases.suggested_id(session, part), taken)
     taken.add(name)
     return Source(session, turns, part, keys, name)
 

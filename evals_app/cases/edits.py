@@ -1,0 +1,141 @@
+"""Edits of the list of cases in an evalset file: functions that return an `Edit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evals_app.files.editing import Edit, Sheet
+from sessions_app.errors import AlreadyExists, BadInput, NotFound
+
+Json = dict[str, Any]
+
+
+class IdTaken(AlreadyExists, BadInput):
+    """The evalset has another case with this id."""
+
+    status = AlreadyExists.status
+    code = AlreadyExists.code
+
+
+def append_case(case: Json) -> Edit:
+    """Return the edit that adds a case at the end.
+
+    The edit raises:
+        IdTaken: another case has its id.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        require_free_id(sheet, case, None)
+        sheet.cases.append(case)
+
+    return edit
+
+
+def append_cases(cases: list[Json]) -> Edit:
+    """Return the edit that adds cases at the end; a case whose id is taken gets a number."""
+
+    def edit(sheet: Sheet) -> None:
+        taken = {str(case.get("eval_id")) for case in sheet.cases}
+        for case in cases:
+            name = free_id(str(case.get("eval_id")), taken)
+            taken.add(name)
+            sheet.cases.append({**case, "eval_id": name})
+
+    return edit
+
+
+def replace_case(index: int, case: Json) -> Edit:
+    """Return the edit that replaces the case at `index`.
+
+    The edit raises:
+        IdTaken: another case has its id.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        require_free_id(sheet, case, index)
+        sheet.cases[index] = case
+
+    return edit
+
+
+def remove_case(index: int, case_id: str) -> Edit:
+    """Return the edit that removes a case.
+
+    The edit raises:
+        NotFound: the case at `index` has another id.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        _require_case_at(sheet, index, case_id)
+        del sheet.cases[index]
+
+    return edit
+
+
+def move_case(index: int, case_id: str, to: int) -> Edit:
+    """Return the edit that moves a case to the index `to`, or to the end when the list is shorter.
+
+    The edit raises:
+        NotFound: the case at `index` has another id.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        _require_case_at(sheet, index, case_id)
+        sheet.cases.insert(max(to, 0), sheet.cases.pop(index))
+
+    return edit
+
+
+def describe_evalset(name: str, description: str) -> Edit:
+    """Return the edit that sets an evalset's name and description."""
+
+    def edit(sheet: Sheet) -> None:
+        for field, text in (("name", name), ("description", description)):
+            if text != (sheet.about.get(field) or ""):
+                sheet.about[field] = text or None
+
+    return edit
+
+
+def upgrade_form(evalset_id: str) -> Edit:
+    """Return the edit that rewrites a file of an older form in ADK's present form."""
+
+    def edit(sheet: Sheet) -> None:
+        sheet.present_form = evalset_id
+
+    return edit
+
+
+def require_free_id(sheet: Sheet, case: Json, index: int | None) -> None:
+    """Check that no other case has the case's id. A duplicate id that the case had before is allowed.
+
+    Args:
+        index: of the case that is replaced; None for a new case.
+
+    Raises:
+        IdTaken: another case has the id.
+    """
+    duplicates = [at for at, other in enumerate(sheet.cases) if other.get("eval_id") == case["eval_id"]]
+    if duplicates and index not in duplicates:
+        raise IdTaken(
+            f"The evalset has a case {case['eval_id']!r} already.", hint="Give this case another id."
+        )
+
+
+def free_id(case_id: str, taken: set[str]) -> str:
+    """Return `case_id`, with a number appended when it is taken."""
+    if case_id not in taken:
+        return case_id
+    stem, dash, number = case_id.rpartition("-")
+    base, at = (stem, int(number)) if dash and number.isdecimal() and len(number) < 8 else (case_id, 1)
+    while f"{base}-{at + 1}" in taken:
+        at += 1
+    return f"{base}-{at + 1}"
+
+
+def _require_case_at(sheet: Sheet, index: int, case_id: str) -> None:
+    if index >= len(sheet.cases) or sheet.cases[index].get("eval_id") != case_id:
+        raise NotFound(
+            f"Case {case_id!r} is no longer at position {index + 1}.",
+            hint="The file has changed: reload the evalset's page.",
+        )
