@@ -29,8 +29,8 @@ EVENTS = 10_000
 
 async def own_answer(_: int) -> int:
     """Join the answer from the texts of the store; return its length."""
-    snapshot = await units_of_work.read(snapshots.take, APP, USER, "big")
-    return sum([len(text) async for text in snapshots.stream(snapshot)])
+    snapshot = await units_of_work.read(snapshots.take_snapshot, APP, USER, "big")
+    return sum([len(text) async for text in snapshots.stream_json(snapshot)])
 
 
 async def peers_answer(_: int) -> int:

@@ -296,8 +296,10 @@ class _Stream(httpx.AsyncByteStream):
 
 async def _stored(key: SessionKey, temp: dict[str, Any] | None = None) -> httpx.Response:
     """Answer a session from its copy."""
-    snapshot = await units_of_work.read(snapshots.take, key.app_name, key.user_id, key.session_id, temp)
-    content = "".join([piece async for piece in snapshots.stream(snapshot)])
+    snapshot = await units_of_work.read(
+        snapshots.take_snapshot, key.app_name, key.user_id, key.session_id, temp
+    )
+    content = "".join([piece async for piece in snapshots.stream_json(snapshot)])
     return httpx.Response(200, headers={"Content-Type": "application/json"}, content=content.encode())
 
 

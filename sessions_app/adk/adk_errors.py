@@ -11,7 +11,7 @@ from sessions_app.errors import BadInput
 
 
 @contextmanager
-def as_adk() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Turn `BadInput` into ADK's `InputValidationError`, which its REST answers with 400."""
     try:
         yield

@@ -61,11 +61,11 @@ class DjangoArtifactService(BaseArtifactService):
                 or a reference leaves its scope.
         """
         key = self._key(app_name, user_id, session_id, filename)
-        with adk_errors.as_adk():
+        with adk_errors.translate_errors():
             artifact_versions.refuse_path(key.filename)
         part = ensure_part(artifact)
         _check_reference(part, app_name, user_id, session_id)
-        draft, content = _take_apart(part, custom_metadata, session_id)
+        draft, content = _split_part(part, custom_metadata, session_id)
         # A cancelled run must not let go of the file before its row is committed.
         return await asyncio.shield(asyncio.ensure_future(_save(key, draft, content)))
 
@@ -95,7 +95,7 @@ class DjangoArtifactService(BaseArtifactService):
         self, *, app_name: str, user_id: str, session_id: str | None = None
     ) -> list[str]:
         """Return the names that load in the session: its own and, as `user:name`, the user's."""
-        with adk_errors.as_adk():
+        with adk_errors.translate_errors():
             scope = artifact_versions.scope_key(self.realm, app_name, user_id, session_id)
         return await units_of_work.read(artifact_versions.filenames, scope)
 
@@ -148,7 +148,7 @@ class DjangoArtifactService(BaseArtifactService):
         found = await units_of_work.read(artifact_versions.load, key, version)
         if found is None:
             return None
-        part = _put_together(*found)
+        part = _join_part(*found)
         if not is_artifact_ref(part):
             return None if _adk.is_rewind_tombstone(part) else part
         target = resolve_artifact_reference(
@@ -162,7 +162,7 @@ class DjangoArtifactService(BaseArtifactService):
         return await self._load(target_key, target.version, target.session_id, references - 1)
 
     def _key(self, app_name: str, user_id: str, session_id: str | None, filename: str) -> FileKey:
-        with adk_errors.as_adk():
+        with adk_errors.translate_errors():
             return artifact_versions.file_key(self.realm, app_name, user_id, session_id, filename)
 
 
@@ -194,7 +194,7 @@ def _check_reference(part: types.Part, app_name: str, user_id: str, session_id: 
     )
 
 
-def _take_apart(
+def _split_part(
     part: types.Part, metadata: dict[str, Any] | None, session_id: str | None
 ) -> tuple[Draft, bytes | None]:
     """Split a part into what its row says and its content, looking at its fields in ADK's order."""
@@ -219,7 +219,7 @@ def _take_apart(
     return Draft(holding, json.dumps(shell), mime_type, told, (session_id or "").strip()), content
 
 
-def _put_together(artifact: Artifact, content: bytes) -> types.Part:
+def _join_part(artifact: Artifact, content: bytes) -> types.Part:
     part = types.Part.model_validate(json.loads(artifact.part))
     if artifact.holding == Holding.TEXT:
         part.text = content.decode(errors="surrogatepass")

@@ -102,7 +102,7 @@ class WatchedInvocations:
         self._by_id.pop(invocation_id, None)
 
 
-def callback_writer(names: Sequence[str]) -> Writer:
+def writer_of_callbacks(names: Sequence[str]) -> Writer:
     """Return the writer of what changes while these callbacks run."""
     return Writer("callback", one_of(names), inferred=False) if names else EXPLICIT
 

@@ -69,10 +69,10 @@ def _parse(text: str) -> Event:
     try:
         return Event.model_validate_json(text)
     except ValidationError:  # also where only pydantic's parser of JSON refuses: it stops at 200 levels
-        return _without_misfits(json.loads(text))
+        return _set_misfits_aside(json.loads(text))
 
 
-def _without_misfits(body: dict[str, Any]) -> Event:
+def _set_misfits_aside(body: dict[str, Any]) -> Event:
     """Return the event of a body, what ADK's classes refuse set aside in its metadata, so that its session loads.
 
     Imports store what they find; only ADK's classes know what each of their fields may hold.
@@ -85,7 +85,7 @@ def _without_misfits(body: dict[str, Any]) -> Event:
         try:
             event = Event.model_validate(body)
         except ValidationError as error:
-            if not _set_aside(body, error.errors()[0]["loc"], aside):
+            if not _take_out(body, error.errors()[0]["loc"], aside):
                 raise
         else:
             if aside:
@@ -94,14 +94,14 @@ def _without_misfits(body: dict[str, Any]) -> Event:
     return Event.model_validate(body)
 
 
-def _set_aside(body: dict[str, Any], place: tuple[int | str, ...], aside: dict[str, Any]) -> bool:
+def _take_out(body: dict[str, Any], place: tuple[int | str, ...], aside: dict[str, Any]) -> bool:
     """Take the deepest value that an error's place leads to out of a body; False when there is none."""
     holder: Any = None
     last: int | str = ""
     value: Any = body
     path: list[str] = []
     for step in place:
-        if not _has(value, step):
+        if not _has_step(value, step):
             break
         holder, last, value = value, step, value[step]
         path.append(str(step))
@@ -112,7 +112,7 @@ def _set_aside(body: dict[str, Any], place: tuple[int | str, ...], aside: dict[s
     return True
 
 
-def _has(value: Any, step: int | str) -> bool:
+def _has_step(value: Any, step: int | str) -> bool:
     if isinstance(value, list):
         return isinstance(step, int) and step < len(value)
     return isinstance(value, dict) and step in value

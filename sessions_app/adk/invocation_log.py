@@ -46,7 +46,7 @@ PARTIALS_MOST = 2_000
 
 STAGES_AT_ONCE = 50
 
-_outer: contextvars.ContextVar[InvocationLog | None] = contextvars.ContextVar(
+_current_log: contextvars.ContextVar[InvocationLog | None] = contextvars.ContextVar(
     "devui_invocation", default=None
 )
 
@@ -79,7 +79,7 @@ class InvocationLog:
     def began(self) -> None:
         """Note that the run of the root agent begins: its session is loaded, the user's message is stored."""
         self.reached("context ready", self.root_agent)
-        self.trace_id = spans.tie(self.key, self.invocation_id) or self.trace_id
+        self.trace_id = spans.attach_to_invocation(self.key, self.invocation_id) or self.trace_id
         self._send_stages(ended=False)
 
     def asked(self, context: CallbackContext, request: LlmRequest) -> None:
@@ -217,7 +217,7 @@ class InvocationLog:
 
 
 def _note_lost_toolset(toolset: str) -> None:
-    if log := _outer.get():
+    if log := _current_log.get():
         log.lost_toolset(toolset)
 
 
@@ -245,7 +245,7 @@ class InvocationLogs:
             return None
         root, is_live = context.agent.name if context.agent else "", context.live_request_queue is not None
         log = InvocationLog(key, context.invocation_id, root, is_live=is_live)
-        _outer.set(log)
+        _current_log.set(log)
         if task := asyncio.current_task():
             log.task, log.on_task_end = task, partial(self._cut_off, log)
             task.add_done_callback(log.on_task_end)
@@ -259,7 +259,7 @@ class InvocationLogs:
         """End the log of an invocation; that of one within another goes on with it."""
         log = self._by_id.pop(invocation_id, None)
         if log is not None and log.invocation_id == invocation_id:
-            _outer.set(None)
+            _current_log.set(None)
             if log.task and log.on_task_end:
                 log.task.remove_done_callback(log.on_task_end)
             await log.ended(error)
@@ -270,7 +270,7 @@ class InvocationLogs:
             log.cut_off()
 
     def _inner(self, invocation_id: str) -> InvocationLog | None:
-        outer = _outer.get()
+        outer = _current_log.get()
         return self._keep(invocation_id, outer) if outer and outer.invocation_id in self._by_id else None
 
     def _keep(self, invocation_id: str, log: InvocationLog) -> InvocationLog:

@@ -77,7 +77,7 @@ class DjangoMemoryService(BaseMemoryService):
             InputValidationError: an id cannot be stored.
         """
         owner = self._owner(app_name, user_id)
-        with adk_errors.as_adk():
+        with adk_errors.translate_errors():
             await units_of_work.write(
                 memory_entries.put, owner, [_draft_of_entry(entry, custom_metadata) for entry in memories]
             )
@@ -95,18 +95,18 @@ class DjangoMemoryService(BaseMemoryService):
         """Forget a memory for good: adding its session again does not bring it back. A missing one is no error."""
         if memory_id:
             owner = self._owner(app_name, user_id)
-            with adk_errors.as_adk():
+            with adk_errors.translate_errors():
                 await units_of_work.write(memory_entries.remove, owner, memory_id)
 
     def _owner(self, app_name: str, user_id: str) -> Owner:
-        with adk_errors.as_adk():
+        with adk_errors.translate_errors():
             return memory_entries.owner(self.realm, app_name, user_id)
 
     async def _add(
         self, owner: Owner, session_id: str, events: Iterable[Event], metadata: Mapping[str, object] | None
     ) -> None:
         spoken = [event for event in events if _text(event.content)]
-        with adk_errors.as_adk():
+        with adk_errors.translate_errors():
             known = await units_of_work.read(memory_entries.known_ids, owner, session_id)
             fresh = [event for event in spoken if event.id not in known]
             for start in range(0, len(fresh), BATCH):
@@ -179,12 +179,12 @@ def _entry(row: Row) -> MemoryEntry:
         id=row.entry_id,
         content=types.Content.model_validate_json(row.private or row.content),
         author=row.author or None,
-        timestamp=row.told_time or _moment(row.timestamp),
+        timestamp=row.told_time or _timestamp_text(row.timestamp),
         custom_metadata=json.loads(row.custom_metadata),
     )
 
 
-def _moment(timestamp: float) -> str | None:
+def _timestamp_text(timestamp: float) -> str | None:
     """Return a time as ADK tells it to the model: local, without a zone (`google/adk/memory/_utils.py`)."""
     try:
         return datetime.fromtimestamp(timestamp).isoformat()

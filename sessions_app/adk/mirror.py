@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from sessions_app import scopes
 from sessions_app.adk import event_mapping, provenance, session_loading
-from sessions_app.adk.service import DjangoSessionService, cause_of, recorded
+from sessions_app.adk.service import DjangoSessionService, cause_of, event_record
 from sessions_app.external import mirror_sync, mirrors
 from sessions_app.external.mirrors import Arrival, Copy, Truth
 from sessions_app.ids import SessionKey, check_ids
@@ -83,7 +83,7 @@ class MirroredSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """Return the session as it is there, and bring its copy up to date."""
-        if not session_loading.is_part(config):
+        if not session_loading.is_partial(config):
             return await self._get(app_name, user_id, session_id)
         part = await self.truth.get_session(
             app_name=app_name, user_id=user_id, session_id=session_id, config=config
@@ -165,7 +165,7 @@ class MirroredSessionService(BaseSessionService):
     async def _append_copy(
         self, key: SessionKey, session: Session, event: Event, delta: dict[str, Any]
     ) -> None:
-        arrival = Arrival(recorded(event, delta), cause_of(event))
+        arrival = Arrival(event_record(event, delta), cause_of(event))
         appended = await units_of_work.write(mirrors.append, key, arrival, session.last_update_time)
         if not appended.duplicate:
             provenance.note_stored(event.invocation_id, arrival.record.writes)
@@ -190,7 +190,7 @@ class MirroredSessionService(BaseSessionService):
             if here is not None and here.revision is not None:
                 await self._note(key, f"It is not in {self.place} any more.")
         elif session.id == session_id:
-            await self._bring(key, here, session, _unexplained(session))
+            await self._bring(key, here, session, _initial_keys(session))
         return session
 
     async def _look(self, key: SessionKey) -> Copy | None:
@@ -262,11 +262,11 @@ def _arrival(event: Event) -> Arrival:
     return Arrival(event_mapping.to_record(event), cause_of(event))
 
 
-def _unexplained(session: Session) -> dict[str, Any]:
+def _initial_keys(session: Session) -> dict[str, Any]:
     """Return the session's own keys that none of its events has written: it was created with them."""
     written = {key for event in session.events for key in event.actions.state_delta}
-    return {key: value for key, value in _own(session) if key not in written}
+    return {key: value for key, value in _session_keys(session) if key not in written}
 
 
-def _own(session: Session) -> Iterator[tuple[str, Any]]:
+def _session_keys(session: Session) -> Iterator[tuple[str, Any]]:
     return iter(scopes.split(session.state).session.items())

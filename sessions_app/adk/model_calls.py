@@ -24,10 +24,10 @@ from sessions_app.traces.content_store import Piece
 from sessions_app.traces.outbox import Make, Unit
 from sessions_app.traces.records import CallRecord, save_call
 
-SEEN_MOST = 100_000
+KNOWN_CONTENTS_MOST = 100_000
 """Contents that are known by a look at them."""
 
-_seen: OrderedDict[tuple[Any, ...], str] = OrderedDict()
+_known_contents: OrderedDict[tuple[Any, ...], str] = OrderedDict()
 
 _SEPARATE = frozenset({"contents", "config", "tools_dict", "live_connect_config"})
 _CONFIG_APART = ("system_instruction", "tools")
@@ -66,7 +66,7 @@ class OpenCall:
         """Return what makes the record of the call as it is now, in the thread that writes it."""
         request = self.request
         return partial(
-            _record,
+            _call_record,
             self,
             request.model,
             list(request.contents),
@@ -78,7 +78,7 @@ class OpenCall:
         )
 
 
-def _record(
+def _call_record(
     call: OpenCall,
     model: str | None,
     contents: list[types.Content],
@@ -92,7 +92,7 @@ def _record(
     request = _request(call.request, contents, config, used) | ({"live": True} if call.is_live else {})
     response = [_response(found, used) for found in responses]
     if partials:
-        response = [{"content": _kept(_joined(partials), used), "partial": True}]
+        response = [{"content": _store_content(_join_partials(partials), used), "partial": True}]
     first_at, finished_at, chunks = progress
     return partial(
         save_call,
@@ -119,20 +119,21 @@ def _record(
     )
 
 
-def whole(request: LlmRequest) -> dict[str, Any]:
+def request_json(request: LlmRequest) -> dict[str, Any]:
     """Return a request as JSON, in the form in which a recorded one is read back (`traces.calls.whole_request`)."""
     config = request.config or types.GenerateContentConfig()
     rest = {
-        name: _plain(value)
+        name: _to_json(value)
         for name in type(config).model_fields
         if name not in _CONFIG_APART and (value := getattr(config, name, None)) is not None
     }
     return {
         "model": request.model or "",
-        "system_instruction": content_store.fit(_plain(config.system_instruction)),
-        "contents": [content_store.fit(_plain(content)) for content in request.contents],
+        "system_instruction": content_store.fit(_to_json(config.system_instruction)),
+        "contents": [content_store.fit(_to_json(content)) for content in request.contents],
         "tools": [
-            content_store.fit(content_store.without_secrets(tool)) for tool in _declared(config.tools or [])
+            content_store.fit(content_store.without_secrets(tool))
+            for tool in _tool_declarations(config.tools or [])
         ],
         "config": content_store.fit(content_store.without_secrets(rest)),
     }
@@ -150,8 +151,8 @@ def _request(
         for name in LlmRequest.model_fields
         if name not in _SEPARATE and (value := getattr(request, name, None)) is not None
     }
-    told = {name: content_store.fit(_plain(value)) for name, value in told.items()}
-    whole = content_store.listed([_content(content) for content in contents])
+    told = {name: content_store.fit(_to_json(value)) for name, value in told.items()}
+    whole = content_store.listed([_content_piece(content) for content in contents])
     used.append(whole)
     told["contents"], told["count"] = whole.sha, len(contents)
     if config is not None:
@@ -162,12 +163,15 @@ def _request(
 def _config(config: types.GenerateContentConfig, used: list[Piece]) -> dict[str, Any]:
     told: dict[str, Any] = {}
     if config.system_instruction:
-        instruction = content_store.piece_of(_plain(config.system_instruction))
+        instruction = content_store.piece_of(_to_json(config.system_instruction))
         used.append(instruction)
         told["system_instruction"] = instruction.sha
     if config.tools:
         tools = content_store.listed(
-            [content_store.piece_of(content_store.without_secrets(tool)) for tool in _declared(config.tools)]
+            [
+                content_store.piece_of(content_store.without_secrets(tool))
+                for tool in _tool_declarations(config.tools)
+            ]
         )
         used.append(tools)
         told["tools"] = tools.sha
@@ -177,18 +181,18 @@ def _config(config: types.GenerateContentConfig, used: list[Piece]) -> dict[str,
         if name not in _CONFIG_APART and getattr(config, name, None) is not None
     }
     told["config"] = content_store.fit(
-        content_store.without_secrets({name: _plain(item) for name, item in rest.items()})
+        content_store.without_secrets({name: _to_json(item) for name, item in rest.items()})
     )
     return told
 
 
-def _declared(tools: Iterable[Any]) -> list[Any]:
+def _tool_declarations(tools: Iterable[Any]) -> list[Any]:
     """Return each function that is declared by itself, and each other tool."""
     declared: list[Any] = []
     for tool in tools:
         functions = getattr(tool, "function_declarations", None)
-        declared += [_plain(function) for function in functions or ()]
-        rest = _plain(tool)
+        declared += [_to_json(function) for function in functions or ()]
+        rest = _to_json(tool)
         if isinstance(rest, dict):
             rest.pop("functionDeclarations", None)
         if rest:
@@ -202,19 +206,19 @@ def _response(response: LlmResponse, used: list[Piece]) -> dict[str, Any]:
         for name in LlmResponse.model_fields
         if name != "content" and (value := getattr(response, name, None)) is not None
     }
-    told = {name: content_store.fit(_plain(value)) for name, value in told.items()}
+    told = {name: content_store.fit(_to_json(value)) for name, value in told.items()}
     if response.content is not None:
-        told["content"] = _kept(response.content, used)
+        told["content"] = _store_content(response.content, used)
     return told
 
 
-def _kept(content: types.Content, used: list[Piece]) -> str:
-    piece = _content(content)
+def _store_content(content: types.Content, used: list[Piece]) -> str:
+    piece = _content_piece(content)
     used.append(piece)
     return piece.sha
 
 
-def _joined(partials: Iterable[LlmResponse]) -> types.Content:
+def _join_partials(partials: Iterable[LlmResponse]) -> types.Content:
     """Return what had come of an answer that did not come to its end."""
     texts = [
         part.text
@@ -235,26 +239,26 @@ def _usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
     return usage
 
 
-def _content(content: types.Content) -> Piece:
+def _content_piece(content: types.Content) -> Piece:
     """Return the piece of a content. One that was seen before is made JSON only when it has to be stored."""
-    look = _look(content)
+    look = _fingerprint(content)
     if look is None:
-        return content_store.piece_of(_plain(content))
-    sha = _seen.get(look)
+        return content_store.piece_of(_to_json(content))
+    sha = _known_contents.get(look)
     if sha is not None:
-        return Piece(sha, partial(_body, content))
-    piece = content_store.piece_of(_plain(content))
-    _seen[look] = piece.sha
-    if len(_seen) > SEEN_MOST:
-        _seen.popitem(last=False)
+        return Piece(sha, partial(_content_json, content))
+    piece = content_store.piece_of(_to_json(content))
+    _known_contents[look] = piece.sha
+    if len(_known_contents) > KNOWN_CONTENTS_MOST:
+        _known_contents.popitem(last=False)
     return piece
 
 
-def _body(content: types.Content) -> str:
-    return content_store.piece_of(_plain(content)).text
+def _content_json(content: types.Content) -> str:
+    return content_store.piece_of(_to_json(content)).text
 
 
-def _look(content: types.Content) -> tuple[Any, ...] | None:
+def _fingerprint(content: types.Content) -> tuple[Any, ...] | None:
     """Return what tells a content from others at a look: of text, of calls and of results; None: of nothing else."""
     look: list[Any] = [content.role]
     for part in content.parts or ():
@@ -272,26 +276,26 @@ def _look(content: types.Content) -> tuple[Any, ...] | None:
     return tuple(look)
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Return the JSON form of anything: ADK's spelling of its classes, text for what is not JSON."""
     if isinstance(value, BaseModel):
         try:
             dumped = value.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
             scopes.storable(dumped)
         except (ValueError, TypeError, RecursionError):
-            return _by_field(value)
+            return _fields_to_json(value)
         return dumped
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, dict):
-        return {scopes.canonical_key(name): _plain(item) for name, item in value.items()}
+        return {scopes.canonical_key(name): _to_json(item) for name, item in value.items()}
     return scopes.jsonable(value)
 
 
-def _by_field(value: BaseModel) -> dict[str, Any]:
+def _fields_to_json(value: BaseModel) -> dict[str, Any]:
     """Return the JSON form of what cannot be dumped as a whole, so that only what is no JSON becomes text."""
     return {
-        (info.serialization_alias or info.alias or name): _plain(item)
+        (info.serialization_alias or info.alias or name): _to_json(item)
         for name, info in type(value).model_fields.items()
         if (item := getattr(value, name, None)) is not None
     }

@@ -16,7 +16,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from sessions_app.adk.session_loading import Prefix
+from sessions_app.adk.session_loading import EventPrefix
 from sessions_app.ids import SessionKey
 from sessions_app.store import units_of_work
 from sessions_app.store.gc_tuning import collector_paused
@@ -32,7 +32,7 @@ MAX_BYTES = 128 * 2**20
 EVENT_BYTES = 5000
 """What an event takes beside its texts, measured."""
 
-SLICE = 200
+BATCH = 200
 DELAY = 0.5
 """Seconds that a turn is left alone after its read: that is when it makes its first request."""
 
@@ -41,8 +41,8 @@ PAUSE = 3.0
 
 
 @dataclass(slots=True)
-class _Draft:
-    made: Prefix
+class _PrefetchedCopy:
+    made: EventPrefix
     size: int = 0
 
 
@@ -62,7 +62,7 @@ class ReadAhead:
         self._max_bytes = max_bytes
         self._delay = delay
         self._lock = threading.Lock()
-        self._drafts: OrderedDict[SessionKey, _Draft] = OrderedDict()
+        self._drafts: OrderedDict[SessionKey, _PrefetchedCopy] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -71,17 +71,17 @@ class ReadAhead:
         with self._lock:
             return sum(draft.size for draft in self._drafts.values())
 
-    def take(self, key: SessionKey) -> Prefix | None:
+    def take(self, key: SessionKey) -> EventPrefix | None:
         """Return what is made of a session, for one caller: nobody gets it again. It may be out of date."""
         with self._lock:
             draft = self._drafts.pop(key, None)
             return draft.made if draft else None
 
-    def start(self, key: SessionKey, read: Prefix) -> None:
+    def start(self, key: SessionKey, read: EventPrefix) -> None:
         """Begin with the next copy of a session that was just read as far as `read` says."""
         if read.upto < self._min_events:
             return
-        draft = _Draft(Prefix(read.session_pk, read.rewrites))
+        draft = _PrefetchedCopy(EventPrefix(read.session_pk, read.rewrites))
         with self._lock:
             if key in self._drafts:
                 return
@@ -97,7 +97,7 @@ class ReadAhead:
         """Wait until everything that was begun is made, or was taken or dropped on the way."""
         await asyncio.gather(*self._tasks)
 
-    async def _make(self, key: SessionKey, draft: _Draft) -> None:
+    async def _make(self, key: SessionKey, draft: _PrefetchedCopy) -> None:
         await asyncio.sleep(self._delay)
         try:
             took = await units_of_work.read(self._go_on, key, draft)
@@ -107,19 +107,19 @@ class ReadAhead:
         except Exception:  # nothing depends on it: the next read reads for itself
             log.warning("The next copy of session %r could not be made ahead.", key.session_id, exc_info=True)
 
-    def _go_on(self, key: SessionKey, draft: _Draft) -> float:
+    def _go_on(self, key: SessionKey, draft: _PrefetchedCopy) -> float:
         """Make the events of the next slice. Return the seconds it took; 0 when there is nothing more to do."""
         began = time.perf_counter()
-        rows = list(draft.made.following()[:SLICE]) if self._drafts.get(key) is draft else []
+        rows = list(draft.made.following()[:BATCH]) if self._drafts.get(key) is draft else []
         if not rows:
             return 0
-        slice_ = Prefix(draft.made.session_pk, draft.made.rewrites)
+        slice_ = EventPrefix(draft.made.session_pk, draft.made.rewrites)
         with collector_paused():
             slice_.extend(rows)
         size = sum(EVENT_BYTES + 2 * len(private or data) for _, data, private, *_ in rows)
         return time.perf_counter() - began if self._keep(key, draft, slice_, size) else 0
 
-    def _keep(self, key: SessionKey, draft: _Draft, more: Prefix, size: int) -> bool:
+    def _keep(self, key: SessionKey, draft: _PrefetchedCopy, more: EventPrefix, size: int) -> bool:
         """Add events to a draft, if it is still wanted and there is room; older drafts make room."""
         with self._lock:
             if self._drafts.get(key) is not draft:

@@ -27,35 +27,35 @@ class EventNotes:
 
 _pending: OrderedDict[str, EventNotes] = OrderedDict()
 _of_invocation: OrderedDict[str, EventNotes] = OrderedDict()
-_copies: OrderedDict[str, StateCopy] = OrderedDict()
+_state_copies: OrderedDict[str, StateCopy] = OrderedDict()
 
 
-def give(event_id: str, notes: EventNotes) -> None:
+def note_event(event_id: str, notes: EventNotes) -> None:
     """Note what was seen of the event that is about to be appended."""
-    _keep(_pending, event_id, notes)
+    _remember(_pending, event_id, notes)
 
 
-def give_for_invocation(invocation_id: str, notes: EventNotes) -> None:
+def note_invocation(invocation_id: str, notes: EventNotes) -> None:
     """Note what holds for every event of an invocation: the user's message passes no plug-in on its way."""
-    _keep(_of_invocation, invocation_id, notes)
+    _remember(_of_invocation, invocation_id, notes)
 
 
-def watch(invocation_id: str, copy: StateCopy) -> None:
+def watch_state(invocation_id: str, copy: StateCopy) -> None:
     """Keep a copy of the state as an invocation found it; what is stored is noted in it from now on."""
-    _copies[invocation_id] = copy
-    while len(_copies) > MAX_PENDING:
-        _copies.popitem(last=False)
+    _state_copies[invocation_id] = copy
+    while len(_state_copies) > MAX_PENDING:
+        _state_copies.popitem(last=False)
 
 
 def note_stored(invocation_id: str, writes: Sequence[KeyWrite]) -> None:
     """Note what an event of an invocation stored."""
-    if writes and (copy := _copies.get(invocation_id)):
+    if writes and (copy := _state_copies.get(invocation_id)):
         copy.note_stored(writes)
 
 
-def end_watch(invocation_id: str) -> StateCopy | None:
+def end_state_watch(invocation_id: str) -> StateCopy | None:
     """Return and forget the copy of an invocation that has ended."""
-    return _copies.pop(invocation_id, None)
+    return _state_copies.pop(invocation_id, None)
 
 
 def forget_invocation(invocation_id: str) -> None:
@@ -63,12 +63,12 @@ def forget_invocation(invocation_id: str) -> None:
     _of_invocation.pop(invocation_id, None)
 
 
-def take(event_id: str, invocation_id: str) -> EventNotes | None:
+def take_notes(event_id: str, invocation_id: str) -> EventNotes | None:
     """Return and forget the notes of an event, else those of its invocation; None without a recorder."""
     return _pending.pop(event_id, None) or _of_invocation.get(invocation_id)
 
 
-def _keep(notes_by_id: OrderedDict[str, EventNotes], name: str, notes: EventNotes) -> None:
+def _remember(notes_by_id: OrderedDict[str, EventNotes], name: str, notes: EventNotes) -> None:
     notes_by_id[name] = notes
     while len(notes_by_id) > MAX_PENDING:
         notes_by_id.popitem(last=False)

@@ -33,7 +33,7 @@ from sessions_app.adk.delta_writers import (
     WatchedDelta,
     WatchedInvocation,
     WatchedInvocations,
-    callback_writer,
+    writer_of_callbacks,
 )
 from sessions_app.adk.invocation_log import InvocationLog, InvocationLogs
 from sessions_app.adk.mirror import MirroredSessionService
@@ -107,7 +107,7 @@ class Recorder(BasePlugin):
     ) -> None:
         """Note that the user's message, which passes no other hook, belongs to a recorded invocation."""
         notes = EventNotes(keep_temp=self._keep_temp)
-        provenance.give_for_invocation(invocation_context.invocation_id, notes)
+        provenance.note_invocation(invocation_context.invocation_id, notes)
         if self._keep_calls and (log := self._logs.open(invocation_context)):
             log.reached("loaded", log.root_agent)
 
@@ -119,7 +119,7 @@ class Recorder(BasePlugin):
         invocation.other_plugins = [plugin for plugin in plugins if plugin is not self]
         if isinstance(invocation_context.session_service, OUR_SERVICES):
             copy = StateCopy.of(invocation_context.session.state)
-            provenance.watch(invocation_context.invocation_id, copy)
+            provenance.watch_state(invocation_context.invocation_id, copy)
         if self._keep_calls and (log := self._logs.open(invocation_context)):
             log.began()
 
@@ -213,7 +213,7 @@ class Recorder(BasePlugin):
                 self._on_chunk(invocation_context.session, event)
             return
         writers = _writers(self._invocations[invocation_context.invocation_id], event)
-        provenance.give(event.id, EventNotes(writers, self._keep_temp))
+        provenance.note_event(event.id, EventNotes(writers, self._keep_temp))
 
     @_harmless
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
@@ -227,7 +227,7 @@ class Recorder(BasePlugin):
 
     def _hand_to_callbacks(self, context: CallbackContext, hook: str) -> None:
         invocation = self._invocations[context.invocation_id]
-        writer = callback_writer(invocation.callbacks(context.agent_name, hook))
+        writer = writer_of_callbacks(invocation.callbacks(context.agent_name, hook))
         invocation.delta(context.actions).hand_to(writer)
 
     def _log(self, context: CallbackContext) -> InvocationLog | None:
@@ -237,7 +237,7 @@ class Recorder(BasePlugin):
         invocation_id, session = invocation_context.invocation_id, invocation_context.session
         self._invocations.forget(invocation_id)
         provenance.forget_invocation(invocation_id)
-        copy, service = provenance.end_watch(invocation_id), invocation_context.session_service
+        copy, service = provenance.end_state_watch(invocation_id), invocation_context.session_service
         found = copy.untracked(session.state) if copy is not None else []
         if found and isinstance(service, OUR_SERVICES):
             await service.note_untracked(session, invocation_id, found)

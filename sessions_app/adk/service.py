@@ -114,10 +114,10 @@ class DjangoSessionService(BaseSessionService):
     ) -> Session | None:
         """Return a session with its events and merged state, or None when there is none."""
         key = self._key(app_name, user_id, session_id)
-        if self.ahead is None or session_loading.is_part(config):
-            found = await units_of_work.read(session_loading.load, key, config)
+        if self.ahead is None or session_loading.is_partial(config):
+            found = await units_of_work.read(session_loading.load_session, key, config)
         else:
-            found = await units_of_work.read(session_loading.load, key, None, self.ahead.take(key))
+            found = await units_of_work.read(session_loading.load_session, key, None, self.ahead.take(key))
             if found is not None:
                 self.ahead.start(key, found[1])
         return found[0] if found else None
@@ -126,7 +126,7 @@ class DjangoSessionService(BaseSessionService):
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return an app's sessions without their events, oldest update first; one user's or all (None)."""
         return ListSessionsResponse(
-            sessions=await units_of_work.read(session_loading.listed, self.realm, app_name, user_id)
+            sessions=await units_of_work.read(session_loading.list_sessions, self.realm, app_name, user_id)
         )
 
     @override
@@ -142,7 +142,7 @@ class DjangoSessionService(BaseSessionService):
         rows = store.UserState.objects.filter(
             owner__realm=self.realm, owner__app_name=app_name, owner__user_id=user_id
         )
-        return await units_of_work.read(session_loading.values, rows)
+        return await units_of_work.read(session_loading.read_state, rows)
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -165,10 +165,10 @@ class DjangoSessionService(BaseSessionService):
         async with self.turn(key):
             with _adk_errors(key):
                 check_event_ids(event.id, event.invocation_id)
-            _name_keys_by_text(event)
-            record = recorded(event)
+            _stringify_keys(event)
+            record = event_record(event)
             with _adk_errors(key):
-                expected = _expected(session)
+                expected = _expected_version(session)
                 appended = await append_groups.append(key, record, expected, cause=cause_of(event))
             if not appended.duplicate:
                 provenance.note_stored(event.invocation_id, record.writes)
@@ -177,7 +177,7 @@ class DjangoSessionService(BaseSessionService):
                 _adk.mark_revision(session, appended.revision)
                 self.event_stored(session, event, appended)
                 if self.notes_questions and not self.realm.startswith(realms.ATTEMPT):
-                    await _note_question(event, appended)
+                    await _note_waiting(event, appended)
         return event
 
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[Untracked]) -> None:
@@ -200,7 +200,7 @@ class DjangoSessionService(BaseSessionService):
         return SessionKey(self.realm, app_name, user_id, session_id.strip())
 
 
-async def _note_question(event: Event, appended: Appended) -> None:
+async def _note_waiting(event: Event, appended: Appended) -> None:
     """Keep what an event means for lists of sessions that wait: it asks, answers, or takes questions back.
 
     The event is stored: what fails here is logged and fails no append.
@@ -217,16 +217,16 @@ async def _note_question(event: Event, appended: Appended) -> None:
         log.exception("It could not be kept that session %s waits, or no longer waits, for an answer", pk)
 
 
-def _name_keys_by_text(event: Event) -> None:
+def _stringify_keys(event: Event) -> None:
     """Make every key of the delta text: ADK's base class fails on another one, after the event is stored."""
     delta = event.actions.state_delta
     if not all(isinstance(key, str) for key in delta):
         event.actions.state_delta = {scopes.canonical_key(key): value for key, value in delta.items()}
 
 
-def recorded(event: Event, delta: dict[str, Any] | None = None) -> EventRecord:
+def event_record(event: Event, delta: dict[str, Any] | None = None) -> EventRecord:
     """Return the row of an event with what the recorder saw of it. `delta`: as it was before ADK trimmed it."""
-    notes = provenance.take(event.id, event.invocation_id)
+    notes = provenance.take_notes(event.id, event.invocation_id)
     writers, keep_temp = (notes.writers, notes.keep_temp) if notes else (None, False)
     return event_mapping.to_record(event, delta=delta, writers=writers, keep_temp=keep_temp)
 
@@ -237,7 +237,7 @@ def cause_of(event: Event) -> store.Cause:
     return store.Cause.REWIND if is_rewind else store.Cause.APPEND
 
 
-def _expected(session: Session) -> Expected:
+def _expected_version(session: Session) -> Expected:
     last_event_id = session.events[-1].id if session.events else None
     return Expected(_adk.stored_revision(session), last_event_id)
 
@@ -260,4 +260,4 @@ def _adk_errors(key: SessionKey) -> Iterator[None]:
 
 
 def _create(key: SessionKey, initial: dict[str, Any] | None) -> Session:
-    return session_loading.created(writes.create_session(key, initial))
+    return session_loading.new_session(writes.create_session(key, initial))

@@ -31,7 +31,7 @@ _EVENT = ("seq", "data", "private", "event_id", "invocation_id")
 
 
 @dataclass(slots=True)
-class Prefix:
+class EventPrefix:
     """The first events of a stored session, made and not handed out yet.
 
     Attributes:
@@ -48,7 +48,7 @@ class Prefix:
     events: list[Event] = field(default_factory=list)
 
     @classmethod
-    def of(cls, row: store.AgentSession) -> Prefix:
+    def of(cls, row: store.AgentSession) -> EventPrefix:
         """Return the empty prefix of a session."""
         return cls(row.pk, row.revision - row.last_seq)
 
@@ -74,9 +74,9 @@ class Prefix:
         return rows.order_by("seq").values_list(*_EVENT)
 
 
-def load(
-    key: SessionKey, config: GetSessionConfig | None = None, made: Prefix | None = None
-) -> tuple[Session, Prefix] | None:
+def load_session(
+    key: SessionKey, config: GetSessionConfig | None = None, made: EventPrefix | None = None
+) -> tuple[Session, EventPrefix] | None:
     """Return a session in one consistent piece, and the events it was made of; None when there is none.
 
     When a write comes between its reads, what it appended is read too.
@@ -86,15 +86,15 @@ def load(
         config: which of its events; default: all.
         made: its first events, when some are made already. They are given away: to the session returned.
     """
-    row, attempts = _row(key), 0
+    row, attempts = _find_row(key), 0
     while row is not None:
         attempts += 1
-        if made is None or not made.begins(row) or is_part(config):
-            made = Prefix.of(row)
+        if made is None or not made.begins(row) or is_partial(config):
+            made = EventPrefix.of(row)
         with collector_paused():
-            made.extend(_chosen(row, made, config))
-        session = copy_of(row, made.events, _merged_state(row))
-        seen, row = row, _row(key)
+            made.extend(_select_events(row, made, config))
+        session = to_session(row, made.events, _merged_state(row))
+        seen, row = row, _find_row(key)
         if row is not None and (
             (row.pk, row.revision) == (seen.pk, seen.revision) or attempts == READ_ATTEMPTS
         ):
@@ -102,7 +102,7 @@ def load(
     return None
 
 
-def listed(realm: str, app_name: str, user_id: str | None) -> list[Session]:
+def list_sessions(realm: str, app_name: str, user_id: str | None) -> list[Session]:
     """Return an app's sessions, one user's or all (None), without their events, oldest update first.
 
     Three queries, however many sessions there are. The database joins the keys of each session to one text, in no
@@ -113,21 +113,21 @@ def listed(realm: str, app_name: str, user_id: str | None) -> list[Session]:
     whose, values = ("", ()) if user_id is None else (" AND o.user_id = %s", (user_id,))
     with connection.cursor() as cursor:
         cursor.execute(_APP_STATE, (realm, app_name))
-        of_app = _parsed(cursor.fetchall())
+        of_app = _parse_rows(cursor.fetchall())
         cursor.execute(_USERS_STATE.format(whose=whose), (realm, app_name, *values))
         of_users: defaultdict[str, list[StoredKey]] = defaultdict(list)
         for user, key, value, private in cursor.fetchall():
             of_users[user].append((key, value, private))
         of_all = state.merged({}, {}, of_app)
-        shared = {user: state.merged({}, _parsed(rows), of_app) for user, rows in of_users.items()}
+        shared = {user: state.merged({}, _parse_rows(rows), of_app) for user, rows in of_users.items()}
         make = _adk.sessions_of(app_name)
         sessions = []
-        cursor.execute(_LISTED[connection.vendor].format(whose=whose), (realm, app_name, *values))
+        cursor.execute(_LIST_SESSIONS[connection.vendor].format(whose=whose), (realm, app_name, *values))
         with collector_paused():
             for session_id, user, keys, updated_at, revision in cursor:
                 own: dict[str, Any] = from_json(f"{{{keys}}}") if keys else {}
                 if others := shared.get(user, of_all):
-                    own |= _fresh(others)
+                    own |= _copy_shared(others)
                 sessions.append(make(session_id, user, own, updated_at, revision))
     # Python sorts as ADK does; a database sorts text by its own collation.
     return sorted(sessions, key=attrgetter("last_update_time", "user_id", "id"))
@@ -141,35 +141,35 @@ _USERS_STATE = """
     SELECT o.user_id, k.key, k.value, k.private FROM sessions_app_userstate k
     JOIN sessions_app_userscope o ON o.id = k.owner_id WHERE o.realm = %s AND o.app_name = %s{whose} ORDER BY k.id
 """
-_LISTED_WITH = """
+_LIST_SESSIONS_TEMPLATE = """
     SELECT o.session_id, o.user_id,
     (SELECT {joined} FROM sessions_app_sessionstate k WHERE k.owner_id = o.id), o.updated_at, o.revision
     FROM sessions_app_agentsession o WHERE o.realm = %s AND o.app_name = %s{{whose}}
 """
-_LISTED = {
-    "sqlite": _LISTED_WITH.format(
+_LIST_SESSIONS = {
+    "sqlite": _LIST_SESSIONS_TEMPLATE.format(
         joined="group_concat(json_quote(k.key) || ':' || coalesce(k.private, k.value))"
     ),
-    "postgresql": _LISTED_WITH.format(
+    "postgresql": _LIST_SESSIONS_TEMPLATE.format(
         joined="string_agg(to_json(k.key)::text || ':' || coalesce(k.private, k.value), ',')"
     ),
 }
 """Sessions with their own state as the inside of a JSON object."""
 
 
-def _fresh(shared: dict[str, Any]) -> dict[str, Any]:
+def _copy_shared(shared: dict[str, Any]) -> dict[str, Any]:
     """Return state that several sessions have, with nothing in it that one of them could change for the others."""
     return {
         name: deepcopy(value) if isinstance(value, dict | list) else value for name, value in shared.items()
     }
 
 
-def is_part(config: GetSessionConfig | None) -> bool:
+def is_partial(config: GetSessionConfig | None) -> bool:
     """Tell whether a config leaves events out. As in ADK, a time of 0 is no filter."""
     return config is not None and bool(config.after_timestamp or config.num_recent_events is not None)
 
 
-def copy_of(row: store.AgentSession, events: list[Event], merged: dict[str, Any]) -> Session:
+def to_session(row: store.AgentSession, events: list[Event], merged: dict[str, Any]) -> Session:
     """Return ADK's session of a row, marked with the row's revision. Its list of events is a new one."""
     session = Session(
         id=row.session_id,
@@ -183,23 +183,25 @@ def copy_of(row: store.AgentSession, events: list[Event], merged: dict[str, Any]
     return session
 
 
-def created(row: store.AgentSession) -> Session:
+def new_session(row: store.AgentSession) -> Session:
     """Return ADK's session of one that was made in this transaction."""
-    return copy_of(row, [], _merged_state(row))
+    return to_session(row, [], _merged_state(row))
 
 
-def values(rows: QuerySet[Any]) -> dict[str, Any]:
+def read_state(rows: QuerySet[Any]) -> dict[str, Any]:
     """Return state rows as a dict, in the order the keys were first written."""
-    return _parsed(rows.order_by("pk").values_list("key", "value", "private"))
+    return _parse_rows(rows.order_by("pk").values_list("key", "value", "private"))
 
 
-def _row(key: SessionKey) -> store.AgentSession | None:
+def _find_row(key: SessionKey) -> store.AgentSession | None:
     if not can_exist(*key):
         return None
     return store.AgentSession.objects.filter(**key._asdict()).first()
 
 
-def _chosen(row: store.AgentSession, made: Prefix, config: GetSessionConfig | None) -> Iterable[Row]:
+def _select_events(
+    row: store.AgentSession, made: EventPrefix, config: GetSessionConfig | None
+) -> Iterable[Row]:
     rows = made.following(row.last_seq)
     if config is None:
         return rows
@@ -232,7 +234,7 @@ def _merged_state(row: store.AgentSession) -> dict[str, Any]:
         cursor.execute(_STATE, (row.pk, *of_app, row.user_id, *of_app))
         for scope, _, *stored in cursor.fetchall():
             scopes[scope].append((stored[0], stored[1], stored[2]))
-    of_session, of_user, of_all = map(_parsed, scopes)
+    of_session, of_user, of_all = map(_parse_rows, scopes)
     return state.merged(of_session, of_user, of_all)
 
 
@@ -240,5 +242,5 @@ StoredKey = tuple[str, str, str | None]
 """A state row: its key, value and private value."""
 
 
-def _parsed(rows: Iterable[StoredKey]) -> dict[str, Any]:
+def _parse_rows(rows: Iterable[StoredKey]) -> dict[str, Any]:
     return {key: event_mapping.value_of(value, private) for key, value, private in rows}

@@ -31,16 +31,16 @@ T = TypeVar("T")
 STEP_S = 0.1
 """Seconds by which the clock must be off to count as set: below, it was read a little late."""
 
-TIED_MOST = 20_000
+SPANS_MOST = 20_000
 TEXT_MOST = 4_000
 """Longest text of an attribute, in characters."""
 
-ELSEWHERE = ("gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response")
+MODEL_CALL_ATTRIBUTES = ("gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response")
 """Attributes that are kept as model calls, each content once."""
 
 EVENT_ID = "gcp.vertex.agent.event_id"
 
-_OF_A_RUN = ("invocation", "invoke_")
+_RUN_SPAN_PREFIXES = ("invocation", "invoke_")
 """How spans are called that begin before the recorder hears of their invocation."""
 
 _KINDS = {
@@ -54,28 +54,28 @@ _KINDS = {
     "execute_tool": Row.Kind.TOOL,
 }
 
-_tied: OrderedDict[int, tuple[SessionKey, str]] = OrderedDict()
-_untied: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
+_owners: OrderedDict[int, tuple[SessionKey, str]] = OrderedDict()
+_unowned: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
 """Spans under way that belong to nothing yet: name, and the id of the span above."""
 
 
-def tie(key: SessionKey, invocation_id: str) -> str:
+def attach_to_invocation(key: SessionKey, invocation_id: str) -> str:
     """Tie the current span to an invocation. Return its trace's id in hex; empty: nobody records spans."""
     span = trace.get_current_span().get_span_context()
     if not span.is_valid:
         return ""
-    _keep(_tied, span.span_id, (key, invocation_id))
-    above = _untied.pop(span.span_id, ("", None))[1]
-    while above is not None and (found := _untied.get(above)) and found[0].startswith(_OF_A_RUN):
-        _keep(_tied, above, (key, invocation_id))
-        del _untied[above]
+    _remember(_owners, span.span_id, (key, invocation_id))
+    above = _unowned.pop(span.span_id, ("", None))[1]
+    while above is not None and (found := _unowned.get(above)) and found[0].startswith(_RUN_SPAN_PREFIXES):
+        _remember(_owners, above, (key, invocation_id))
+        del _unowned[above]
         above = found[1]
     return format(span.trace_id, "032x")
 
 
-def _keep(spans: OrderedDict[int, T], span_id: int, found: T) -> None:
+def _remember(spans: OrderedDict[int, T], span_id: int, found: T) -> None:
     spans[span_id] = found
-    while len(spans) > TIED_MOST:
+    while len(spans) > SPANS_MOST:
         spans.popitem(last=False)
 
 
@@ -99,33 +99,33 @@ class SpanKeeper(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Let a span belong to what the one above it belongs to."""
         if error := self._clock_error(span):
-            _keep(self._late, span.context.span_id, error)
+            _remember(self._late, span.context.span_id, error)
         above = span.parent.span_id if span.parent is not None else None
-        if above is not None and (owner := _tied.get(above)) is not None:
-            _keep(_tied, span.context.span_id, owner)
+        if above is not None and (owner := _owners.get(above)) is not None:
+            _remember(_owners, span.context.span_id, owner)
         elif not self._is_shut:
-            _keep(_untied, span.context.span_id, (span.name, above))
+            _remember(_unowned, span.context.span_id, (span.name, above))
 
     @override
     def on_end(self, span: ReadableSpan) -> None:
         """Send a span that has ended to the outbox."""
-        _untied.pop(span.context.span_id, None)
+        _unowned.pop(span.context.span_id, None)
         errors = self._late.pop(span.context.span_id, 0), self._clock_error(span)
-        owner = None if self._is_shut else _tied.pop(span.context.span_id, None)
+        owner = None if self._is_shut else _owners.pop(span.context.span_id, None)
         if owner is not None:
-            outbox().put(partial(_unit, owner, span, errors))
+            outbox().put(partial(_save_unit, owner, span, errors))
 
     def _clock_error(self, span: ReadableSpan) -> int:
         """Return by how many nanoseconds the clock was set since the first span of a trace, which tells its times."""
         watch = self._watches.get(span.context.trace_id)
         if watch is None:
-            _keep(self._watches, span.context.trace_id, Stopwatch())
+            _remember(self._watches, span.context.trace_id, Stopwatch())
             return 0
         error = watch.clock_error()
         return round(error * 1e9) if abs(error) > STEP_S else 0
 
 
-def _unit(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tuple[int, int]) -> Any:
+def _save_unit(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tuple[int, int]) -> Any:
     return partial(save_spans, [_record(owner, span, clock_errors)])
 
 
@@ -145,7 +145,9 @@ def _record(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tup
         failed=span.status.status_code is StatusCode.ERROR,
         message=span.status.description or "",
         event_id=str(attributes.get(EVENT_ID) or ""),
-        attributes={name: _attribute(value) for name, value in attributes.items() if name not in ELSEWHERE},
+        attributes={
+            name: _attribute(value) for name, value in attributes.items() if name not in MODEL_CALL_ATTRIBUTES
+        },
     )
 
 

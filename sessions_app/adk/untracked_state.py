@@ -28,7 +28,7 @@ class StateCopy:
     @classmethod
     def of(cls, session_state: Mapping[Any, Any]) -> StateCopy:
         """Return a copy of a session's state that later changes do not reach."""
-        return cls({name: _frozen(value, name) for name, value in _tracked(session_state)})
+        return cls({name: _freeze(value, name) for name, value in _iter_tracked(session_state)})
 
     def note_stored(self, writes: Iterable[KeyWrite]) -> None:
         """Note what an appended event stored."""
@@ -37,7 +37,7 @@ class StateCopy:
 
     def untracked(self, session_state: Mapping[Any, Any]) -> list[Untracked]:
         """Return the keys that differ from what the events say, sorted."""
-        now = dict(_tracked(session_state))
+        now = dict(_iter_tracked(session_state))
         return [
             found
             for name in sorted({*self._start, *self._stored, *now})
@@ -47,23 +47,23 @@ class StateCopy:
     def _compare(self, name: str, now: Mapping[str, Any]) -> Untracked | None:
         stored = self._stored.get(name)
         start = self._start.get(name) if stored is None else None
-        if name in now and start is not None and _frozen(now[name], name) == start:
+        if name in now and start is not None and _freeze(now[name], name) == start:
             return None
-        before = _canonical(start, name) if stored is None else stored
+        before = _thaw(start, name) if stored is None else stored
         after = scopes.canonical(now[name], name) if name in now else None
         if (after and _text(after)) == before:
             return None
         return Untracked(name, after, before)
 
 
-def _tracked(session_state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+def _iter_tracked(session_state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in session_state.items():
         name = scopes.canonical_key(key)
         if not name.startswith(scopes.TEMP_PREFIX):
             yield name, value
 
 
-def _frozen(value: Any, name: str) -> bytes | str:
+def _freeze(value: Any, name: str) -> bytes | str:
     """Return what an equal value gives again. Marshal takes a twentieth of the time that JSON takes."""
     try:
         return marshal.dumps(value, 2)  # version 2 has no references, which depend on more than the value
@@ -71,7 +71,7 @@ def _frozen(value: Any, name: str) -> bytes | str:
         return _text(scopes.canonical(value, name))
 
 
-def _canonical(frozen: bytes | str | None, name: str) -> str | None:
+def _thaw(frozen: bytes | str | None, name: str) -> str | None:
     if not isinstance(frozen, bytes):
         return frozen
     return _text(scopes.canonical(marshal.loads(frozen), name))  # noqa: S302 - our own bytes

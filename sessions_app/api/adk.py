@@ -67,17 +67,17 @@ async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> Ht
     """List a user's sessions with their state and without their events; those of evals are left out."""
     if storage_location.elsewhere(app_name):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
-    return json_text(await units_of_work.read(snapshots.list_text, app_name, user_id))
+    return json_text(await units_of_work.read(snapshots.sessions_json, app_name, user_id))
 
 
 @router.get(SESSION)
 async def get_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
     """Return a session with all its events. An eval attempt's session is found by its id."""
     if storage_location.elsewhere(app_name) and not await units_of_work.read(
-        _is_in_a_realm, app_name, user_id, session_id
+        _has_realm, app_name, user_id, session_id
     ):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
-    return await _session(app_name, user_id, session_id)
+    return await _session_response(app_name, user_id, session_id)
 
 
 @router.post(SESSIONS)
@@ -96,8 +96,8 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
             return answer
         key = SessionKey("", app_name, user_id, (asked.session_id or "").strip() or str(uuid.uuid4()))
         # In the pool of readers: it writes in many small transactions of its own.
-        await units_of_work.read(session_restore.restore, key, asked.events or [], asked.state or {})
-        return await _session(*key[1:])
+        await units_of_work.read(session_restore.restore_session, key, asked.events or [], asked.state or {})
+        return await _session_response(*key[1:])
     request_bodies.refuse_options(asked.options)
     return await _create(app_name, user_id, asked.session_id, asked.state)
 
@@ -135,11 +135,13 @@ async def update_session(
             await units_of_work.write(_rename_copy, app_name, user_id, session_id, title)
         return answer
     rest = {name: value for name, value in delta.items() if name != snapshots.TITLE_KEY}
-    if title is not None and await units_of_work.read(snapshots.holds, app_name, user_id, session_id, rest):
+    if title is not None and await units_of_work.read(
+        snapshots.has_values, app_name, user_id, session_id, rest
+    ):
         await units_of_work.write(_rename, app_name, user_id, session_id, title)
-        return await _session(app_name, user_id, session_id)
+        return await _session_response(app_name, user_id, session_id)
     await units_of_work.write(_edit, app_name, user_id, session_id, delta)
-    return await _session(app_name, user_id, session_id, scopes.split(delta).temp)
+    return await _session_response(app_name, user_id, session_id, scopes.split(delta).temp)
 
 
 @router.delete(SESSION)
@@ -166,11 +168,11 @@ async def run_sse(request: HttpRequest) -> HttpResponseBase:
     return await proxy.forward(request, _app_to_run(request), "/run_sse")
 
 
-async def _session(
+async def _session_response(
     app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | None = None
 ) -> HttpResponseBase:
-    snapshot = await units_of_work.read(snapshots.take, app_name, user_id, session_id, temp)
-    return StreamingHttpResponse(snapshots.stream(snapshot), content_type="application/json")
+    snapshot = await units_of_work.read(snapshots.take_snapshot, app_name, user_id, session_id, temp)
+    return StreamingHttpResponse(snapshots.stream_json(snapshot), content_type="application/json")
 
 
 async def _create(
@@ -178,7 +180,7 @@ async def _create(
 ) -> HttpResponseBase:
     key = SessionKey("", app_name, user_id, (session_id or "").strip() or str(uuid.uuid4()))
     await units_of_work.write(_create_seeded, key, given or {})
-    return await _session(*key[1:])
+    return await _session_response(*key[1:])
 
 
 def _create_seeded(key: SessionKey, given: dict[str, Any]) -> None:
@@ -220,7 +222,7 @@ def _title_in(delta: dict[str, Any]) -> str | None:
 
 
 def _rename(app_name: str, user_id: str, session_id: str, title: str) -> None:
-    writes.rename_session(snapshots.find(app_name, user_id, session_id).pk, title)
+    writes.rename_session(snapshots.find_session(app_name, user_id, session_id).pk, title)
 
 
 def _rename_copy(app_name: str, user_id: str, session_id: str, title: str) -> None:
@@ -231,7 +233,7 @@ def _rename_copy(app_name: str, user_id: str, session_id: str, title: str) -> No
 
 def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -> None:
     with transaction.atomic():
-        session = snapshots.find(app_name, user_id, session_id)
+        session = snapshots.find_session(app_name, user_id, session_id)
         storage_location.refuse_copy(session)
         lifecycle.refuse_busy(session.pk, session_id)
         writes.edit_state(SessionKey("", app_name, user_id, session.session_id), delta)
@@ -240,7 +242,7 @@ def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -
 def _delete(app_name: str, user_id: str, session_id: str) -> None:
     with transaction.atomic():
         try:
-            session = snapshots.find(app_name, user_id, session_id)
+            session = snapshots.find_session(app_name, user_id, session_id)
         except SessionMissing:
             return
         lifecycle.refuse_busy(session.pk, session_id)
@@ -250,13 +252,13 @@ def _delete(app_name: str, user_id: str, session_id: str) -> None:
 def _refuse_busy(app_name: str, user_id: str, session_id: str) -> None:
     """Refuse to change a session that another service keeps while a run is active on it."""
     with suppress(SessionMissing):
-        session = snapshots.find(app_name, user_id, session_id)
+        session = snapshots.find_session(app_name, user_id, session_id)
         lifecycle.refuse_busy(session.pk, session_id)
 
 
-def _is_in_a_realm(app_name: str, user_id: str, session_id: str) -> bool:
+def _has_realm(app_name: str, user_id: str, session_id: str) -> bool:
     with suppress(SessionMissing):
-        return bool(snapshots.find(app_name, user_id, session_id, attempts=True).realm)
+        return bool(snapshots.find_session(app_name, user_id, session_id, attempts=True).realm)
     return False
 
 

@@ -23,25 +23,25 @@ async def details() -> list[dict[str, Any]]:
     Apps of which nothing is known are loaded first. ADK's list leaves out those that cannot be, and so does this.
     """
     names = provider().apps()
-    for name in sorted(set(names) - await units_of_work.read(_known)):
+    for name in sorted(set(names) - await units_of_work.read(_described_apps)):
         try:
             await agent_loading.load(name)
         except DevUIError as error:
             log.warning("%s cannot be described: %s", name, error)
-    return await units_of_work.read(_details, names)
+    return await units_of_work.read(_describe, names)
 
 
-def _known() -> set[str]:
+def _described_apps() -> set[str]:
     cards_of_loaded = AgentCard.objects.exclude(status=AgentCard.Status.UNKNOWN)
     return set(cards_of_loaded.values_list("app_name", flat=True))
 
 
-def _details(names: list[str]) -> list[dict[str, Any]]:
+def _describe(names: list[str]) -> list[dict[str, Any]]:
     loaded = AgentCard.objects.filter(app_name__in=names, status=AgentCard.Status.READY)
-    return [_info(card.app_name, json.loads(card.description)) for card in loaded.order_by("app_name")]
+    return [_app_info(card.app_name, json.loads(card.description)) for card in loaded.order_by("app_name")]
 
 
-def _info(name: str, tree: dict[str, Any]) -> dict[str, Any]:
+def _app_info(name: str, tree: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "rootAgentName": tree.get("name", ""),

@@ -68,7 +68,7 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
 @router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERRORS})
 async def get_lineage(request: HttpRequest, session: int) -> Lineage:
     """Return where a session was forked, and its own forks, oldest first."""
-    return await units_of_work.read(_lineage, session)
+    return await units_of_work.read(_read_lineage, session)
 
 
 @router.get("/sessions/compare", response={200: Comparison, **ERRORS})
@@ -89,7 +89,7 @@ async def compare_sessions(
     return await units_of_work.read(_compare, left, right, (left_at, right_at), (left_after, right_after))
 
 
-def _lineage(key: int) -> Lineage:
+def _read_lineage(key: int) -> Lineage:
     session = find_session(key)
     origin = lineage.origin_of(session)
     told = None
@@ -115,12 +115,16 @@ def _compare(
     left, right = find_session(left_key), find_session(right_key)
     common = comparing.common_events(left, right)
     page = comparing.turns(left, right, *(common if seq is None else seq for seq in after))
-    differing = comparing.state_difference(left, right, _event(left, at[0]), _event(right, at[1]))
+    differing = comparing.state_difference(
+        left, right, _event_or_none(left, at[0]), _event_or_none(right, at[1])
+    )
     return Comparison(
         left=SessionOut.of(left),
         right=SessionOut.of(right),
         common=common,
-        turns=[TurnOut(left=_brief(turn.left), right=_brief(turn.right)) for turn in page.turns],
+        turns=[
+            TurnOut(left=_brief_events(turn.left), right=_brief_events(turn.right)) for turn in page.turns
+        ],
         left_after=page.left.next,
         right_after=page.right.next,
         more=page.more,
@@ -132,11 +136,11 @@ def _compare(
     )
 
 
-def _event(session: AgentSession, event_id: str | None) -> Event | None:
+def _event_or_none(session: AgentSession, event_id: str | None) -> Event | None:
     return None if event_id is None else find_event(session, event_id=event_id)
 
 
-def _brief(group: Group | None) -> list[BriefEvent]:
+def _brief_events(group: Group | None) -> list[BriefEvent]:
     items = [item for row in group.rows for item in (row.head, *row.answers)] if group else []
     return [
         BriefEvent(

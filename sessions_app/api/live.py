@@ -37,7 +37,7 @@ async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         client = await provider().client(app_name)
         async with client.open_socket(f"/run_live?{query}") as upstream:
             await send({"type": "websocket.accept"})
-            await _connect(upstream, receive, send)
+            await _relay(upstream, receive, send)
     except BadInput as error:
         await _close(send, POLICY_VIOLATION, error.message)
     except SessionMissing:
@@ -49,10 +49,10 @@ async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         await _close(send, code, error.message)
 
 
-async def _connect(upstream: RuntimeSocket, receive: Receive, send: Send) -> None:
+async def _relay(upstream: RuntimeSocket, receive: Receive, send: Send) -> None:
     """Pass messages on in both directions. Whoever ends it, the other is told."""
-    listening = asyncio.ensure_future(_listen(upstream, receive))
-    telling = asyncio.ensure_future(_tell(upstream, send))
+    listening = asyncio.ensure_future(_relay_to_runtime(upstream, receive))
+    telling = asyncio.ensure_future(_relay_to_client(upstream, send))
     try:
         await asyncio.wait({listening, telling}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -61,14 +61,14 @@ async def _connect(upstream: RuntimeSocket, receive: Receive, send: Send) -> Non
         await asyncio.gather(listening, telling, return_exceptions=True)
 
 
-async def _listen(upstream: RuntimeSocket, receive: Receive) -> None:
+async def _relay_to_runtime(upstream: RuntimeSocket, receive: Receive) -> None:
     """Pass on what the client sends until it is gone."""
     while (message := await receive())["type"] == "websocket.receive":
         text = message.get("text")
         await upstream.send(message["bytes"] if text is None else text)
 
 
-async def _tell(upstream: RuntimeSocket, send: Send) -> None:
+async def _relay_to_client(upstream: RuntimeSocket, send: Send) -> None:
     """Pass on what the process sends, and how it closes."""
     try:
         async for message in upstream.messages():

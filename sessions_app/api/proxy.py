@@ -20,7 +20,7 @@ from sessions_app.errors import RuntimeUnavailable
 from sessions_app.http import json_text
 from sessions_app.runs.runtime_client import provider
 
-PASSED_ON = ("Content-Type", "Accept", "Traceparent", "Tracestate")
+FORWARDED_HEADERS = ("Content-Type", "Accept", "Traceparent", "Tracestate")
 EVENT_STREAM = "text/event-stream"
 STREAMS = (EVENT_STREAM, "text/plain")
 """What is sent on as it comes. ADK's server sends the output of its tests as text."""
@@ -58,23 +58,23 @@ async def forward(request: HttpRequest, app_name: str, path: str) -> HttpRespons
         RuntimeUnavailable: the process cannot be started, or died before it answered.
     """
     client = await provider().client(app_name)
-    headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+    headers = {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers}
     try:
         async with AsyncExitStack() as stack:
             opening = client.open(request.method or "POST", path, headers=headers, content=request.body)
             upstream = await stack.enter_async_context(opening)
             if upstream.is_success and upstream.headers.get("content-type", "").startswith(STREAMS):
-                return _streamed(upstream, stack.pop_all())
-            return _in_full(upstream.status_code, await upstream.aread())
+                return _streaming_response(upstream, stack.pop_all())
+            return _full_response(upstream.status_code, await upstream.aread())
     except httpx.TransportError as error:
-        raise _died() from error
+        raise _process_died() from error
 
 
-def _in_full(status: int, content: bytes) -> HttpResponse:
-    return json_text(content if status < 400 else scopes.dumps(_explained(status, content)), status)
+def _full_response(status: int, content: bytes) -> HttpResponse:
+    return json_text(content if status < 400 else scopes.dumps(_explain_error(status, content)), status)
 
 
-def _explained(status: int, content: bytes) -> Mapping[str, object]:
+def _explain_error(status: int, content: bytes) -> Mapping[str, object]:
     """Return an error of ADK's server with the code and the hint that DevUI's errors have."""
     try:
         body = json.loads(content)
@@ -87,7 +87,7 @@ def _explained(status: int, content: bytes) -> Mapping[str, object]:
     return {"detail": "", "code": CODES.get(status, "error"), "hint": HINTS.get(status, UNKNOWN_HINT), **body}
 
 
-def _streamed(upstream: httpx.Response, closing: AsyncExitStack) -> StreamingHttpResponse:
+def _streaming_response(upstream: httpx.Response, closing: AsyncExitStack) -> StreamingHttpResponse:
     return StreamingHttpResponse(
         _frames(upstream, closing),
         status=upstream.status_code,
@@ -105,7 +105,7 @@ async def _frames(upstream: httpx.Response, closing: AsyncExitStack) -> AsyncIte
                 end = (end + chunk)[-len(FRAME_END) :]
                 yield chunk
     except (httpx.TransportError, RuntimeUnavailable) as error:
-        why = error if isinstance(error, RuntimeUnavailable) else _died()
+        why = error if isinstance(error, RuntimeUnavailable) else _process_died()
         if upstream.headers["content-type"].startswith(EVENT_STREAM):
             yield (b"" if end == FRAME_END else FRAME_END) + _error_frame(why)
         else:
@@ -124,7 +124,7 @@ def _error_frame(error: RuntimeUnavailable) -> bytes:
     return b"data: " + scopes.dumps(frame).encode() + FRAME_END
 
 
-def _died() -> RuntimeUnavailable:
+def _process_died() -> RuntimeUnavailable:
     return RuntimeUnavailable(
         "The agent's process ended before it had answered.",
         hint="Its run is marked crashed and the events so far are kept; send the message again.",

@@ -10,7 +10,7 @@ from ninja import P, QueryEx, Router, Schema
 from pydantic import ConfigDict, Field
 
 from sessions_app.api.schemas import REFUSALS, Problem
-from sessions_app.forms import MOST_ACTED_ON
+from sessions_app.forms import MAX_SESSIONS_PER_ACTION
 from sessions_app.http import download
 from sessions_app.ids import Key
 from sessions_app.lookup import find_session
@@ -20,7 +20,9 @@ from sessions_app.transfer import exports
 
 router = Router()
 
-Keys = QueryEx[list[Key], P(description="Keys of sessions.", min_length=1, max_length=MOST_ACTED_ON)]
+Keys = QueryEx[
+    list[Key], P(description="Keys of sessions.", min_length=1, max_length=MAX_SESSIONS_PER_ACTION)
+]
 
 
 class SessionChange(Schema):
@@ -39,7 +41,7 @@ class Sessions(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    sessions: list[Key] = Field(min_length=1, max_length=MOST_ACTED_ON)
+    sessions: list[Key] = Field(min_length=1, max_length=MAX_SESSIONS_PER_ACTION)
 
 
 class DeletionOut(Schema):
@@ -70,7 +72,7 @@ class Deletions(Schema):
     deletions: list[DeletionOut]
 
 
-def change(key: int, wanted: SessionChange) -> None:
+def change_labels(key: int, wanted: SessionChange) -> None:
     """Change what people call a session by: all that is wanted, or nothing.
 
     Raises:

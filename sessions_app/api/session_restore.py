@@ -33,7 +33,7 @@ def is_refused_for_its_events(answer: HttpResponseBase) -> bool:
     return str(json.loads(answer.content).get("detail", "")).startswith(REFUSAL)
 
 
-def restore(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
+def restore_session(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
     """Bring in a session with its events. `merged` is the state it had in the end, its scopes by prefix.
 
     An event that tells no time is one of now, as at ADK's server.

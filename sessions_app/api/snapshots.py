@@ -42,7 +42,7 @@ class Snapshot:
     tail: str
 
 
-def find(app_name: str, user_id: str, session_id: str, *, attempts: bool = False) -> AgentSession:
+def find_session(app_name: str, user_id: str, session_id: str, *, attempts: bool = False) -> AgentSession:
     """Return the session of a path; ids are stripped as ADK does. With `attempts` an eval attempt's is found
     too.
 
@@ -64,14 +64,16 @@ def find(app_name: str, user_id: str, session_id: str, *, attempts: bool = False
     return row
 
 
-def take(app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | None = None) -> Snapshot:
+def take_snapshot(
+    app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | None = None
+) -> Snapshot:
     """Return a session's snapshot; `temp` are keys of this very answer that no scope stores.
 
     Raises:
         SessionMissing: there is no such session.
     """
     for _ in range(READ_ATTEMPTS):
-        row = find(app_name, user_id, session_id, attempts=True)
+        row = find_session(app_name, user_id, session_id, attempts=True)
         text = _state_text(row, _own_keys(row), _shared_keys(row.realm, app_name, user_id), temp or {})
         if AgentSession.objects.filter(pk=row.pk, revision=row.revision).exists():
             break
@@ -79,7 +81,7 @@ def take(app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | No
     return Snapshot(head, row.pk, row.last_seq, tail)
 
 
-async def stream(snapshot: Snapshot) -> AsyncIterator[str]:
+async def stream_json(snapshot: Snapshot) -> AsyncIterator[str]:
     """Yield a snapshot's JSON text, a batch of events at a time."""
     yield snapshot.head
     for after in range(0, snapshot.last_seq, BATCH):
@@ -89,7 +91,7 @@ async def stream(snapshot: Snapshot) -> AsyncIterator[str]:
     yield snapshot.tail
 
 
-def list_text(app_name: str, user_id: str) -> str:
+def sessions_json(app_name: str, user_id: str) -> str:
     """Return a user's sessions in an app, oldest update first, with their state and without their events.
 
     Raises:
@@ -110,13 +112,13 @@ def list_text(app_name: str, user_id: str) -> str:
     return f"[{','.join(texts)}]"
 
 
-def holds(app_name: str, user_id: str, session_id: str, values: dict[str, Any]) -> bool:
+def has_values(app_name: str, user_id: str, session_id: str, values: dict[str, Any]) -> bool:
     """Tell whether a session's state has these values, as ADK's REST tells them. A client may write 1 for 1.0.
 
     Raises:
         SessionMissing: there is no such session.
     """
-    row = find(app_name, user_id, session_id)
+    row = find_session(app_name, user_id, session_id)
     if not values:
         return True
     told = dict([*_own_keys(row), *_shared_keys(row.realm, app_name, user_id)])
@@ -161,17 +163,17 @@ def _state_text(
 
 
 def _own_keys(row: AgentSession) -> list[tuple[str, str]]:
-    return list(_prefixed(Scope.SESSION, SessionState.objects.filter(owner_id=row.pk)))
+    return list(_with_prefix(Scope.SESSION, SessionState.objects.filter(owner_id=row.pk)))
 
 
 def _shared_keys(realm: str, app_name: str, user_id: str) -> list[tuple[str, str]]:
     owner = {"owner__realm": realm, "owner__app_name": app_name}
     return [
-        *_prefixed(Scope.APP, AppState.objects.filter(**owner)),
-        *_prefixed(Scope.USER, UserState.objects.filter(**owner, owner__user_id=user_id)),
+        *_with_prefix(Scope.APP, AppState.objects.filter(**owner)),
+        *_with_prefix(Scope.USER, UserState.objects.filter(**owner, owner__user_id=user_id)),
     ]
 
 
-def _prefixed(scope: Scope, rows: QuerySet[Any]) -> Iterator[tuple[str, str]]:
+def _with_prefix(scope: Scope, rows: QuerySet[Any]) -> Iterator[tuple[str, str]]:
     for key, value in rows.order_by("pk").values_list("key", "value"):
         yield scopes.PREFIX[scope] + key, value

@@ -76,7 +76,7 @@ async def get_state(
     scope: OneScope = None,
 ) -> StateOut:
     """Return a session's state, now or at an event, merged and by scope."""
-    return await units_of_work.read(_state, session, at, scope)
+    return await units_of_work.read(_read_state, session, at, scope)
 
 
 @router.get(f"{STATE}/keys", response={200: Keys, **ERRORS})
@@ -87,7 +87,7 @@ async def list_keys(
     scope: OneScope = None,
 ) -> Keys:
     """Return the keys with their values and who wrote each last, now or at an event."""
-    return await units_of_work.read(_keys, session, at, scope)
+    return await units_of_work.read(_read_keys, session, at, scope)
 
 
 @router.get(f"{STATE}/key", response={200: KeyOut, **ERRORS})
@@ -100,7 +100,7 @@ async def get_key(
     pointer: QueryEx[str, P(description="JSON pointer of a piece of the value: `/theme/0`.")] = "",
 ) -> KeyOut:
     """Return one key, or a piece of its value, now or at an event. `ETag` names its last write."""
-    found = await units_of_work.read(_key, session, key, at, pointer)
+    found = await units_of_work.read(_read_key, session, key, at, pointer)
     response["ETag"] = found.etag
     return found
 
@@ -152,7 +152,7 @@ async def get_history(
     here: QueryEx[bool, P(description="Only what this session wrote.")] = False,
 ) -> HistoryPage:
     """Return who wrote a key, newest first; a `user:` or `app:` key across all sessions."""
-    return await units_of_work.read(_history, session, key, limit, before, here)
+    return await units_of_work.read(_read_history, session, key, limit, before, here)
 
 
 @router.get(f"{STATE}/diff", response={200: DiffOut, **ERRORS})
@@ -165,7 +165,7 @@ async def get_diff(
     to: QueryEx[str | None, P(description="Id or number of the later event; left out: now.")] = None,
 ) -> DiffOut:
     """Return the keys that differ between two events, in every scope as it was at each."""
-    return await units_of_work.read(_diff, session, from_, to)
+    return await units_of_work.read(_read_diff, session, from_, to)
 
 
 @router.get(f"{STATE}/drift", response={200: DriftOut, **ERRORS})
@@ -178,7 +178,7 @@ async def get_drift(
     ] = "ledger",
 ) -> DriftOut:
     """Return the keys whose value nothing explains, and those that something else than this session's events does."""
-    return await units_of_work.read(_drift, session, fold)
+    return await units_of_work.read(_read_drift, session, fold)
 
 
 @router.get(f"{STATE}/lint", response={200: LintOut, **ERRORS})
@@ -187,19 +187,19 @@ async def get_lint(request: HttpRequest, session: int) -> LintOut:
 
     Each has its evidence and a remedy. None is an error: an agent may have good reasons.
     """
-    return await units_of_work.read(_lint, session)
+    return await units_of_work.read(_read_lint, session)
 
 
 @router.get("/apps/{seg:app}/state", response={200: OwnerState, **ERRORS})
 async def get_app_state(request: HttpRequest, app: str) -> OwnerState:
     """Return what everyone in an app shares, now: the `app:` keys, without their prefix."""
-    return await units_of_work.read(_owner_state, app, None)
+    return await units_of_work.read(_read_owner_state, app, None)
 
 
 @router.get("/apps/{seg:app}/users/{seg:user}/state", response={200: OwnerState, **ERRORS})
 async def get_user_state(request: HttpRequest, app: str, user: str) -> OwnerState:
     """Return what all sessions of a user in an app share, now: the `user:` keys, without their prefix."""
-    return await units_of_work.read(_owner_state, app, user)
+    return await units_of_work.read(_read_owner_state, app, user)
 
 
 def etag(change: StateChange) -> str:
@@ -229,13 +229,13 @@ def _position_in(key: str, if_match: str | None) -> int | None:
     return int(match[2])
 
 
-def _moment(session: AgentSession, at: str | None) -> Event | None:
+def _event_at(session: AgentSession, at: str | None) -> Event | None:
     return None if at is None else find_event(session, event_id=at)
 
 
-def _state(session_key: int, at: str | None, scope: str | None) -> StateOut:
+def _read_state(session_key: int, at: str | None, scope: str | None) -> StateOut:
     session = find_session(session_key)
-    event = _moment(session, at)
+    event = _event_at(session, at)
     then = history.state_at(session, event)
     scopes = {str(name): then.values(name) for name in Scope if scope in (None, name)}
     merged = state.merged(*(scopes.get(name, {}) for name in (Scope.SESSION, Scope.USER, Scope.APP)))
@@ -248,9 +248,9 @@ def _state(session_key: int, at: str | None, scope: str | None) -> StateOut:
     )
 
 
-def _keys(session_key: int, at: str | None, scope: str | None) -> Keys:
+def _read_keys(session_key: int, at: str | None, scope: str | None) -> Keys:
     session = find_session(session_key)
-    event = _moment(session, at)
+    event = _event_at(session, at)
     then = history.state_at(session, event)
     rows = [row for name, part in then.scopes() if scope in (None, name) for row in part]
     return Keys(
@@ -260,10 +260,10 @@ def _keys(session_key: int, at: str | None, scope: str | None) -> Keys:
     )
 
 
-def _key(session_key: int, name: str, at: str | None, pointer: str) -> KeyOut:
+def _read_key(session_key: int, name: str, at: str | None, pointer: str) -> KeyOut:
     session = find_session(session_key)
     scope, bare = state_edits.stored_name(name)
-    change = history.change_at(session, _moment(session, at), scope, bare)
+    change = history.change_at(session, _event_at(session, at), scope, bare)
     if change is None or change.removed:
         when = "" if at is None else f" at event {at!r}"
         raise NotFound(
@@ -272,11 +272,11 @@ def _key(session_key: int, name: str, at: str | None, pointer: str) -> KeyOut:
         )
     found = _key_out(change)
     if pointer:
-        found.value = _piece(found.value, pointer)
+        found.value = _resolve_piece(found.value, pointer)
     return found
 
 
-def _piece(value: Any, pointer: str) -> Any:
+def _resolve_piece(value: Any, pointer: str) -> Any:
     if not pointer.startswith("/"):
         raise BadInput(
             f"The pointer {pointer!r} does not begin with a slash.",
@@ -301,7 +301,7 @@ def _key_out(change: StateChange) -> KeyOut:
     )
 
 
-def _history(session_key: int, name: str, limit: int, before: int | None, here: bool) -> HistoryPage:
+def _read_history(session_key: int, name: str, limit: int, before: int | None, here: bool) -> HistoryPage:
     session = find_session(session_key)
     scope, bare = state_edits.stored_name(name)
     owner = history.owners_at(session).ids.get(scope)
@@ -315,23 +315,23 @@ def _history(session_key: int, name: str, limit: int, before: int | None, here: 
     return HistoryPage(key=name, changes=[ChangeOut.of(row) for row in page[:limit]], next=following)
 
 
-def _diff(session_key: int, first: str | None, last: str | None) -> DiffOut:
+def _read_diff(session_key: int, first: str | None, last: str | None) -> DiffOut:
     session = find_session(session_key)
-    before, after = _moment(session, first), _moment(session, last)
+    before, after = _event_at(session, first), _event_at(session, last)
     if before and after and before.seq > after.seq:
         raise BadInput(f"Event {first!r} comes after event {last!r}.", hint="Swap `from` and `to`.")
     return DiffOut.of(session, before, after, diff.diff(session, before, after).keys)
 
 
-def _drift(session_key: int, fold: str) -> DriftOut:
+def _read_drift(session_key: int, fold: str) -> DriftOut:
     return DriftOut.of(drift.drift(find_session(session_key), from_events=fold == "events"))
 
 
-def _lint(session_key: int) -> LintOut:
+def _read_lint(session_key: int) -> LintOut:
     return LintOut.of(lint.lint(find_session(session_key)))
 
 
-def _owner_state(app: str, user: str | None) -> OwnerState:
+def _read_owner_state(app: str, user: str | None) -> OwnerState:
     found = history.owner_state(app, user)
     if found is None:
         whose = f"App {app!r}" if user is None else f"User {user!r} of app {app!r}"

@@ -49,7 +49,7 @@ class CallOut(Schema):
     @classmethod
     def of(cls, row: ModelCall) -> Self:
         """Return what is told of a row."""
-        return cls(**_told(row))
+        return cls(**_call_fields(row))
 
 
 class WholeCall(CallOut):
@@ -106,7 +106,7 @@ class TraceOut(Schema):
     @classmethod
     def of(cls, row: Trace) -> Self:
         """Return what is told of a row."""
-        return cls(**_of_trace(row))
+        return cls(**_trace_fields(row))
 
 
 class WholeTrace(TraceOut):
@@ -176,10 +176,10 @@ def _call_page(session: int, invocation: str | None, event: str | None, limit: i
 def _whole_call(session: int, call: int) -> WholeCall:
     row = model_calls.find_call(find_session(session), call)
     before = model_calls.call_before(row)
-    return WholeCall(**_told(row), **model_calls.whole(row), before=before.pk if before else None)
+    return WholeCall(**_call_fields(row), **model_calls.whole(row), before=before.pk if before else None)
 
 
-def _told(row: ModelCall) -> dict[str, Any]:
+def _call_fields(row: ModelCall) -> dict[str, Any]:
     same = ("id", "invocation_id", "number", "agent", "branch", "model", "started_at", "first_at")
     names = (*same, "finished_at", "chunks", "by_callback", "error_type", "error")
     tokens = ("prompt", "output", "thought", "cached", "total")
@@ -200,13 +200,13 @@ def _whole_trace(pk: int) -> WholeTrace:
     row = waterfall.find_trace(pk)
     spans = Span.objects.filter(session=row.session_id, invocation_id=row.invocation_id)
     return WholeTrace(
-        **_of_trace(row),
+        **_trace_fields(row),
         stages=[StageOut(name=name, at=at, of=of) for name, at, of in row.stages_told],
-        spans=[_span(span) for span in spans.order_by("started_ns", "pk")[: waterfall.SPANS_MOST]],
+        spans=[_span_out(span) for span in spans.order_by("started_ns", "pk")[: waterfall.SPANS_MOST]],
     )
 
 
-def _of_trace(row: Trace) -> dict[str, Any]:
+def _trace_fields(row: Trace) -> dict[str, Any]:
     names = ("id", "invocation_id", "trace_id", "root_agent", "started_at", "finished_at")
     return {
         **{name: getattr(row, name) for name in names},
@@ -215,6 +215,6 @@ def _of_trace(row: Trace) -> dict[str, Any]:
     }
 
 
-def _span(span: Span) -> SpanOut:
+def _span_out(span: Span) -> SpanOut:
     names = set(SpanOut.model_fields) - {"attributes"}
     return SpanOut(**{name: getattr(span, name) for name in names}, attributes=json.loads(span.attributes))

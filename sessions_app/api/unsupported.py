@@ -45,35 +45,35 @@ async def builder(request: HttpRequest, app_name: str) -> HttpResponse:
 @router.post(DEV + "/builder/save")
 async def save_agent(request: HttpRequest, app_name: str) -> None:
     """Refuse to write an agent."""
-    raise _builds_nothing()
+    raise _building_unsupported()
 
 
 @router.post(DEV + "/builder/cancel")
 async def cancel_agent(request: HttpRequest, app_name: str) -> None:
     """Refuse to throw a draft of an agent away: there are none."""
-    raise _builds_nothing()
+    raise _building_unsupported()
 
 
 @router.get(DEV + "/deploy/defaults")
 async def deploy_defaults(request: HttpRequest, app_name: str) -> None:
     """Refuse to say how an agent would be deployed."""
-    raise _deploys_nothing()
+    raise _deploying_unsupported()
 
 
 @router.post(DEV + "/deploy/{seg:target}")
 async def deploy(request: HttpRequest, app_name: str, target: str) -> None:
     """Refuse to deploy an agent."""
-    raise _deploys_nothing()
+    raise _deploying_unsupported()
 
 
-def _builds_nothing() -> Forbidden:
+def _building_unsupported() -> Forbidden:
     return Forbidden(
         "DevUI does not write agents: it runs what is in their folder.",
         hint="Edit the agent's files, or build it with `adk web`; the next run uses what they say then.",
     )
 
 
-def _deploys_nothing() -> Forbidden:
+def _deploying_unsupported() -> Forbidden:
     return Forbidden(
         "DevUI does not deploy agents.",
         hint="Use `adk deploy agent_engine`, `adk deploy cloud_run` or `adk deploy gke`.",

@@ -80,7 +80,7 @@ async def change_session(
     request: HttpRequest, session: int, body: session_actions.SessionChange
 ) -> SessionOut:
     """Rename a session, tag it, pin it."""
-    await units_of_work.write(session_actions.change, session, body)
+    await units_of_work.write(session_actions.change_labels, session, body)
     return await units_of_work.read(lambda: SessionOut.of(find_session(session)))
 
 
@@ -127,14 +127,14 @@ async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run goes on by itself; its events appear in the session."""
     app_name = await units_of_work.read(_app_to_run, body)
     client = await provider().client(app_name)
-    run = await background.to_its_end(_start(client, body))
-    return Status(202, await retry.read(_run, run.id))
+    run = await background.to_its_end(_start_run(client, body))
+    return Status(202, await retry.read(_read_run, run.id))
 
 
 @router.get("/runs/{run_id}", response={200: RunOut, 404: Problem}, tags=["runs"])
 async def get_run(request: HttpRequest, run_id: str) -> RunOut:
     """Return one run."""
-    return await units_of_work.read(_run, run_id)
+    return await units_of_work.read(_read_run, run_id)
 
 
 @router.post(
@@ -142,11 +142,11 @@ async def get_run(request: HttpRequest, run_id: str) -> RunOut:
 )
 async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     """Cancel a run and return how it ended. One that has ended is left as it is."""
-    run = await units_of_work.read(_run, run_id)
+    run = await units_of_work.read(_read_run, run_id)
     if await units_of_work.write(lifecycle.request_cancel, run_id):
         client = await provider().client(run.app)
         await client.cancel_run(run_id)
-    return await units_of_work.read(_run, run_id)
+    return await units_of_work.read(_read_run, run_id)
 
 
 def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str) -> SessionPage:
@@ -171,8 +171,8 @@ def _event_page(session_key: int, after: int, limit: int) -> str:
     return f'{{"events":[{",".join(texts)}],"cursor":{cursor},"more":{more}}}'
 
 
-async def _start(client: RuntimeClient, body: NewRun) -> Run:
-    run = await background.new_row(partial(_create, body))
+async def _start_run(client: RuntimeClient, body: NewRun) -> Run:
+    run = await background.new_row(partial(_create_row, body))
     try:
         await client.start_run(run.pk)
     except ServerStopping:
@@ -184,11 +184,11 @@ async def _start(client: RuntimeClient, body: NewRun) -> Run:
     return run
 
 
-def _create(body: NewRun, run_id: str) -> Run:
+def _create_row(body: NewRun, run_id: str) -> Run:
     return lifecycle.create_run(body.session, body.request(), "api", run_id=run_id)
 
 
-def _run(run_id: str) -> RunOut:
+def _read_run(run_id: str) -> RunOut:
     row = Run.objects.select_related("session").defer("request", "traceback").filter(pk=run_id).first()
     if row is None:
         raise NotFound(f"Run not found: {run_id}", hint="GET /api/v1/runs lists the runs.")

@@ -12,7 +12,7 @@ from sessions_app.forms.state import state_object
 from sessions_app.sessions.writes import ID_BYTES
 
 
-class EditedMessage(forms.Form):
+class EditMessageForm(forms.Form):
     """A message said otherwise, in a new session."""
 
     message = forms.CharField(label="Message", required=False, strip=False, widget=forms.Textarea)

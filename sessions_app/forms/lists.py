@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from sessions_app.errors import BadInput
-from sessions_app.forms.query import MOST_TAKEN, Pager, Watch
+from sessions_app.forms.query import MAX_QUERY_CHARACTERS, ListWatch, PageQuery
 from sessions_app.models import Run
 from sessions_app.search.query import parse
 from sessions_app.search.query.times import moment
@@ -17,14 +17,14 @@ from sessions_app.sessions.listing import SoFar, Wanted
 from sessions_app.sessions.writes import ID_BYTES
 from sessions_app.store.pagination import PAGE_SIZE, integer_key
 
-MOST_ACTED_ON = 500
+MAX_SESSIONS_PER_ACTION = 500
 """Sessions to which something is done at once."""
 
 
-class SessionQuery(Pager):
+class SessionQuery(PageQuery):
     """Filters of the session list."""
 
-    q = forms.CharField(required=False, max_length=MOST_TAKEN)
+    q = forms.CharField(required=False, max_length=MAX_QUERY_CHARACTERS)
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     errors_only = forms.BooleanField(required=False)
@@ -49,13 +49,13 @@ class SessionQuery(Pager):
         )
 
 
-class SessionWatch(SessionQuery, Watch):
+class SessionWatch(SessionQuery, ListWatch):
     """A session list on screen. `left`: how many sessions it says are not indexed yet."""
 
     left = forms.IntegerField(required=False, min_value=0)
 
 
-class SessionLook(SessionWatch):
+class SessionListQuery(SessionWatch):
     """A session list, and what looks before came to that its page is to be found by.
 
     They looked at `looked` sessions and found `found` of the page, which stand on the screen above; `top` tells that it
@@ -71,7 +71,7 @@ class SessionLook(SessionWatch):
         return SoFar(self.cleaned_data["looked"] or 0, self.cleaned_data["found"] or 0)
 
 
-class Acts(forms.Form):
+class SessionActionForm(forms.Form):
     """What is to be done with sessions of a list: those ticked, or the one that its row's button names.
 
     `act` is one of `VERBS`, or one with a session's key: `pin:7`.
@@ -96,15 +96,15 @@ class Acts(forms.Form):
             pks = []
         if verb not in self.VERBS or not pks:
             raise BadInput("No session is meant.", hint="Tick the sessions first, then choose what to do.")
-        if len(pks) > MOST_ACTED_ON:
+        if len(pks) > MAX_SESSIONS_PER_ACTION:
             raise BadInput(
-                f"{len(pks)} sessions are too many at once; {MOST_ACTED_ON} is the most.",
+                f"{len(pks)} sessions are too many at once; {MAX_SESSIONS_PER_ACTION} is the most.",
                 hint="Choose fewer.",
             )
         return verb, pks, self.cleaned_data.get("tag", "")
 
 
-class ViewName(forms.Form):
+class SavedViewForm(forms.Form):
     """A search to keep under a name, or another name for one."""
 
     name = forms.CharField(label="Name", max_length=saved_views.NAME_LENGTH)
@@ -112,7 +112,7 @@ class ViewName(forms.Form):
     replace = forms.BooleanField(required=False)
 
 
-class MomentField(forms.CharField):
+class TimeField(forms.CharField):
     """A time as the search of sessions takes it, such as `2h` or `2026-11-01`: the text, once it can be meant."""
 
     def clean(self, value: Any) -> str:
@@ -126,7 +126,7 @@ class MomentField(forms.CharField):
         return text
 
 
-class RunQuery(Pager):
+class RunQuery(PageQuery):
     """Filters of the list of runs. `after` and `until` are when they were created."""
 
     FILTERS = ("app", "status", "user", "session", "error", "after", "until")
@@ -136,9 +136,9 @@ class RunQuery(Pager):
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     session = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     error = forms.CharField(required=False, max_length=200)
-    after = MomentField(required=False, max_length=40)
-    until = MomentField(required=False, max_length=40)
+    after = TimeField(required=False, max_length=40)
+    until = TimeField(required=False, max_length=40)
 
 
-class RunWatch(RunQuery, Watch):
+class RunWatch(RunQuery, ListWatch):
     """A list of runs on screen."""

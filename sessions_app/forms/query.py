@@ -8,7 +8,7 @@ from django import forms
 
 from sessions_app.errors import BadInput
 
-MOST_TAKEN = 8_000
+MAX_QUERY_CHARACTERS = 8_000
 """Characters of a query that a search box takes and that is read at all: more than the language allows, because it says
 of too long a query what is wrong, and a box that cuts one would not."""
 
@@ -32,7 +32,7 @@ class QueryForm(forms.Form):
         )
 
 
-class ManyTexts(forms.Field):
+class MultiValueField(forms.Field):
     """A parameter that may stand in the query string several times: a list of texts."""
 
     widget = forms.MultipleHiddenInput
@@ -42,13 +42,13 @@ class ManyTexts(forms.Field):
         return [str(text) for text in value or []]
 
 
-class Pager(QueryForm):
+class PageQuery(QueryForm):
     """The cursor of a list."""
 
     before = forms.CharField(required=False, max_length=600)
 
 
-class Watch(QueryForm):
+class ListWatch(QueryForm):
     """What a list on screen shows and knows of (see `sessions_app.sessions.list_updates`)."""
 
     shown = forms.CharField(required=False)
@@ -56,10 +56,10 @@ class Watch(QueryForm):
     told = forms.IntegerField(required=False, min_value=0)
 
 
-class Completing(QueryForm):
+class CompletionQuery(QueryForm):
     """What stands in a search box, and where the caret is."""
 
-    q = forms.CharField(required=False, strip=False, max_length=MOST_TAKEN)
+    q = forms.CharField(required=False, strip=False, max_length=MAX_QUERY_CHARACTERS)
     caret = forms.IntegerField(required=False, min_value=0)
 
     def asked(self) -> tuple[str, int]:

@@ -13,7 +13,7 @@ from sessions_app.sessions import labels
 from sessions_app.sessions.writes import ID_BYTES
 
 
-class NewSession(forms.Form):
+class NewSessionForm(forms.Form):
     """A new session. Ids may hold any character, so nothing is stripped."""
 
     app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
@@ -28,13 +28,13 @@ class NewSession(forms.Form):
         return state_object(self.cleaned_data["state"])
 
 
-class SessionTitle(forms.Form):
+class SessionTitleForm(forms.Form):
     """The title of a session; an empty one takes it away."""
 
     title = forms.CharField(label="Title", required=False, max_length=labels.TITLE_LENGTH)
 
 
-class SessionTtl(forms.Form):
+class SessionTtlForm(forms.Form):
     """How long an app keeps its sessions: a span, or nothing for ever."""
 
     ttl = forms.CharField(label="Sessions expire after", required=False, max_length=40)

@@ -33,14 +33,14 @@ class HistoryQuery(QueryForm):
     session = forms.IntegerField(required=False, min_value=0)
 
 
-class PieceQuery(QueryForm):
+class JsonPieceQuery(QueryForm):
     """Which piece of a JSON value is wanted."""
 
     pointer = forms.CharField(required=False, strip=False)
     offset = forms.IntegerField(required=False, min_value=0)
 
 
-class WholeQuery(QueryForm):
+class WholeValueQuery(QueryForm):
     """In which form a whole value is wanted: a page, or its `json`."""
 
     form = forms.ChoiceField(required=False, choices=[("json", "json")])
@@ -52,7 +52,7 @@ class KeyQuery(QueryForm):
     key = forms.CharField(required=False, strip=False)
 
 
-class KeyEdit(forms.Form):
+class KeyEditForm(forms.Form):
     """A key and the value it is to have. `seen` is the position of the key's last write when the form was made.
 
     `is_new`: the key is typed, and a prefix before it chooses the scope.
@@ -104,7 +104,7 @@ class KeyEdit(forms.Form):
         return None
 
 
-class KeyRemoval(forms.Form):
+class KeyRemovalForm(forms.Form):
     """The removal of a key, as `KeyEdit`."""
 
     seen = forms.IntegerField(min_value=0)

@@ -184,16 +184,16 @@ def shown(value: object) -> SafeString:
 @register.filter
 def removed(pieces: Iterable[Piece]) -> SafeString:
     """`{{ turn.expected|removed }}`: a text, struck out what the text beside it does not have."""
-    return _marked("del", "removed", pieces)
+    return _mark_differences("del", "removed", pieces)
 
 
 @register.filter
 def added(pieces: Iterable[Piece]) -> SafeString:
     """`{{ turn.actual|added }}`: a text, marked what the text beside it does not have."""
-    return _marked("ins", "added", pieces)
+    return _mark_differences("ins", "added", pieces)
 
 
-def _marked(tag: str, css: str, pieces: Iterable[Piece]) -> SafeString:
+def _mark_differences(tag: str, css: str, pieces: Iterable[Piece]) -> SafeString:
     found = ((piece.differs, shown(piece.text)) for piece in pieces)
     return SafeString(
         "".join(f'<{tag} class="{css}">{text}</{tag}>' if differs else text for differs, text in found)

@@ -27,10 +27,10 @@ register = template.Library()
 
 TITLE_SHOWN = 200
 TAGS_SHOWN = 4
-UNREMARKABLE = {Run.Status.DONE, Run.Status.CANCELLED}
+QUIET_STATUSES = {Run.Status.DONE, Run.Status.CANCELLED}
 """How a newest run stands when nobody needs to be told."""
 
-NOTHING = SafeString("")
+EMPTY = SafeString("")
 
 FORM = "devui/sessions/list/row_template.html"
 """The template of a row, written for one session whose fields are places."""
@@ -83,7 +83,7 @@ def session_rows(
     """
     places = {name: SafeString(f"{PLACE}{name}{PLACE}") for name in Row.__annotations__}
     form = render_to_string(FORM, {"row": places, "in_place": in_place}).split(PLACE)
-    return SafeString("".join(_filled(form, session_row(session, hits)) for session in sessions))
+    return SafeString("".join(_fill_template(form, session_row(session, hits)) for session in sessions))
 
 
 @register.simple_tag(name="session_row")
@@ -96,7 +96,7 @@ def row_of(
     return session_rows([session], hits, in_place)
 
 
-def _filled(form: list[str], row: Row) -> str:
+def _fill_template(form: list[str], row: Row) -> str:
     """Return the form of a row with what stands between its places, and the fields in them."""
     filled = form.copy()
     filled[1::2] = [row[name] for name in form[1::2]]  # type: ignore[literal-required]  # names of the form
@@ -133,13 +133,13 @@ def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Ro
         "tokens": _tokens(session.total_tokens),
         "errors": _errors(session.error_count),
         "updated": devui.moment(session.updated_at),
-        **_pin(is_pinned=session.pinned_at is not None),
+        **_pin_fields(is_pinned=session.pinned_at is not None),
     }
 
 
-def _pin(*, is_pinned: bool) -> _Pin:
+def _pin_fields(*, is_pinned: bool) -> _Pin:
     if not is_pinned:
-        return {"pin_mark": NOTHING, "pin_act": "pin", "is_pinned": "false"}
+        return {"pin_mark": EMPTY, "pin_act": "pin", "is_pinned": "false"}
     mark = format_html('<span class="pin-mark">{}</span>', devui.icon("pin", "pinned", css="icon-small"))
     return {"pin_mark": mark, "pin_act": "unpin", "is_pinned": "true"}
 
@@ -148,7 +148,7 @@ def _marks(session: AgentSession) -> SafeString:
     """Return how the newest run stands, when it matters, and that the session is idle or has expired."""
     shown = []
     run: str | None = getattr(session, "run_status", None)
-    if run and run not in UNREMARKABLE:
+    if run and run not in QUIET_STATUSES:
         shown.append(devui.status(run))
     if (age := expiry.age_of(session)) != expiry.Age.FRESH:
         shown.append(devui.status(age))
@@ -165,7 +165,7 @@ def _hit(hit: Hit, url: str) -> SafeString:
 def _tags(session: AgentSession) -> SafeString:
     names = listing.tag_names(session)
     if not names:
-        return NOTHING
+        return EMPTY
     chips = [_tag(name) for name in names[:TAGS_SHOWN]]
     if len(names) > TAGS_SHOWN:
         more = ", ".join(visible_text.name(name) for name in names[TAGS_SHOWN:])
@@ -186,10 +186,10 @@ def _tag(name: str) -> SafeString:
 
 
 def _tokens(count: int) -> SafeString:
-    return format_html('<span title="{}">{}</span>', f"{count:,}", devui.compact(count)) if count else NOTHING
+    return format_html('<span title="{}">{}</span>', f"{count:,}", devui.compact(count)) if count else EMPTY
 
 
 def _errors(count: int) -> SafeString:
     if not count:
-        return NOTHING
+        return EMPTY
     return format_html('<span class="badge badge-danger">{}{}</span>', devui.icon("error"), f"{count:,}")

@@ -14,7 +14,7 @@ from sessions_app.agents.page import invocation_path
 from sessions_app.agents.page.description import fit
 from sessions_app.agents.page.drawing import draw
 from sessions_app.errors import DevUIError, NotFound
-from sessions_app.forms import SessionTtl
+from sessions_app.forms import SessionTtlForm
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.models import AgentSession
 from sessions_app.paths import seg_reverse
@@ -32,7 +32,7 @@ SESSIONS_SHOWN = 10
 MAX_DIGITS = 19
 """Of a session's number: more than a database's integers have."""
 
-NEAR = frozenset({"localhost", "127.0.0.1", "[::1]"})
+LOCAL_HOST_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Names by which a browser asks a server of its own machine, whose editor has the files that are named."""
 
 
@@ -43,7 +43,7 @@ async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
     Raises:
         NotFound: neither the agents folder nor any session knows the app.
     """
-    problem = await _load(app_name) if wants_partial(request, "agent-card") else None
+    problem = await _try_to_load(app_name) if wants_partial(request, "agent-card") else None
     return await units_of_work.read(_agent_page, request, app_name, problem)
 
 
@@ -57,9 +57,9 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
     sessions = list(invocation_path.with_last_invocation(newest)[:SESSIONS_SHOWN])
     root = configured_folder()
     tree = fit(found.tree, str(root.root) if root else "") if found.tree else None
-    taken = _path(request, app_name, sessions)
+    taken = _invocation_path(request, app_name, sessions)
     ttl_s = expiry.ttl_of(app_name)
-    ttl = SessionTtl(initial={"ttl": "" if ttl_s is None else durations.show(ttl_s)})
+    ttl = SessionTtlForm(initial={"ttl": "" if ttl_s is None else durations.show(ttl_s)})
     context = {
         "agent": found,
         "problem": problem,
@@ -71,7 +71,7 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
         "lost_toolsets": _lost_toolsets(sessions),
         "asked_for": request.GET.get("invocation", ""),
         "card_url": request.get_full_path(),
-        "is_near": split_domain_port(request.get_host())[0] in NEAR,
+        "is_near": split_domain_port(request.get_host())[0] in LOCAL_HOST_NAMES,
     }
     return render_partial(request, PAGE, context, partial="agent-card")
 
@@ -83,7 +83,9 @@ def _lost_toolsets(newest: list[AgentSession]) -> tuple[AgentSession, list[str]]
     return (trace.session, toolsets) if trace and toolsets else None
 
 
-def _path(request: HttpRequest, app_name: str, newest: list[AgentSession]) -> invocation_path.Path | None:
+def _invocation_path(
+    request: HttpRequest, app_name: str, newest: list[AgentSession]
+) -> invocation_path.Path | None:
     """Return the way of the invocation `?invocation=`, in the session `?session=` or one of the newest."""
     asked, number = request.GET.get("invocation", ""), request.GET.get("session", "")
     if not asked:
@@ -97,11 +99,11 @@ def _path(request: HttpRequest, app_name: str, newest: list[AgentSession]) -> in
 async def check(request: HttpRequest) -> HttpResponse:
     """Load the agent `?app=` in the background of a page, answer how it went, and name the next one."""
     app_name = request.GET.get("app", "")
-    problem = await _load(app_name)
-    return await units_of_work.read(_checked, request, app_name, problem)
+    problem = await _try_to_load(app_name)
+    return await units_of_work.read(_render_status_card, request, app_name, problem)
 
 
-def _checked(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
+def _render_status_card(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
     context = {
         "agent": overview.agent(app_name),
         "problem": problem,
@@ -110,7 +112,7 @@ def _checked(request: HttpRequest, app_name: str, problem: DevUIError | None) ->
     return render(request, CARD + "#checked", context)
 
 
-async def _load(app_name: str) -> DevUIError | None:
+async def _try_to_load(app_name: str) -> DevUIError | None:
     try:
         await agent_loading.load(app_name)
     except DevUIError as error:

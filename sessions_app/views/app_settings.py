@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.forms import SessionTtl
+from sessions_app.forms import SessionTtlForm
 from sessions_app.http import wants_partial
 from sessions_app.paths import seg_reverse
 from sessions_app.sessions import app_settings, overview
@@ -27,7 +27,7 @@ def change(request: HttpRequest, app_name: str) -> HttpResponse:
         raise NotFound(
             f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
         )
-    form = SessionTtl(request.POST)
+    form = SessionTtlForm(request.POST)
     if form.is_valid():
         app_settings.set_session_ttl(app_name, form.cleaned_data["ttl"])
     if wants_partial(request, "session-ttl"):

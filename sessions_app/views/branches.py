@@ -80,7 +80,7 @@ def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         form = ForkForm(request.POST)
     else:
-        form = ForkForm(initial=_initial(session, ForkQuery(request.GET).read()["seq"]))
+        form = ForkForm(initial=_initial_values(session, ForkQuery(request.GET).read()["seq"]))
     if form.is_valid():
         try:
             return HttpResponseRedirect(session_url(fork(session.pk, form.wanted())))
@@ -93,7 +93,7 @@ def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
         "apps": overview.app_names(),
         "back": session_url(session),
         "seq": seq,
-        "otherwise": _otherwise(session, seq),
+        "otherwise": _changed_shared_keys(session, seq),
     }
     status = 422 if form.is_bound else 200
     return render_partial(request, FORK, context, partial="form", target=DIALOG, status=status)
@@ -104,14 +104,14 @@ def compare(request: HttpRequest) -> HttpResponse:
     """Show two sessions side by side from their common events on; without a second one, which there are."""
     query = CompareQuery(request.GET).read()
     left = find_session(query["left"])
-    context: Context = {"left": left, "query": query, "choices": _choices(left)}
+    context: Context = {"left": left, "query": query, "choices": _comparable_sessions(left)}
     if query["right"] is None:
         return render(request, COMPARE, context)
     right = find_session(query["right"])
-    context |= {"right": right, **_turns(left, right, query)}
+    context |= {"right": right, **_turn_context(left, right, query)}
     if wants_partial(request, "more-turns"):
         return render(request, COMPARE + "#more", context)
-    at = [_event(left, query["left_at"]), _event(right, query["right_at"])]
+    at = [_find_event_at(left, query["left_at"]), _find_event_at(right, query["right_at"])]
     context |= {
         "common_event": windows.nearest_event(left, context["common"]) if context["common"] else None,
         "difference": comparing.state_difference(left, right, *at),
@@ -119,13 +119,13 @@ def compare(request: HttpRequest) -> HttpResponse:
     return render(request, COMPARE, context)
 
 
-def _turns(left: AgentSession, right: AgentSession, query: Context) -> Context:
+def _turn_context(left: AgentSession, right: AgentSession, query: Context) -> Context:
     common = comparing.common_events(left, right)
     after = (common if query[name] is None else query[name] for name in ("left_after", "right_after"))
     return {"common": common, "page": comparing.turns(left, right, *after)}
 
 
-def _choices(left: AgentSession) -> list[AgentSession]:
+def _comparable_sessions(left: AgentSession) -> list[AgentSession]:
     """Return the sessions to compare with: relatives first, then the newest of the app."""
     parent = lineage.parent_of(left)
     above = [parent] if parent else []
@@ -134,7 +134,7 @@ def _choices(left: AgentSession) -> list[AgentSession]:
     return list(found.values())
 
 
-def _otherwise(session: AgentSession, seq: int | None) -> Context:
+def _changed_shared_keys(session: AgentSession, seq: int | None) -> Context:
     """Return the shared keys that are other now than at the event of a fork: what its choice of state is about."""
     if not seq or not 0 < seq <= session.last_seq:
         return {}
@@ -143,10 +143,10 @@ def _otherwise(session: AgentSession, seq: int | None) -> Context:
     return {"keys": keys, "more": found.counts[Scope.USER] + found.counts[Scope.APP] - len(keys)}
 
 
-def _initial(session: AgentSession, seq: int | None) -> Context:
+def _initial_values(session: AgentSession, seq: int | None) -> Context:
     at = session.last_seq if seq is None else seq
     if session.last_seq:
-        _event(session, at)
+        _find_event_at(session, at)
     return {
         "seq": at,
         "app": session.app_name,
@@ -156,5 +156,5 @@ def _initial(session: AgentSession, seq: int | None) -> Context:
     }
 
 
-def _event(session: AgentSession, seq: int | None) -> Event | None:
+def _find_event_at(session: AgentSession, seq: int | None) -> Event | None:
     return None if seq is None else find_event(session, seq=seq)

@@ -33,7 +33,7 @@ PAGE = "devui/sessions/console/message.html"
 PROBLEMS = "devui/sessions/console/question_errors.html"
 CALL = "devui/sessions/console/message_call.html"
 
-CANNOT_RUN = (NotFound, AgentNotLoaded, RuntimeUnavailable)
+QUEUE_ERRORS = (NotFound, AgentNotLoaded, RuntimeUnavailable)
 """Why a run cannot be queued."""
 
 
@@ -61,7 +61,7 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
         draft = await units_of_work.read(message_draft.empty, session.app_name)
     given = {name: request.GET.get(name, "") for name in ("message", "invocation_id")}
     draft = replace(draft, text=given["message"], invocation_id=given["invocation_id"])
-    context = {**_form(session, draft), "problem": problem}
+    context = {**_form_context(session, draft), "problem": problem}
     return render_partial(request, PAGE, context, partial="options", target="console-options")
 
 
@@ -79,35 +79,35 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     send_id = request.POST.get("send_id", "")
     if request.POST.get("call_id"):
         if await units_of_work.read(lifecycle.sent_before, session.pk, send_id):
-            return _done(request, session)
+            return _finish(request, session)
         try:
-            answer = await _answer(session, request)
+            answer = await _read_answer(session, request)
         except answers.Unanswerable as error:
             if not request.headers.get("HX-Request"):
                 raise
-            return _unanswered(request, error.faults)
+            return _render_answer_errors(request, error.faults)
         try:
             await dispatch.start(session, answer, send_id)
         except SessionMissing:
             raise
-        except CANNOT_RUN as error:
+        except QUEUE_ERRORS as error:
             if not request.headers.get("HX-Request"):
                 raise
-            return _unanswered(request, {"": f"{error.message} {error.hint}"})
-        return _done(request, session)
-    draft = await units_of_work.read(_draft, session, request)
+            return _render_answer_errors(request, {"": f"{error.message} {error.hint}"})
+        return _finish(request, session)
+    draft = await units_of_work.read(_read_draft, session, request)
     if draft.is_valid:
         draft = replace(draft, errors=await dispatch.problems_of(session.app_name, draft))
     if not draft.is_valid:
-        return _refused(request, session, draft)
+        return _render_errors(request, session, draft)
     try:
         await dispatch.start(session, await units_of_work.read(draft.request), send_id)
     except SessionMissing:
         raise
-    except CANNOT_RUN as error:
+    except QUEUE_ERRORS as error:
         refused = replace(draft, errors={"message": f"{error.message} {error.hint}"})
-        return _refused(request, session, refused, error.status)
-    return _done(request, session)
+        return _render_errors(request, session, refused, error.status)
+    return _finish(request, session)
 
 
 @require_POST
@@ -118,11 +118,11 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     session = await units_of_work.read(find_session, pk)
-    draft = await units_of_work.read(_draft, session, request)
+    draft = await units_of_work.read(_read_draft, session, request)
     names = [file.name or "file" for file in draft.files] + request.POST.getlist("file_name")
     errors = {name: error for name, error in draft.errors.items() if not (name == "message" and names)}
     if errors:
-        return _refused(request, session, replace(draft, errors=errors))
+        return _render_errors(request, session, replace(draft, errors=errors))
     with_token = getattr(request, "devui_login", None) is not None
     made = request_snippets.Call.of(
         session, draft, names, request.build_absolute_uri("/"), with_token=with_token
@@ -132,18 +132,18 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
-async def again(request: HttpRequest, run_id: str) -> HttpResponse:
+async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
     """Send once more what a run was asked.
 
     Raises:
         NotFound: no such run.
         BadInput: it was an answer, it is not known what it was, or its session is an eval attempt.
     """
-    run = await units_of_work.read(_run, run_id)
+    run = await units_of_work.read(_find_run, run_id)
     refuse_kept(run.session)
     asked = await units_of_work.read(rerun.request_of, run)
     await dispatch.start(run.session, asked, request.POST.get("send_id", ""))
-    return _done(request, run.session)
+    return _finish(request, run.session)
 
 
 @require_POST
@@ -153,19 +153,19 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     Raises:
         NotFound: no such run.
     """
-    run = await units_of_work.read(_run, run_id)
+    run = await units_of_work.read(_find_run, run_id)
     await dispatch.cancel(run)
-    return _done(request, run.session)
+    return _finish(request, run.session)
 
 
-def _run(run_id: str) -> Run:
+def _find_run(run_id: str) -> Run:
     run = Run.objects.filter(pk=run_id).select_related("session").first()
     if run is None:
         raise NotFound(f"Run not found: {run_id}", hint="It went with its session.")
     return run
 
 
-def _draft(session: AgentSession, request: HttpRequest) -> Draft:
+def _read_draft(session: AgentSession, request: HttpRequest) -> Draft:
     """Return what was sent; without the switch, which other programs leave out, the model streams."""
     streaming = bool(request.POST.get("streaming") or not request.POST.get("has_streaming"))
     return message_draft.read(
@@ -173,7 +173,7 @@ def _draft(session: AgentSession, request: HttpRequest) -> Draft:
     )
 
 
-async def _answer(session: AgentSession, request: HttpRequest) -> dict[str, Any]:
+async def _read_answer(session: AgentSession, request: HttpRequest) -> dict[str, Any]:
     """Return the request of a run that answers an open call."""
     call_id = request.POST["call_id"]
     question = await units_of_work.read(find_question, session, call_id)
@@ -183,7 +183,7 @@ async def _answer(session: AgentSession, request: HttpRequest) -> dict[str, Any]
     return {"new_message": answers.content(question, response), "streaming": True}
 
 
-def _form(session: AgentSession, draft: Draft) -> dict[str, Any]:
+def _form_context(session: AgentSession, draft: Draft) -> dict[str, Any]:
     return {
         "session": session,
         "draft": draft,
@@ -191,24 +191,26 @@ def _form(session: AgentSession, draft: Draft) -> dict[str, Any]:
     }
 
 
-def _refused(request: HttpRequest, session: AgentSession, draft: Draft, status: int = 422) -> HttpResponse:
+def _render_errors(
+    request: HttpRequest, session: AgentSession, draft: Draft, status: int = 422
+) -> HttpResponse:
     """Say what is wrong at the fields; the console keeps what stands in it, files too."""
     if not request.headers.get("HX-Request"):
-        return render(request, PAGE, _form(session, draft), status=status)
+        return render(request, PAGE, _form_context(session, draft), status=status)
     response = render(request, PAGE + "#problems", {"draft": draft}, status=422)
     response["HX-Retarget"] = "#console-problems"
     response["HX-Reswap"] = "innerHTML"
     return response
 
 
-def _unanswered(request: HttpRequest, faults: dict[str, str]) -> HttpResponse:
+def _render_answer_errors(request: HttpRequest, faults: dict[str, str]) -> HttpResponse:
     """Say what is wrong with an answer in its form, which keeps what stands in it."""
     response = render(request, PROBLEMS, {"faults": faults}, status=422)
     response["HX-Reswap"] = "innerHTML"
     return response
 
 
-def _done(request: HttpRequest, session: AgentSession) -> HttpResponse:
+def _finish(request: HttpRequest, session: AgentSession) -> HttpResponse:
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204)
     return HttpResponseRedirect(session_url(session), status=303)

@@ -14,19 +14,19 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from sessions_app.errors import EventMissing
-from sessions_app.forms import PieceQuery, QueryForm
+from sessions_app.forms import JsonPieceQuery, QueryForm
 from sessions_app.http import json_text
 from sessions_app.lookup import event_body, find_session
 from sessions_app.models import AgentSession
 from sessions_app.presentation import highlighting, json_tree
 from sessions_app.timeline import event_comparison
-from sessions_app.views.missing_event import event_gone
+from sessions_app.views.missing_event import render_missing_event
 
 FIND_LENGTH = 500
 """Most characters of a text to search for."""
 
 
-class EventPieceQuery(PieceQuery):
+class EventPieceQuery(JsonPieceQuery):
     """Which piece of an event is wanted: `pointer` below `base`, as a `tree` in which `find` is marked.
 
     `text` is the whole value for copying, `stretch` what follows in a long text.
@@ -47,10 +47,10 @@ def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         EventMissing: no such event.
         NotFound: there is nothing at the pointer.
     """
-    return json_answer(request, event_body(pk, seq))
+    return json_response(request, event_body(pk, seq))
 
 
-def json_answer(request: HttpRequest, data: str) -> HttpResponse:
+def json_response(request: HttpRequest, data: str) -> HttpResponse:
     """Answer JSON or, with a pointer, a piece of it as a tree or as text.
 
     Raises:
@@ -61,8 +61,10 @@ def json_answer(request: HttpRequest, data: str) -> HttpResponse:
     query = EventPieceQuery(request.GET).read()
     value = json_tree.resolve(json.loads(data), query["base"])
     if query["form"] == "text":
-        return HttpResponse(_text(json_tree.resolve(value, query["pointer"])), content_type="text/plain")
-    url, offset = _without_place(request), query["offset"] or 0
+        return HttpResponse(
+            _text_to_copy(json_tree.resolve(value, query["pointer"])), content_type="text/plain"
+        )
+    url, offset = _tree_url(request), query["offset"] or 0
     if query["form"] == "stretch":
         return HttpResponse(json_tree.render_stretch(value, query["pointer"], offset=offset, url=url))
     piece = json_tree.render_piece(
@@ -96,9 +98,9 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
     query = EventCompareQuery(request.GET).read()
     left, right = query["left"], query["right"]
     if (gone := max(left or 0, right or 0)) > session.last_seq > 1:
-        return _gone(request, session, gone, {"left": left, "right": right})
+        return _offer_nearest_events(request, session, gone, {"left": left, "right": right})
     if left is None or right is None:
-        return _compared(session, left, right)
+        return _redirect_to_pair(session, left, right)
     compared = event_comparison.compare(session, left, right)
     context = {
         "session": session,
@@ -108,7 +110,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "devui/sessions/inspector/compare.html", context)
 
 
-def _gone(
+def _offer_nearest_events(
     request: HttpRequest, session: AgentSession, gone: int, sides: Mapping[str, int | None]
 ) -> HttpResponse:
     """Say that an event to compare is not there, and offer those that are nearest to what is named."""
@@ -116,10 +118,10 @@ def _gone(
     if len(set(near.values())) < len(near):
         near = {"right": session.last_seq}
     offer = f"Compare {' and '.join(f'event {seq}' for seq in near.values())}"
-    return event_gone(request, session, gone, offer, f"?{urlencode(near)}")
+    return render_missing_event(request, session, gone, offer, f"?{urlencode(near)}")
 
 
-def _compared(session: AgentSession, left: int | None, right: int | None) -> HttpResponse:
+def _redirect_to_pair(session: AgentSession, left: int | None, right: int | None) -> HttpResponse:
     right = right or session.last_seq
     left = left or event_comparison.like_before(session, right)
     if not left or left == right:
@@ -131,12 +133,12 @@ def _compared(session: AgentSession, left: int | None, right: int | None) -> Htt
     return redirect(f"{address}?left={left}&right={right}")
 
 
-def _text(value: Any) -> str:
+def _text_to_copy(value: Any) -> str:
     """Return what is copied: a string as it is, anything else as JSON for reading."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _without_place(request: HttpRequest) -> str:
+def _tree_url(request: HttpRequest) -> str:
     """Return the address of the same tree's other pieces."""
     kept = QueryDict(mutable=True)
     for name in ("base", "find", "form"):

@@ -17,13 +17,13 @@ from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.presentation import file_type
 from sessions_app.sessions import storage_location
-from sessions_app.views.files import headers_of
+from sessions_app.views.files import content_headers
 
 ARTIFACTS = "devui/artifacts/external.html"
 MEMORY = "devui/memory/external.html"
 
 
-class ThereQuery(QueryForm):
+class ExternalArtifactsQuery(QueryForm):
     """Whose artifacts are meant."""
 
     app = forms.CharField(strip=False, max_length=ID_BYTES)
@@ -31,7 +31,7 @@ class ThereQuery(QueryForm):
     session = forms.CharField(strip=False, max_length=ID_BYTES)
 
 
-class ContentThereQuery(ThereQuery):
+class ExternalContentQuery(ExternalArtifactsQuery):
     """Which version of which artifact is meant; `save=1`: it is saved instead of shown."""
 
     name = forms.CharField(strip=False)
@@ -39,7 +39,7 @@ class ContentThereQuery(ThereQuery):
     save = forms.BooleanField(required=False)
 
 
-class MemoryThereQuery(QueryForm):
+class ExternalMemoryQuery(QueryForm):
     """What is asked of whose memory."""
 
     app = forms.CharField(strip=False, max_length=ID_BYTES)
@@ -50,7 +50,7 @@ class MemoryThereQuery(QueryForm):
 @require_safe
 async def artifacts(request: HttpRequest) -> HttpResponse:
     """List the artifacts of a session where its app keeps them. That they cannot be listed is said on the page."""
-    query = ThereQuery(request.GET).read()
+    query = ExternalArtifactsQuery(request.GET).read()
     named = {name: query[name] for name in ("app", "user", "session")}
     context: dict[str, Any] = {
         "query": query,
@@ -73,18 +73,18 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
         BadInput: its service refuses.
         RuntimeUnavailable: what runs the app cannot be asked.
     """
-    query = ContentThereQuery(request.GET).read()
+    query = ExternalContentQuery(request.GET).read()
     named = {name: query[name] for name in ("app", "user", "session", "name", "version")}
     found = await resources.content(**named)
     mime = file_type.sniff(found)
-    headers = headers_of(mime, query["name"], to_save=query["save"])
+    headers = content_headers(mime, query["name"], to_save=query["save"])
     return HttpResponse(found, content_type=mime, headers=headers)
 
 
 @require_safe
 async def memory(request: HttpRequest) -> HttpResponse:
     """Show what an agent would recall where its app keeps memory. That it cannot be asked is said on the page."""
-    query = MemoryThereQuery(request.GET).read()
+    query = ExternalMemoryQuery(request.GET).read()
     context: dict[str, Any] = {"query": query, "elsewhere": storage_location.memory_elsewhere(query["app"])}
     try:
         context["recalled"] = await resources.recall(query["app"], query["user"], query["q"])

@@ -57,7 +57,7 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         raise NotFound(
             f"Event {seq} holds no data at {query['pointer']!r}.", hint="Its parts are in its JSON."
         )
-    return _serve(_decoded(inline.get("data"), seq), str(inline.get("displayName") or f"event-{seq}"))
+    return _serve(_decode_base64(inline.get("data"), seq), str(inline.get("displayName") or f"event-{seq}"))
 
 
 @require_safe
@@ -88,7 +88,7 @@ def artifact(request: HttpRequest, pk: int) -> HttpResponse:
     return _serve(content, row.filename)
 
 
-def _decoded(data: object, seq: int) -> bytes:
+def _decode_base64(data: object, seq: int) -> bytes:
     """Return what base64 text stands for, in either of its alphabets.
 
     Raises:
@@ -105,10 +105,10 @@ def _decoded(data: object, seq: int) -> bytes:
 
 def _serve(content: bytes, name: str) -> HttpResponse:
     mime = file_type.sniff(content)
-    return HttpResponse(content, content_type=mime, headers=headers_of(mime, name))
+    return HttpResponse(content, content_type=mime, headers=content_headers(mime, name))
 
 
-def headers_of(mime: str, name: str, *, to_save: bool = False) -> dict[str, str]:
+def content_headers(mime: str, name: str, *, to_save: bool = False) -> dict[str, str]:
     """Return the headers by which bytes of a type can do nothing in our origin; those of no known type are saved."""
     disposition = content_disposition_header(
         to_save or mime == file_type.BINARY, visible_text.name(name.rpartition("/")[2])

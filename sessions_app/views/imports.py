@@ -28,7 +28,7 @@ class Offer:
 @require_safe
 def offers(request: HttpRequest) -> HttpResponse:
     """Show the stores that are not imported yet or have changed since, and the imports of this process."""
-    return _answer(request)
+    return _render_offers(request)
 
 
 @require_POST
@@ -39,30 +39,30 @@ def start(request: HttpRequest) -> HttpResponse:
         NotFound: there is no store beside such an agent.
     """
     app_name = request.POST.get("app", "")
-    found = next((each for each in _found() if each.app_name == app_name), None)
+    found = next((each for each in _list_stores() if each.app_name == app_name), None)
     if found is None:
         raise NotFound(f"`adk web` left nothing beside the agent {app_name!r}.", hint="Reload the page.")
     jobs.start(found.location, found.app_name)
-    return _answer(request)
+    return _render_offers(request)
 
 
 @require_POST
 def dismiss(request: HttpRequest) -> HttpResponse:
     """Take away the report of an import that has ended."""
-    for found in _found():
+    for found in _list_stores():
         if found.app_name == request.POST.get("app", ""):
             jobs.forget(found.location)
-    return _answer(request)
+    return _render_offers(request)
 
 
-def _answer(request: HttpRequest) -> HttpResponse:
+def _render_offers(request: HttpRequest) -> HttpResponse:
     known = dict(ImportSource.objects.exclude(read_at=None).values_list("location", "fingerprint"))
-    offers = [Offer(found, jobs.find(found.location)) for found in _found()]
+    offers = [Offer(found, jobs.find(found.location)) for found in _list_stores()]
     shown = [offer for offer in offers if offer.job or not offer.found.stores.items() <= known.items()]
     is_working = any(offer.job and offer.job.is_running for offer in shown)
     return render(request, OFFER + "#offers", {"offers": shown, "is_working": is_working})
 
 
-def _found() -> list[Found]:
+def _list_stores() -> list[Found]:
     folder = configured_folder()
     return found_beside(folder) if folder else []

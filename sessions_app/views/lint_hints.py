@@ -16,12 +16,12 @@ from sessions_app.state.drift import Drift
 from sessions_app.state.lint import Hint, Rule
 
 PAGE = "devui/sessions/state/hints.html"
-KEYS_BESIDE = 300
+MOST_KEYS = 300
 """Keys of the board that hints are sent for."""
 
 
 @dataclass(slots=True)
-class Beside:
+class KeyHints:
     """What is said beside a key."""
 
     name: str
@@ -40,16 +40,16 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
     report = lint.lint(session)
     context = {"session": session, "report": report}
     if wants_partial(request, "hints"):
-        beside = _beside(report.hints, drift.drift(session, most=KEYS_BESIDE).drifted)
-        return render(request, f"{PAGE}#beside", {**context, "beside": beside[:KEYS_BESIDE]})
+        beside = _hints_by_key(report.hints, drift.drift(session, most=MOST_KEYS).drifted)
+        return render(request, f"{PAGE}#beside", {**context, "beside": beside[:MOST_KEYS]})
     by_rule = [(rule, [hint for hint in report.hints if hint.rule == rule]) for rule in Rule]
     context["rules"] = [(rule, found) for rule, found in by_rule if found]
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")
 
 
-def _beside(hints: list[Hint], drifted: list[Drift]) -> list[Beside]:
+def _hints_by_key(hints: list[Hint], drifted: list[Drift]) -> list[KeyHints]:
     found: defaultdict[str, list[Hint]] = defaultdict(list)
     for hint in hints:
         found[hint.name].append(hint)
     by_name = {entry.name: entry for entry in drifted}
-    return [Beside(name, found[name], by_name.get(name)) for name in sorted({*found, *by_name})]
+    return [KeyHints(name, found[name], by_name.get(name)) for name in sorted({*found, *by_name})]

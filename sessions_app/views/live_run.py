@@ -39,7 +39,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
     if remote is not None:
         can_speak: bool | None = remote.is_spoken_with
     else:
-        can_speak, problem = await _asked(session.app_name)
+        can_speak, problem = await _check_can_speak(session.app_name)
     named = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}
     context = {
         "session": session,
@@ -53,7 +53,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
     return await units_of_work.read(render, request, PAGE, context)
 
 
-async def _asked(app_name: str) -> tuple[bool | None, DevUIError | None]:
+async def _check_can_speak(app_name: str) -> tuple[bool | None, DevUIError | None]:
     """Return whether an agent can be spoken with, loaded if need be, and why that cannot be told."""
     problem: DevUIError | None = None
     can_speak = await units_of_work.read(agent_loading.can_speak, app_name)

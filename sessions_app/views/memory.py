@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from sessions_app import realms
 from sessions_app.errors import BadInput, DevUIError, NotFound
-from sessions_app.forms import Pager
+from sessions_app.forms import PageQuery
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.memory import memory_entries, memory_list
@@ -31,7 +31,7 @@ DELETE = "devui/memory/delete.html"
 FILTERS = ("app", "user", "session", "realm")
 
 
-class MemoryQuery(Pager):
+class MemoryQuery(PageQuery):
     """Whose memory is shown, and what is asked of it."""
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
@@ -42,7 +42,7 @@ class MemoryQuery(Pager):
     added = forms.IntegerField(required=False, min_value=0)
 
 
-class AddedSession(forms.Form):
+class AddSessionForm(forms.Form):
     """Which session is to be remembered."""
 
     app = forms.CharField(strip=False, max_length=ID_BYTES)
@@ -53,11 +53,11 @@ class AddedSession(forms.Form):
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show what is remembered, newest first, or what an agent would recall by a text."""
-    context = _context(MemoryQuery(request.GET).read())
+    context = _page_context(MemoryQuery(request.GET).read())
     return render_partial(request, LIST, context, partial="memory")
 
 
-def _context(query: Mapping[str, Any]) -> dict[str, Any]:
+def _page_context(query: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page of a query shows."""
     can_search = bool(query["app"] and query["user"])
     return {
@@ -67,23 +67,23 @@ def _context(query: Mapping[str, Any]) -> dict[str, Any]:
         "most": memory_entries.MOST_RECALLED,
         "apps": overview.app_names(),
         "elsewhere": (where := storage_location.memory_elsewhere(query["app"])),
-        "there": _there(query) if where and not query["realm"] else "",
-        **(_recalled(query) if query["q"] and can_search else _listed(query)),
+        "there": _external_url(query) if where and not query["realm"] else "",
+        **(_search_context(query) if query["q"] and can_search else _list_context(query)),
     }
 
 
 @require_POST
 async def add(request: HttpRequest) -> HttpResponse:
     """Let the app's process add a session to its user's memory, as an agent would; a refusal stands at the form."""
-    form = AddedSession(request.POST)
+    form = AddSessionForm(request.POST)
     try:
-        return await _added(form)
+        return await _add_session(form)
     except DevUIError as error:
-        context = await units_of_work.read(_refused, form, error)
+        context = await units_of_work.read(_error_context, form, error)
         return render(request, LIST, context, status=error.status)
 
 
-async def _added(form: AddedSession) -> HttpResponse:
+async def _add_session(form: AddSessionForm) -> HttpResponse:
     """Add the session that a form names.
 
     Raises:
@@ -94,18 +94,18 @@ async def _added(form: AddedSession) -> HttpResponse:
     if not await sync_to_async(form.is_valid)():
         raise BadInput("No session is meant.", hint="Name the app, the user and the session id.")
     named = form.cleaned_data
-    await units_of_work.read(_known, named)
-    before = await units_of_work.read(_count, named)
-    await _remember(named)
-    after = await units_of_work.read(_count, named)
-    return redirect(_address("memory", named, added=str(after - before)))
+    await units_of_work.read(_require_session, named)
+    before = await units_of_work.read(_count_entries, named)
+    await _send_to_memory(named)
+    after = await units_of_work.read(_count_entries, named)
+    return redirect(_url("memory", named, added=str(after - before)))
 
 
-def _refused(form: AddedSession, problem: DevUIError) -> dict[str, Any]:
+def _error_context(form: AddSessionForm, problem: DevUIError) -> dict[str, Any]:
     """Return the page with what was sent, and what is wrong with it."""
     wanted = {name: form.cleaned_data.get(name, "") for name in ("app", "user")}
-    sent = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in AddedSession.base_fields}
-    return {**_context(MemoryQuery(wanted).read()), "problem": problem, "sent": sent}
+    sent = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in AddSessionForm.base_fields}
+    return {**_page_context(MemoryQuery(wanted).read()), "problem": problem, "sent": sent}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -126,7 +126,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
             "The memory of an eval attempt is kept as it left it.", hint="Work in a session of its own."
         )
     named = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
-    back = _address("memory", named)
+    back = _url("memory", named)
     if request.method == "POST":
         memory_entries.remove(
             memory_entries.owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id
@@ -137,25 +137,25 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
 
-def _there(query: Mapping[str, Any]) -> str:
+def _external_url(query: Mapping[str, Any]) -> str:
     """Return the address of what is recalled where another service keeps memory; empty: nothing is asked."""
     named = {name: query[name] for name in ("app", "user", "q")}
     return f"{reverse('memory-there')}?{urlencode(named)}" if all(named.values()) else ""
 
 
-def _recalled(query: Mapping[str, Any]) -> dict[str, Any]:
+def _search_context(query: Mapping[str, Any]) -> dict[str, Any]:
     owner = memory_entries.owner(query["realm"], query["app"], query["user"])
     found = memory_entries.find(owner, query["q"], memory_entries.MOST_RECALLED)
     return {"shown": memory_list.shown(found), "is_search": True}
 
 
-def _listed(query: Mapping[str, Any]) -> dict[str, Any]:
+def _list_context(query: Mapping[str, Any]) -> dict[str, Any]:
     wanted = memory_list.entries(query["realm"], query["app"], query["user"], query["session"])
     page = pagination.page(wanted, "timestamp", query["before"])
     return {"page": page, "shown": memory_list.shown(page.rows)}
 
 
-def _known(named: Mapping[str, str]) -> None:
+def _require_session(named: Mapping[str, str]) -> None:
     """Refuse a session that nobody knows: ADK's server would say so less clearly."""
     key = {"app_name": named["app"], "user_id": named["user"], "session_id": named["session"]}
     if not AgentSession.objects.filter(realm="", **key).exists():
@@ -165,11 +165,11 @@ def _known(named: Mapping[str, str]) -> None:
         )
 
 
-def _count(named: Mapping[str, str]) -> int:
+def _count_entries(named: Mapping[str, str]) -> int:
     return memory_list.entries("", named["app"], named["user"], named["session"]).count()
 
 
-async def _remember(named: Mapping[str, str]) -> None:
+async def _send_to_memory(named: Mapping[str, str]) -> None:
     path = upstream_path(named["app"], named["user"]).removesuffix("/sessions") + "/memory"
     client = await provider().client(named["app"])
     content = json.dumps({"session_id": named["session"]}).encode()
@@ -183,6 +183,6 @@ async def _remember(named: Mapping[str, str]) -> None:
         )
 
 
-def _address(route: str, query: Mapping[str, Any], **more: str) -> str:
+def _url(route: str, query: Mapping[str, Any], **more: str) -> str:
     filters = {name: query[name] for name in FILTERS if query.get(name)}
     return f"{reverse(route)}?{urlencode(filters | more)}".removesuffix("?")

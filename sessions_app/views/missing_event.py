@@ -11,7 +11,7 @@ from sessions_app.models import AgentSession
 MISSING = "devui/sessions/not_found.html"
 
 
-def event_gone(
+def render_missing_event(
     request: HttpRequest, session: AgentSession, wanted: object, offer: str, url: str
 ) -> HttpResponse:
     """Say that a session has no event of this number or id.

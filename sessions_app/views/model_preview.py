@@ -29,7 +29,7 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         SessionMissing: no such session.
         EventMissing: no such event.
     """
-    session, moment = await units_of_work.read(_look, pk, seq)
+    session, moment = await units_of_work.read(_find_point, pk, seq)
     context: dict[str, Any] = {
         "session": session,
         "name": session.name,
@@ -39,19 +39,19 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     try:
         client = await provider().client(session.app_name)
         told = await client.call("POST", "/devui/seen", moment.question(session, request.method == "POST"))
-        context |= _shown(told)
+        context |= _preview_context(told)
     except DevUIError as error:
         context["problem"] = error
     part = "#body" if wants_partial(request, "seen") else ""
     return render(request, PAGE + part, context)
 
 
-def _look(pk: int, seq: int) -> tuple[AgentSession, Moment]:
+def _find_point(pk: int, seq: int) -> tuple[AgentSession, Moment]:
     session = find_session(pk)
     return session, moment_of(session, find_event(session, seq=seq))
 
 
-def _shown(told: dict[str, Any]) -> dict[str, Any]:
+def _preview_context(told: dict[str, Any]) -> dict[str, Any]:
     first = told["count"] - len(told["contents"]) + 1
     unasked = [one for one in told["instructions"] if one.get("provider") and not one["asked"]]
     closed = [tool for tool in told["tools"] if tool.get("toolset") and not tool["asked"]]
@@ -63,12 +63,12 @@ def _shown(told: dict[str, Any]) -> dict[str, Any]:
         "tools": list(zip(names_of(told["tools"]), told["tools"], strict=True)),
         "can_ask": bool(unasked or closed),
         "missing": [
-            each for each in keys if each["missing"] and not each["optional"] and not _is_doubled(each)
+            each for each in keys if each["missing"] and not each["optional"] and not _is_double_braced(each)
         ],
-        "doubled": [each for each in keys if _is_doubled(each)],
+        "doubled": [each for each in keys if _is_double_braced(each)],
     }
 
 
-def _is_doubled(piece: dict[str, Any]) -> bool:
+def _is_double_braced(piece: dict[str, Any]) -> bool:
     """Tell whether a key stands in more than one brace, as literal braces do in other template languages."""
     return str(piece["written"]).startswith("{{") or str(piece["written"]).endswith("}}")

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.external import session_creation
-from sessions_app.forms import NewSession
+from sessions_app.forms import NewSessionForm
 from sessions_app.http import go_to, render_partial, wants_partial
 from sessions_app.ids import can_exist
 from sessions_app.models import AgentSession
@@ -30,12 +30,12 @@ def new(request: HttpRequest) -> HttpResponse:
     The part `session-facts` is what is known of the app and user that stand in the form.
     """
     initial = {"app": request.GET.get("app", ""), "user": request.GET.get("user", "user")}
-    form = NewSession(request.POST or None, initial=initial)
+    form = NewSessionForm(request.POST or None, initial=initial)
     if wants_partial(request, FACTS):
         return render(request, f"{PAGE}#facts", {**_facts(**initial), "form": form})
     if form.is_valid():
         try:
-            return go_to(request, session_url(_wanted(form.cleaned_data)))
+            return go_to(request, session_url(_open_session(form.cleaned_data)))
         except (AlreadyExists, BadInput, RuntimeUnavailable) as error:
             form.add_error(None, f"{error.message} {error.hint}")
     facts = _facts(form["app"].value() or "", form["user"].value() or "")
@@ -54,7 +54,7 @@ def _facts(app: str, user: str) -> dict[str, Any]:
     }
 
 
-def _wanted(values: dict[str, Any]) -> AgentSession:
+def _open_session(values: dict[str, Any]) -> AgentSession:
     app, user = values["app"], values["user"]
     folder = configured_folder()
     seed = folder.initial_state(app) if folder and values["seeded"] else {}

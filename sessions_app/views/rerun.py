@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from sessions_app.branches import edit_message, fork
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.forms import EditedMessage
+from sessions_app.forms import EditMessageForm
 from sessions_app.http import go_to, render_partial
 from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
@@ -36,7 +36,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     said = await units_of_work.read(edit_message.said_at, pk, seq)
     refuse_kept(said.session)
     sent = request.POST if request.method == "POST" else None
-    form = EditedMessage(sent, initial=_initial(said))
+    form = EditMessageForm(sent, initial=_initial_values(said))
     if form.is_valid():
         values = form.cleaned_data
         if values["message"].strip() or said.others:
@@ -65,7 +65,7 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: there is no such run.
         BadInput: it left no invocation, or its session is an eval attempt.
     """
-    run, context = await units_of_work.read(_resumable, run_id)
+    run, context = await units_of_work.read(_read_resumable, run_id)
     refuse_kept(run.session)
     if request.method == "POST" and not context["later"]:
         asked = {"invocation_id": run.invocation_id, "streaming": True}
@@ -77,7 +77,7 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-def _initial(said: edit_message.Said) -> dict[str, Any]:
+def _initial_values(said: edit_message.Said) -> dict[str, Any]:
     return {
         "message": said.text,
         "state_delta": json.dumps(said.delta, ensure_ascii=False) if said.delta else "",
@@ -85,7 +85,7 @@ def _initial(said: edit_message.Said) -> dict[str, Any]:
     }
 
 
-def _resumable(run_id: str) -> tuple[Run, dict[str, Any]]:
+def _read_resumable(run_id: str) -> tuple[Run, dict[str, Any]]:
     run = Run.objects.filter(pk=run_id).select_related("session").defer("request").first()
     if run is None:
         raise NotFound(f"Run not found: {run_id}", hint="It went with its session.")

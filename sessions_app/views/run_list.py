@@ -37,7 +37,7 @@ COLUMNS = {
 }
 """Filter → the column that has its value."""
 
-TIMES = {"after": "Since", "until": "Until"}
+TIME_LABELS = {"after": "Since", "until": "Until"}
 """Filters that are times, as their fields are named."""
 
 
@@ -63,42 +63,44 @@ class RunRow:
 def index(request: HttpRequest) -> HttpResponse:
     """Show the runs of all apps, newest first."""
     form = RunQuery(request.GET)
-    if problem := _problem(form):
-        return _refused(request, form, problem)
+    if problem := _time_problem(form):
+        return _render_problem(request, form, problem)
     query = form.read()
-    page = pagination.page(_wanted(query), "created_at", query["before"], key=str)
+    page = pagination.page(_filter_runs(query), "created_at", query["before"], key=str)
     newest = page.rows[0].created_at if page.rows else 0.0
-    asked = list_updates.next_question(list_updates.seen(page.rows, _mark), newest if page.is_first else None)
+    asked = list_updates.next_question(
+        list_updates.seen(page.rows, _row_mark), newest if page.is_first else None
+    )
     context = {
         "page": page,
-        "rows": _rows(page.rows),
-        "watch": _address("run-changes", query, asked),
+        "rows": _build_rows(page.rows),
+        "watch": _url("run-changes", query, asked),
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
-        **_filters(query),
+        **_filter_context(query),
     }
     return render_partial(request, LIST, context, partial="runs")
 
 
-def _problem(form: RunQuery) -> str:
+def _time_problem(form: RunQuery) -> str:
     """Return what is wrong with a time that was written, beside the name of its field; empty: nothing."""
     return next(
-        (f"{label}: {form.errors[name][0]}" for name, label in TIMES.items() if name in form.errors), ""
+        (f"{label}: {form.errors[name][0]}" for name, label in TIME_LABELS.items() if name in form.errors), ""
     )
 
 
-def _refused(request: HttpRequest, form: RunQuery, problem: str) -> HttpResponse:
+def _render_problem(request: HttpRequest, form: RunQuery, problem: str) -> HttpResponse:
     """Say it where the runs would stand; the filters keep what was written."""
     query = {name: form[name].value() or "" for name in RunQuery.FILTERS}
-    context = {"problem": problem, **_filters(query)}
+    context = {"problem": problem, **_filter_context(query)}
     return render_partial(request, LIST, context, partial="runs", status=422)
 
 
-def _filters(query: Mapping[str, Any]) -> dict[str, Any]:
+def _filter_context(query: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the form of the filters shows."""
     return {
         "query": query,
         "statuses": Run.Status.choices,
-        "errors": _kinds_of_errors(query["error"]),
+        "errors": _error_types(query["error"]),
         "apps": overview.app_names(),
     }
 
@@ -109,19 +111,19 @@ def changes(request: HttpRequest) -> HttpResponse:
     query = RunWatch(request.GET).read()
     seen = list_updates.parse(query["shown"], str)
     found = list(_runs().filter(pk__in=seen.marks))
-    changed, gone = seen.changed(found, _mark), seen.gone(found)
-    arrived = list_updates.arrived(_wanted(query), query["since"], seen)
+    changed, gone = seen.changed(found, _row_mark), seen.gone(found)
+    arrived = list_updates.arrived(_filter_runs(query), query["since"], seen)
     if not changed and not gone and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
-    asked = list_updates.next_question(seen.after(changed, gone, _mark), query["since"], arrived)
+    asked = list_updates.next_question(seen.after(changed, gone, _row_mark), query["since"], arrived)
     context = {
-        "changed": _rows(changed),
+        "changed": _build_rows(changed),
         "gone": gone,
         "arrived": arrived,
         "many": list_updates.MOST_ARRIVED,
         "is_first_row": bool(arrived and not seen.marks),
-        "watch": _address("run-changes", query, asked),
-        "list": _address("runs", query),
+        "watch": _url("run-changes", query, asked),
+        "list": _url("runs", query),
     }
     return render(request, LIST + "#watch", context)
 
@@ -136,7 +138,7 @@ def _runs() -> QuerySet[Run]:
     return runs.defer("request")
 
 
-def _wanted(query: Mapping[str, Any]) -> QuerySet[Run]:
+def _filter_runs(query: Mapping[str, Any]) -> QuerySet[Run]:
     found = _runs().filter(**{column: query[name] for name, column in COLUMNS.items() if query[name]})
     if query["after"]:
         found = found.filter(created_at__gte=moment(query["after"]))
@@ -145,29 +147,29 @@ def _wanted(query: Mapping[str, Any]) -> QuerySet[Run]:
     return found
 
 
-def _kinds_of_errors(chosen: str) -> list[str]:
+def _error_types(chosen: str) -> list[str]:
     """Return the kinds of errors that runs have failed of, and the one that is asked for."""
     failed = Run.objects.exclude(error_type="").order_by("error_type")
     known = failed.values_list("error_type", flat=True).distinct()[:MOST_KINDS]
     return sorted({*known, *filter(None, [chosen])})
 
 
-def _mark(run: Run) -> str:
+def _row_mark(run: Run) -> str:
     return list_updates.mark_of(run.status, bool(run.cancel_requested_at), run.error)
 
 
-def _address(route: str, query: Mapping[str, Any], more: Mapping[str, str] | None = None) -> str:
+def _url(route: str, query: Mapping[str, Any], more: Mapping[str, str] | None = None) -> str:
     """Return the address of a route with the filters of a query, and more beside them."""
     filters = {name: query[name] for name in RunQuery.FILTERS if query[name]}
     return f"{reverse(route)}?{urlencode({**filters, **(more or {})})}".removesuffix("?")
 
 
-def _rows(runs: Sequence[Run]) -> list[RunRow]:
+def _build_rows(runs: Sequence[Run]) -> list[RunRow]:
     lost = lost_toolsets_of_sessions([(run.session_id, run.invocation_id) for run in runs])
-    return [_row(run, lost.get((run.session_id, run.invocation_id), ())) for run in runs]
+    return [_build_row(run, lost.get((run.session_id, run.invocation_id), ())) for run in runs]
 
 
-def _row(run: Run, lost_toolsets: Sequence[str]) -> RunRow:
+def _build_row(run: Run, lost_toolsets: Sequence[str]) -> RunRow:
     seconds = run.finished_at - run.started_at if run.finished_at and run.started_at else None
     events = run.last_seq - run.first_seq if run.last_seq is not None and run.first_seq is not None else None
     is_active = run.status in lifecycle.ACTIVE

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app import expiry
 from sessions_app.errors import EventMissing, SessionMissing
-from sessions_app.forms import ManyTexts
+from sessions_app.forms import MultiValueField
 from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, session_missing
 from sessions_app.models import AgentSession, Event
@@ -33,8 +33,8 @@ from sessions_app.timeline.state_board import SeenBoard, board
 from sessions_app.timeline.state_difference import differences
 from sessions_app.timeline.timeline_reader import read
 from sessions_app.views import session_search
-from sessions_app.views.missing_event import MISSING, event_gone
-from sessions_app.views.session_search import WithinQuery
+from sessions_app.views.missing_event import MISSING, render_missing_event
+from sessions_app.views.session_search import SessionSearchQuery
 
 PAGE = "devui/sessions/session.html"
 TIMELINE = "devui/sessions/timeline/timeline.html"
@@ -42,7 +42,7 @@ TIMELINE = "devui/sessions/timeline/timeline.html"
 KEYS_SHOWN = 30
 """Keys of a scope that the board shows before somebody asks for all."""
 
-NEAR_LOOKED_AT, NEAR_OFFERED = 500, 5
+SIMILAR_SCANNED, SIMILAR_OFFERED = 500, 5
 INSPECTOR = "devui/sessions/inspector/inspector.html"
 TABS = (
     ("parts", "Parts"),
@@ -64,7 +64,7 @@ MOST_WATCHED = 50
 Context = dict[str, Any]
 
 
-class SessionPageQuery(WithinQuery):
+class SessionPageQuery(SessionSearchQuery):
     """What a session page shows: the event selected, where the timeline stands, which tabs are open."""
 
     event = forms.CharField(required=False, strip=False)
@@ -79,7 +79,7 @@ class SessionPageQuery(WithinQuery):
     begin = forms.CharField(required=False, strip=False, max_length=1_000)
     find = forms.CharField(required=False, max_length=500)
     diff = forms.CharField(required=False)
-    watch = ManyTexts(required=False)
+    watch = MultiValueField(required=False)
     known = forms.IntegerField(required=False, min_value=1)
     mark = forms.CharField(required=False, max_length=100)
     raw = forms.CharField(required=False, strip=False, max_length=500)
@@ -94,8 +94,8 @@ def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> 
     ids = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
     session = expiry.with_ttl(AgentSession.objects.select_related("mirrored").filter(realm="", **ids)).first()
     if session is None:
-        return _no_session(request, **ids)
-    return _show(request, session)
+        return _render_missing_session(request, **ids)
+    return _render_session(request, session)
 
 
 @require_safe
@@ -116,50 +116,50 @@ def by_key(request: HttpRequest, pk: int) -> HttpResponse:
         }
         template = f"{MISSING}#gone" if wants_partial(request, "gone") else MISSING
         return render(request, template, context, status=404)
-    return _show(request, session)
+    return _render_session(request, session)
 
 
-def _show(request: HttpRequest, session: AgentSession) -> HttpResponse:
+def _render_session(request: HttpRequest, session: AgentSession) -> HttpResponse:
     query = SessionPageQuery(request.GET).read()
     for target, (template, contexts) in PARTS.items():
         if wants_partial(request, target):
-            return _answer(request, template, contexts, session, query)
-    return _answer(request, PAGE, WHOLE, session, query)
+            return _render_parts(request, template, contexts, session, query)
+    return _render_parts(request, PAGE, PAGE_CONTEXTS, session, query)
 
 
-def _answer(
+def _render_parts(
     request: HttpRequest,
     template: str,
     contexts: tuple[Callable[[AgentSession, Context], Context], ...],
     session: AgentSession,
     query: Context,
 ) -> HttpResponse:
-    selected = _selected(session, query)
+    selected = _find_selected(session, query)
     if selected is None and (query["event"] or query["seq"] is not None):
-        return _no_event(request, session, query)
+        return _offer_nearest_event(request, session, query)
     context: Context = {"session": session, "selected": selected}
     try:
         for build in contexts:
             context |= build(session, query | {"selected": selected})
     except EventMissing:
-        return _no_moment(request, session, query, selected)
+        return _offer_nearest_comparison(request, session, query, selected)
     return render(request, template, context)
 
 
-def _selected(session: AgentSession, query: Context) -> Event | None:
+def _find_selected(session: AgentSession, query: Context) -> Event | None:
     if not query["event"] and query["seq"] is None:
         return None
-    return _event(session, event_id=query["event"], seq=query["seq"])
+    return _event_or_none(session, event_id=query["event"], seq=query["seq"])
 
 
-def _event(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event | None:
+def _event_or_none(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event | None:
     try:
         return find_event(session, event_id=event_id, seq=seq)
     except EventMissing:
         return None
 
 
-def _frame(session: AgentSession, query: Context) -> Context:
+def _frame_context(session: AgentSession, query: Context) -> Context:
     selected: Event | None = query["selected"]
     return {
         "wanted_seq": selected.seq if selected else None,
@@ -177,11 +177,11 @@ def _frame(session: AgentSession, query: Context) -> Context:
     }
 
 
-def _timeline(session: AgentSession, query: Context) -> Context:
-    timeline = read(session, session_search.window(session, query) or _window(session, query))
+def _timeline_context(session: AgentSession, query: Context) -> Context:
+    timeline = read(session, session_search.hit_window(session, query) or _choose_window(session, query))
     selected = query["selected"]
     return {
-        **session_search.marks(session, query, timeline.window),
+        **session_search.hit_marks(session, query, timeline.window),
         "window": timeline.window,
         "groups": timeline.groups,
         "ahead": timeline.ahead,
@@ -189,7 +189,7 @@ def _timeline(session: AgentSession, query: Context) -> Context:
     }
 
 
-def _window(session: AgentSession, query: Context) -> Window:
+def _choose_window(session: AgentSession, query: Context) -> Window:
     if query["before"] is not None:
         return windows.before(session, query["before"])
     if query["after"] is not None:
@@ -201,12 +201,12 @@ def _window(session: AgentSession, query: Context) -> Window:
     return windows.newest(session)
 
 
-def _detail(session: AgentSession, query: Context) -> Context:
+def _detail_context(session: AgentSession, query: Context) -> Context:
     selected: Event | None = query["selected"]
     at = selected.seq if selected else session.last_seq
     return {
-        **_board(session, query),
-        **_inspection(session, query),
+        **_board_context(session, query),
+        **_inspection_context(session, query),
         "travel": {
             "at": at,
             "back": max(at - 1 if selected else at, 1),
@@ -216,23 +216,23 @@ def _detail(session: AgentSession, query: Context) -> Context:
     }
 
 
-def _inspection(session: AgentSession, query: Context) -> Context:
+def _inspection_context(session: AgentSession, query: Context) -> Context:
     selected: Event | None = query["selected"]
     return {
         "inspection": inspect(session, selected, more=query["delta"] == "all") if selected else None,
         "can_rewind": _can_rewind(session, selected),
-        **({} if selected else _relatives(session)),
+        **({} if selected else _lineage_context(session)),
         "tabs": TABS,
         "tab": query["tab"] or "parts",
-        **_raw(session, query),
+        **_raw_context(session, query),
     }
 
 
 def _can_rewind(session: AgentSession, selected: Event | None) -> bool:
-    return selected is not None and bool(selected.invocation_id) and _may_change(session)
+    return selected is not None and bool(selected.invocation_id) and _can_change(session)
 
 
-def _raw(session: AgentSession, query: Context) -> Context:
+def _raw_context(session: AgentSession, query: Context) -> Context:
     """Build the tree of the event's JSON only when it is looked at: an event may have megabytes of it."""
     selected: Event | None = query["selected"]
     text = query["raw"]
@@ -244,7 +244,7 @@ def _raw(session: AgentSession, query: Context) -> Context:
     return {"raw": raw, "raw_text": text, "event": selected}
 
 
-def _relatives(session: AgentSession) -> Context:
+def _lineage_context(session: AgentSession) -> Context:
     return {
         "origin": lineage.origin_of(session),
         "parent": lineage.parent_of(session),
@@ -254,7 +254,7 @@ def _relatives(session: AgentSession) -> Context:
     }
 
 
-def _may_change(session: AgentSession) -> bool:
+def _can_change(session: AgentSession) -> bool:
     return not is_kept(session) and mirror_of(session) is None
 
 
@@ -265,19 +265,19 @@ def _realm_name(session: AgentSession) -> str:
     return "eval attempt" if session.realm else ""
 
 
-def _board(session: AgentSession, query: Context) -> Context:
+def _board_context(session: AgentSession, query: Context) -> Context:
     limit = KEYS_AT_MOST if query["keys"] == "all" else KEYS_SHOWN
     selected: Event | None = query["selected"]
     shared = {
         "scope": query["scope"] or "all",
         "shows_all": query["keys"] == "all",
-        "can_edit": _may_change(session),
+        "can_edit": _can_change(session),
         "can_rewind": _can_rewind(session, selected),
     }
     if query["diff"]:
         found = differences(session, query["diff"], selected, limit=limit, begin=query["begin"])
         return {**shared, "differences": found}
-    known = _event(session, seq=query["known"]) if query["known"] else None
+    known = _event_or_none(session, seq=query["known"]) if query["known"] else None
     seen = SeenBoard(known, query["mark"]) if known else None
     watched = query["watch"][:MOST_WATCHED]
     shown = board(
@@ -292,66 +292,75 @@ def _board(session: AgentSession, query: Context) -> Context:
     return {**shared, "board": shown}
 
 
-def _siblings(session: AgentSession, query: Context) -> Context:
+def _siblings_context(session: AgentSession, query: Context) -> Context:
     return {
         "siblings": siblings(session, query["find"]),
         "list_mark": list_mark(session.realm, session.app_name),
     }
 
 
-WHOLE = (_frame, _timeline, _detail, _siblings, session_search.bar, session_search.found)
+PAGE_CONTEXTS = (
+    _frame_context,
+    _timeline_context,
+    _detail_context,
+    _siblings_context,
+    session_search.search_bar,
+    session_search.results,
+)
 PARTS = {
-    "window": (f"{TIMELINE}#window", (_timeline,)),
-    "detail": (f"{PAGE}#detail", (_detail,)),
-    "inspection": (f"{PAGE}#inspection", (_inspection,)),
-    "board": (f"{PAGE}#board", (_board,)),
-    "raw": (f"{INSPECTOR}#raw", (_raw,)),
-    "found": ("devui/sessions/timeline/search.html#found", (session_search.found,)),
-    "chips": ("devui/sessions/timeline/search.html#chips", (session_search.bar,)),
-    "siblings": (f"{PAGE}#siblings", (_siblings,)),
+    "window": (f"{TIMELINE}#window", (_timeline_context,)),
+    "detail": (f"{PAGE}#detail", (_detail_context,)),
+    "inspection": (f"{PAGE}#inspection", (_inspection_context,)),
+    "board": (f"{PAGE}#board", (_board_context,)),
+    "raw": (f"{INSPECTOR}#raw", (_raw_context,)),
+    "found": ("devui/sessions/timeline/search.html#found", (session_search.results,)),
+    "chips": ("devui/sessions/timeline/search.html#chips", (session_search.search_bar,)),
+    "siblings": (f"{PAGE}#siblings", (_siblings_context,)),
 }
 """Id of the element that htmx fills -> the template of its content and what it needs."""
 
 
-def _no_event(request: HttpRequest, session: AgentSession, query: Context) -> HttpResponse:
+def _offer_nearest_event(request: HttpRequest, session: AgentSession, query: Context) -> HttpResponse:
     wanted = repr(query["event"]) if query["event"] else query["seq"]
     nearest = windows.nearest_event(session, session.last_seq if query["event"] else query["seq"])
     if nearest is None:
-        return event_gone(request, session, wanted, "", "")
-    return event_gone(request, session, wanted, f"Open event {nearest.seq}", f"?seq={nearest.seq}")
+        return render_missing_event(request, session, wanted, "", "")
+    return render_missing_event(request, session, wanted, f"Open event {nearest.seq}", f"?seq={nearest.seq}")
 
 
-def _no_moment(
+def _offer_nearest_comparison(
     request: HttpRequest, session: AgentSession, query: Context, selected: Event | None
 ) -> HttpResponse:
     """Say that the event to compare with is not there."""
     nearest = windows.nearest_event(session, int(query["diff"]))
     if nearest is None:
-        return event_gone(request, session, query["diff"], "", "")
+        return render_missing_event(request, session, query["diff"], "", "")
     opened = {"seq": selected.seq} if selected else {}
     url = f"?{urlencode({**opened, 'diff': nearest.seq})}"
-    return event_gone(request, session, query["diff"], f"Compare with event {nearest.seq}", url)
+    return render_missing_event(request, session, query["diff"], f"Compare with event {nearest.seq}", url)
 
 
-def _no_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
+def _render_missing_session(
+    request: HttpRequest, app_name: str, user_id: str, session_id: str
+) -> HttpResponse:
     context = {
         "message": f"App {app_name!r} has no session {session_id!r} of the user {user_id!r}.",
         "hint": "It may have been deleted, or belong to another user; ids are compared letter by letter.",
         "code": SessionMissing.code,
-        "near": _near(app_name, session_id),
+        "near": _similar_sessions(app_name, session_id),
         "app_name": app_name,
         "deleted": deletion.batch_with(app_name=app_name, user_id=user_id, session_id=session_id),
     }
     return render(request, MISSING, context, status=404)
 
 
-def _near(app_name: str, session_id: str) -> list[AgentSession]:
+def _similar_sessions(app_name: str, session_id: str) -> list[AgentSession]:
     """Return what others have under an id that does not exist, then the app's newer sessions with an id like it."""
     others = AgentSession.objects.filter(realm="", session_id=session_id).order_by("-updated_at", "-pk")
     newest = AgentSession.objects.filter(realm="", app_name=app_name).order_by("-updated_at", "-pk")
     by_id: dict[str, AgentSession] = {}
-    for session in newest[:NEAR_LOOKED_AT]:
+    for session in newest[:SIMILAR_SCANNED]:
         by_id.setdefault(session.session_id, session)
-    like = difflib.get_close_matches(session_id, by_id, n=NEAR_OFFERED, cutoff=0.5)
-    found = {session.pk: session for session in [*others[:NEAR_OFFERED], *(by_id[name] for name in like)]}
-    return list(found.values())[:NEAR_OFFERED]
+    like = difflib.get_close_matches(session_id, by_id, n=SIMILAR_OFFERED, cutoff=0.5)
+    found = {session.pk: session for session in [*others[:SIMILAR_OFFERED], *(by_id[name] for name in like)]}
+    return list(found.values())[:SIMILAR_OFFERED]

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from sessions_app import realms
 from sessions_app.errors import AlreadyExists, BadInput
-from sessions_app.forms import Acts, SessionTitle, ViewName
+from sessions_app.forms import SavedViewForm, SessionActionForm, SessionTitleForm
 from sessions_app.http import download, go_to, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels, saved_views
@@ -29,23 +29,23 @@ VIEWS = "devui/sessions/list/saved_views.html"
 
 
 @require_POST
-def act(request: HttpRequest) -> HttpResponseBase:
+def apply_action(request: HttpRequest) -> HttpResponseBase:
     """Tag, pin, delete or export the sessions that are ticked, or one.
 
     Raises:
         BadInput: no session is meant, or what is to be done cannot be meant.
         SessionBusy: a run is active on every session that is to be deleted.
     """
-    verb, pks, tag = Acts(request.POST).read(request.POST.getlist("session"))
+    verb, pks, tag = SessionActionForm(request.POST).read(request.POST.getlist("session"))
     if verb == "export":
-        return _exported(request, pks)
+        return _export(request, pks)
     if verb == "delete":
-        return _deleted(request, deletion.delete(pks))
+        return _render_deletion(request, deletion.delete(pks))
     if verb in {"tag", "untag"}:
         {"tag": labels.tag, "untag": labels.untag}[verb](pks, tag)
     else:
         labels.pin(pks, pinned=verb == "pin")
-    return _done(request)
+    return _finish(request)
 
 
 @require_POST
@@ -57,10 +57,10 @@ def undo(request: HttpRequest, batch: str) -> HttpResponse:
         AlreadyExists: an id was taken again meanwhile.
     """
     deletion.undo(batch)
-    if not _by_script(request):
-        return HttpResponseRedirect(_next(request.POST.get("next")))
+    if not _is_htmx(request):
+        return HttpResponseRedirect(_next_url(request.POST.get("next")))
     response = render(request, f"{DELETED}#line", {"deleted": deletion.recent(), "is_swapped": True})
-    return _telling(response, "sessions-back")
+    return _trigger(response, "sessions-back")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -71,11 +71,11 @@ def rename(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: there is no such session.
     """
     session = find_session(pk)
-    form = SessionTitle(request.POST or None, initial={"title": session.title})
+    form = SessionTitleForm(request.POST or None, initial={"title": session.title})
     if request.method == "POST" and form.is_valid():
         labels.rename(pk, form.cleaned_data["title"])
-        return _done(request)
-    context = {"form": form, "session": session, "next": _next(request.GET.get("next"))}
+        return _finish(request)
+    context = {"form": form, "session": session, "next": _next_url(request.GET.get("next"))}
     return render_partial(
         request, RENAME, context, partial="form", target="dialog-content", status=422 if form.errors else 200
     )
@@ -92,10 +92,10 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     session = find_session(pk)
     if request.method == "POST":
         deletion.delete([pk])
-        return HttpResponseRedirect(_next(request.POST.get("next")))
+        return HttpResponseRedirect(_next_url(request.POST.get("next")))
     context = {
         "session": session,
-        "next": _next(request.GET.get("next")),
+        "next": _next_url(request.GET.get("next")),
         "in_own_realm": realms.in_own_realm(session),
     }
     return render_partial(
@@ -104,9 +104,9 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-def views(request: HttpRequest) -> HttpResponse:
+def view_list(request: HttpRequest) -> HttpResponse:
     """Show the searches that are kept, and the form to keep one; keep one."""
-    form = ViewName(request.POST or None, initial={"query": request.GET.urlencode()})
+    form = SavedViewForm(request.POST or None, initial={"query": request.GET.urlencode()})
     problem = None
     if form.is_valid():
         values = form.cleaned_data
@@ -115,8 +115,8 @@ def views(request: HttpRequest) -> HttpResponse:
         except (AlreadyExists, BadInput) as error:
             problem = error
         else:
-            return _to_list(request, view.query)
-    return _views(request, form, problem)
+            return _go_to_list(request, view.query)
+    return _render_views(request, form, problem)
 
 
 @require_POST
@@ -131,26 +131,28 @@ def change_view(request: HttpRequest, pk: int) -> HttpResponse:
         saved_views.delete(pk)
     else:
         saved_views.rename(pk, request.POST.get("name", ""))
-    return _to_list(request, saved_views.query_of(request.POST.get("query", "")))
+    return _go_to_list(request, saved_views.query_of(request.POST.get("query", "")))
 
 
-def _exported(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
+def _export(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
     """Answer a download. A script asks first whether it would be one: an error would take the page's place."""
     wanted = exports.Wanted(pks=tuple(pks))
-    if _by_script(request):
+    if _is_htmx(request):
         exports.check(wanted)
-        return _telling(HttpResponse(status=204), "export-ready")
+        return _trigger(HttpResponse(status=204), "export-ready")
     return download(exports.export_zip(wanted), "sessions.zip", "application/zip")
 
 
-def _deleted(request: HttpRequest, done: deletion.Deleted) -> HttpResponse:
-    if not _by_script(request):
-        return HttpResponseRedirect(_next(request.POST.get("next")))
+def _render_deletion(request: HttpRequest, done: deletion.Deleted) -> HttpResponse:
+    if not _is_htmx(request):
+        return HttpResponseRedirect(_next_url(request.POST.get("next")))
     context = {"done": done, "deleted": deletion.recent(), "is_swapped": True}
-    return _telling(render(request, f"{DELETED}#done", context), "look")
+    return _trigger(render(request, f"{DELETED}#done", context), "look")
 
 
-def _views(request: HttpRequest, form: ViewName, problem: AlreadyExists | BadInput | None) -> HttpResponse:
+def _render_views(
+    request: HttpRequest, form: SavedViewForm, problem: AlreadyExists | BadInput | None
+) -> HttpResponse:
     query = saved_views.query_of(form["query"].value() or "")
     context = {
         "form": form,
@@ -164,28 +166,28 @@ def _views(request: HttpRequest, form: ViewName, problem: AlreadyExists | BadInp
     return render_partial(request, VIEWS, context, partial="form", target="dialog-content", status=status)
 
 
-def _done(request: HttpRequest) -> HttpResponse:
+def _finish(request: HttpRequest) -> HttpResponse:
     """Answer that something was done that the list will see by itself."""
-    if _by_script(request):
-        return _telling(HttpResponse(status=204), "look", "done")
-    return HttpResponseRedirect(_next(request.POST.get("next")))
+    if _is_htmx(request):
+        return _trigger(HttpResponse(status=204), "look", "done")
+    return HttpResponseRedirect(_next_url(request.POST.get("next")))
 
 
-def _to_list(request: HttpRequest, query: str) -> HttpResponse:
+def _go_to_list(request: HttpRequest, query: str) -> HttpResponse:
     return go_to(request, f"{reverse('sessions')}?{query}".removesuffix("?"))
 
 
-def _telling(response: HttpResponse, *events: str) -> HttpResponse:
+def _trigger(response: HttpResponse, *events: str) -> HttpResponse:
     """Let scripts of the page hear events once the response is there."""
     response["HX-Trigger"] = json.dumps(dict.fromkeys(events, ""))
     return response
 
 
-def _by_script(request: HttpRequest) -> bool:
+def _is_htmx(request: HttpRequest) -> bool:
     return bool(getattr(request, "htmx", False))
 
 
-def _next(address: Any) -> str:
+def _next_url(address: Any) -> str:
     """Return where to go afterwards: an address of this server, else the list."""
     if address and url_has_allowed_host_and_scheme(address, allowed_hosts=None):
         return str(address)

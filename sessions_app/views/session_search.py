@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from sessions_app.forms import MOST_TAKEN, Completing, QueryForm
+from sessions_app.forms import MAX_QUERY_CHARACTERS, CompletionQuery, QueryForm
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event
 from sessions_app.search.execution import EVENT_FIELDS
@@ -22,7 +22,7 @@ from sessions_app.timeline.session_search import NOT_YET, Asked, AskedPart, Coun
 Context = dict[str, Any]
 
 
-class WithinQuery(QueryForm):
+class SessionSearchQuery(QueryForm):
     """What is searched for, whether only that is shown, and from where it is looked at.
 
     `at` is the seq of the first event on the screen, `first` and `last` those between which hits are marked. What an
@@ -30,7 +30,7 @@ class WithinQuery(QueryForm):
     `down` and `up` for those before and after the open event; `part` is what alone is looked for now.
     """
 
-    q = forms.CharField(required=False, max_length=MOST_TAKEN)
+    q = forms.CharField(required=False, max_length=MAX_QUERY_CHARACTERS)
     only = forms.BooleanField(required=False)
     at = forms.IntegerField(required=False, min_value=0)
     first = forms.IntegerField(required=False, min_value=0)
@@ -50,14 +50,14 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     session = find_session(pk)
-    text, caret = Completing(request.GET).asked()
+    text, caret = CompletionQuery(request.GET).asked()
     found = complete(text, caret, session_search.vocabulary(session), EVENT_FIELDS)
     return render(request, "devui/sessions/list/completions.html", {"found": found})
 
 
-def window(session: AgentSession, asked: Context) -> Window | None:
+def hit_window(session: AgentSession, asked: Context) -> Window | None:
     """Return the window that is asked for when only hits are shown, else None."""
-    query, _ = _read(asked["q"])
+    query, _ = _parse(asked["q"])
     selected: Event | None = asked["selected"]
     if query.is_empty or not asked["only"]:
         return None
@@ -73,9 +73,9 @@ def window(session: AgentSession, asked: Context) -> Window | None:
     )
 
 
-def marks(session: AgentSession, asked: Context, shown: Window) -> Context:
+def hit_marks(session: AgentSession, asked: Context, shown: Window) -> Context:
     """Return which events of a window are hits, and what of the address links within the page keep."""
-    query, _ = _read(asked["q"])
+    query, _ = _parse(asked["q"])
     kept = {"q": asked["q"], **({"only": "1"} if asked["only"] else {})} if asked["q"] else {}
     context: Context = {"kept": f"&{urlencode(kept)}" if kept else "", "hit_seqs": ()}
     if query.is_empty or not shown.events:
@@ -86,15 +86,15 @@ def marks(session: AgentSession, asked: Context, shown: Window) -> Context:
     return {**context, "hit_seqs": session_search.marked(session, query, seqs)}
 
 
-def bar(session: AgentSession, asked: Context) -> Context:
+def search_bar(session: AgentSession, asked: Context) -> Context:
     """Return what stands in the bar above the timeline, whatever was found."""
     return {"chips": session_search.chips(session, asked["q"]), "hits_only": asked["only"]}
 
 
-def found(session: AgentSession, asked: Context) -> Context:
+def results(session: AgentSession, asked: Context) -> Context:
     """Return what the search finds, or where its query is wrong and what was probably meant."""
     text: str = asked["q"]
-    query, problem = _read(text)
+    query, problem = _parse(text)
     context: Context = {"asked": text, "hits_only": asked["only"], "found": None, "problem": problem}
     if problem is not None:
         start, end = problem.start, problem.end
@@ -111,23 +111,23 @@ def found(session: AgentSession, asked: Context) -> Context:
         part=AskedPart(asked["part"]) if asked["part"] else None,
     )
     what = session_search.found(session, query, looking)
-    further = _further(asked, what)
+    further = _further_url(asked, what)
     return {
         **context,
         "found": what,
         "further": further,
-        "previous_url": _hit(asked, what.previous) or further,
-        "next_url": _hit(asked, what.next) or further,
+        "previous_url": _hit_url(asked, what.previous) or further,
+        "next_url": _hit_url(asked, what.next) or further,
     }
 
 
-def _hit(asked: Context, seq: int) -> str:
+def _hit_url(asked: Context, seq: int) -> str:
     """Return the address of a hit; empty when none is known."""
     query = {"q": asked["q"], **({"only": "1"} if asked["only"] else {}), "seq": seq}
     return f"?{urlencode(query)}" if seq else ""
 
 
-def _further(asked: Context, what: Found) -> str:
+def _further_url(asked: Context, what: Found) -> str:
     """Return the address at which the search goes on from where it ended."""
     selected: Event | None = asked["selected"]
     counted = what.counted or NOT_YET
@@ -145,7 +145,7 @@ def _further(asked: Context, what: Found) -> str:
     return f"?{urlencode({name: value for name, value in (query | places).items() if value})}"
 
 
-def _read(text: str) -> tuple[Query, QueryProblem | None]:
+def _parse(text: str) -> tuple[Query, QueryProblem | None]:
     """Return the query, or an empty one and what is wrong with it."""
     try:
         return parse(text), None

@@ -24,7 +24,7 @@ from sessions_app.runs.questions import Question, find_question
 from sessions_app.store import units_of_work
 
 SALT = "devui.sign-in"
-LASTS_S = 3600
+TIMEOUT_S = 3600
 """Seconds that a sign-in may take."""
 
 
@@ -46,7 +46,7 @@ async def begin(request: HttpRequest, pk: int) -> HttpResponse:
     session = await units_of_work.read(find_session, pk)
     refuse_kept(session)
     call_id = SignInQuery(request.GET).read()["call"]
-    question = await _open(pk, call_id)
+    question = await _find_open_question(pk, call_id)
     asked = question.credential
     if asked is None or not asked.provider or not asked.state:
         raise BadInput(
@@ -58,7 +58,7 @@ async def begin(request: HttpRequest, pk: int) -> HttpResponse:
     told = signing.dumps({"session": pk, "call": call_id, "redirect": back}, salt=SALT)
     secure = request.is_secure()
     response.set_cookie(
-        _cookie(asked.state), told, max_age=LASTS_S, httponly=True, samesite="Lax", secure=secure
+        _cookie_name(asked.state), told, max_age=TIMEOUT_S, httponly=True, samesite="Lax", secure=secure
     )
     return response
 
@@ -71,9 +71,9 @@ async def end(request: HttpRequest) -> HttpResponse:
         BadInput: this browser began no such sign-in, it took too long, or the provider refused.
         NotFound: the call does not wait for an answer any more.
     """
-    name = _cookie(request.GET.get("state", ""))
+    name = _cookie_name(request.GET.get("state", ""))
     try:
-        told = signing.loads(request.COOKIES.get(name, ""), salt=SALT, max_age=LASTS_S)
+        told = signing.loads(request.COOKIES.get(name, ""), salt=SALT, max_age=TIMEOUT_S)
     except signing.BadSignature as error:
         raise BadInput(
             "No sign-in was begun in this browser, or it took longer than an hour.",
@@ -81,7 +81,7 @@ async def end(request: HttpRequest) -> HttpResponse:
         ) from error
     session = await units_of_work.read(find_session, told["session"])
     try:
-        question = await _open(session.pk, told["call"])
+        question = await _find_open_question(session.pk, told["call"])
         asked = question.credential or credential_requests.wanted({})
         credential = credential_requests.came_back(asked, request.build_absolute_uri(), told["redirect"])
         message = answers.content(question, credential)
@@ -94,7 +94,7 @@ async def end(request: HttpRequest) -> HttpResponse:
     return response
 
 
-async def _open(pk: int, call_id: str) -> Question:
+async def _find_open_question(pk: int, call_id: str) -> Question:
     session = await units_of_work.read(find_session, pk)
     question = await units_of_work.read(find_question, session, call_id)
     if question is None:
@@ -104,5 +104,5 @@ async def _open(pk: int, call_id: str) -> Question:
     return question
 
 
-def _cookie(state: str) -> str:
+def _cookie_name(state: str) -> str:
     return f"devui-sign-in-{sha256(state.encode()).hexdigest()[:16]}"

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app import realms
 from sessions_app.errors import NotFound
-from sessions_app.forms import HistoryQuery, PieceQuery, StateQuery, WholeQuery
+from sessions_app.forms import HistoryQuery, JsonPieceQuery, StateQuery, WholeValueQuery
 from sessions_app.http import json_text, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
@@ -64,13 +64,13 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 def key_history(request: HttpRequest, pk: int) -> HttpResponse:
     """Show every write of the key that the ledger row `pk` wrote, newest first."""
-    change = _change(pk, with_value=False)
+    change = _find_change(pk, with_value=False)
     query = HistoryQuery(request.GET).read()
     here = query["here"]
     came_from = here if query["session"] is None else query["session"]
     context = {
         "change": change,
-        "session": _reader(change, came_from),
+        "session": _reading_session(change, came_from),
         "history": history_of(change, before=query["before"], here=here),
         "here": here,
         "is_shared": change.scope != Scope.SESSION,
@@ -81,7 +81,7 @@ def key_history(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_safe
-def drift_of(request: HttpRequest, pk: int) -> HttpResponse:
+def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
     """Show where nothing explains a session's stored state, and what explains what its events do not give.
 
     Raises:
@@ -110,8 +110,8 @@ def drift_of(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def value(request: HttpRequest, pk: int) -> HttpResponse:
     """Answer a piece of the value that the ledger row `pk` wrote."""
-    query = PieceQuery(request.GET).read()
-    change = _change(pk)
+    query = JsonPieceQuery(request.GET).read()
+    change = _find_change(pk)
     piece = json_tree.render_piece(
         json.loads(change.value or "null"), query["pointer"], offset=query["offset"] or 0, url=request.path
     )
@@ -121,8 +121,8 @@ def value(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the value that the ledger row `pk` wrote, as a tree that is open, or whole as JSON."""
-    change = _change(pk)
-    if WholeQuery(request.GET).read()["form"] == "json":
+    change = _find_change(pk)
+    if WholeValueQuery(request.GET).read()["form"] == "json":
         return json_text(change.value or "null")
     tree = json_tree.render_all(json.loads(change.value or "null"))
     return render(
@@ -130,7 +130,7 @@ def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-def _reader(change: StateChange, pk: int | None) -> AgentSession | None:
+def _reading_session(change: StateChange, pk: int | None) -> AgentSession | None:
     """Return the session of a primary key, if it reads the key that was written; without one the session that wrote."""
     if pk is None:
         return change.session
@@ -139,7 +139,7 @@ def _reader(change: StateChange, pk: int | None) -> AgentSession | None:
     return session if reads else change.session
 
 
-def _change(pk: int, *, with_value: bool = True) -> StateChange:
+def _find_change(pk: int, *, with_value: bool = True) -> StateChange:
     left_out = ("private",) if with_value else ("private", "value")
     change = StateChange.objects.filter(pk=pk).select_related("session").defer(*left_out).first()
     if change is None:

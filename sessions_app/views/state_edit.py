@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from sessions_app import realms, scopes
 from sessions_app.errors import DevUIError, NotFound
-from sessions_app.forms import KeyEdit, KeyQuery, KeyRemoval
+from sessions_app.forms import KeyEditForm, KeyQuery, KeyRemovalForm
 from sessions_app.http import go_to, render_partial, wants_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
@@ -41,15 +41,15 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
         BadInput: the key is never stored, or the session is an eval attempt.
     """
-    session = _session(pk)
+    session = _find_editable(pk)
     if request.method == "POST":
-        return _edit(request, session)
+        return _submit(request, session)
     name = KeyQuery(request.GET).read()["key"]
     is_new = "key" not in request.GET
     scope, key = state_edits.stored_name(name)
     current = None if is_new else history.last_change(session, scope, key)
-    form = KeyEdit(initial=_initial(scope, key, current))
-    return _form(request, session, form, scope, current, is_new=is_new)
+    form = KeyEditForm(initial=_initial_values(scope, key, current))
+    return _render_form(request, session, form, scope, current, is_new=is_new)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -61,46 +61,48 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
         NotFound: the key has no value.
         BadInput: the session is an eval attempt.
     """
-    session = _session(pk)
+    session = _find_editable(pk)
     name = KeyQuery(request.GET).read()["key"]
     scope, key = state_edits.stored_name(name)
     status, problem = 200, None
     if request.method == "POST":
-        form = KeyRemoval(request.POST)
+        form = KeyRemovalForm(request.POST)
         seen = form.cleaned_data["seen"] if form.is_valid() else 0
         try:
-            return _done(request, session, state_edits.remove_key(session.pk, name, Condition(position=seen)))
+            return _finish(
+                request, session, state_edits.remove_key(session.pk, name, Condition(position=seen))
+            )
         except DevUIError as error:
             status, problem = error.status, error
     current = history.last_change(session, scope, key)
     if current is None or current.removed:
         raise NotFound(f"The key {name!r} has no value.", hint="It was removed already; reload the page.")
     context = {
-        **_about(session, scope, current),
+        **_key_context(session, scope, current),
         "name": name,
         "problem": problem,
         "next_seq": session.last_seq + 1,
     }
-    return _dialog(request, REMOVE, "question", context, status)
+    return _render_dialog(request, REMOVE, "question", context, status)
 
 
-def _edit(request: HttpRequest, session: AgentSession) -> HttpResponse:
+def _submit(request: HttpRequest, session: AgentSession) -> HttpResponse:
     is_new = "key" not in request.GET
-    form = KeyEdit(request.POST, is_new=is_new)
+    form = KeyEditForm(request.POST, is_new=is_new)
     if not form.is_valid():
         scope = Scope(form.cleaned_data.get("scope", Scope.SESSION))
-        return _form(request, session, form, scope, None, is_new=is_new, status=422)
+        return _render_form(request, session, form, scope, None, is_new=is_new, status=422)
     scope, key = Scope(form.cleaned_data["scope"]), form.cleaned_data["key"]
     problem: DevUIError | None = None
     if form.cleaned_data["step"] == "save":
         condition = Condition(position=form.cleaned_data["seen"])
         try:
             edited = state_edits.put_key(session.pk, form.name, form.cleaned_data["value"], condition)
-            return _done(request, session, edited)
+            return _finish(request, session, edited)
         except DevUIError as error:
             problem = error
     current = history.last_change(session, scope, key)
-    return _form(
+    return _render_form(
         request,
         session,
         form,
@@ -112,10 +114,10 @@ def _edit(request: HttpRequest, session: AgentSession) -> HttpResponse:
     )
 
 
-def _form(
+def _render_form(
     request: HttpRequest,
     session: AgentSession,
-    form: KeyEdit,
+    form: KeyEditForm,
     scope: Scope,
     current: StateChange | None,
     *,
@@ -126,31 +128,33 @@ def _form(
     preview = _preview(form, current) if form.is_bound and form.is_valid() else None
     name = KeyQuery(request.GET).read()["key"]
     context = {
-        **_about(session, scope, current),
+        **_key_context(session, scope, current),
         "form": form,
         "name": name,
         "is_new": is_new,
         "scopes": [(str(name), scopes.PREFIX[name]) for name in Scope],
         "preview": preview,
         "problem": problem,
-        "seen": _seen(form, current),
+        "seen": _seen_position(form, current),
         "is_long": current is not None and len(current.value or "") > EDITED_CHARACTERS,
         "is_secret": current is not None and current.private is not None,
         "next_seq": session.last_seq + 1,
     }
     if wants_partial(request, "preview"):
         return render(request, f"{EDIT}#preview-answer", {**context, "is_answer": True}, status=status)
-    return _dialog(request, EDIT, "form", context, status)
+    return _render_dialog(request, EDIT, "form", context, status)
 
 
-def _dialog(request: HttpRequest, template: str, partial: str, context: Context, status: int) -> HttpResponse:
+def _render_dialog(
+    request: HttpRequest, template: str, partial: str, context: Context, status: int
+) -> HttpResponse:
     """Show a dialog's content, or its page. Of refusals htmx shows those of 422 alone."""
     if wants_partial(request, "dialog-content") and status != 200:
         status = 422
     return render_partial(request, template, context, partial=partial, target="dialog-content", status=status)
 
 
-def _about(session: AgentSession, scope: Scope, current: StateChange | None) -> Context:
+def _key_context(session: AgentSession, scope: Scope, current: StateChange | None) -> Context:
     return {
         "session": session,
         "scope": str(scope),
@@ -161,7 +165,7 @@ def _about(session: AgentSession, scope: Scope, current: StateChange | None) -> 
     }
 
 
-def _initial(scope: Scope, key: str, current: StateChange | None) -> Context:
+def _initial_values(scope: Scope, key: str, current: StateChange | None) -> Context:
     """Return the fields of a key's form: text as it is, where a form keeps it, the rest as indented JSON."""
     shown = {"scope": str(scope), "key": key, "kind": "text", "value": ""}
     if current is None or current.removed or len(current.value or "") > EDITED_CHARACTERS:
@@ -173,14 +177,14 @@ def _initial(scope: Scope, key: str, current: StateChange | None) -> Context:
     return {**shown, "kind": "json", "value": visible_text.json_text(text)}
 
 
-def _seen(form: KeyEdit, current: StateChange | None) -> int:
+def _seen_position(form: KeyEditForm, current: StateChange | None) -> int:
     """Return the position of the write that the page shows; a form with faults shows what it showed before."""
     if form.errors:
         return int(form.cleaned_data.get("seen", 0))
     return current.position if current else 0
 
 
-def _preview(form: KeyEdit, current: StateChange | None) -> Context:
+def _preview(form: KeyEditForm, current: StateChange | None) -> Context:
     """Return old and new as the page shows them; credentials in the new value are left out as everywhere."""
     old = None if current is None or current.removed else current.value
     new = scopes.canonical(form.cleaned_data["value"], form.cleaned_data["key"]).public
@@ -195,7 +199,7 @@ def _preview(form: KeyEdit, current: StateChange | None) -> Context:
     }
 
 
-def _done(request: HttpRequest, session: AgentSession, edited: state_edits.Edited) -> HttpResponse:
+def _finish(request: HttpRequest, session: AgentSession, edited: state_edits.Edited) -> HttpResponse:
     """Go to the event that made the change. On the session's page the dialog closes: the event comes by itself."""
     address = f"{session_url(session)}?seq={edited.appended.seq}"
     if not wants_partial(request, "dialog-content"):
@@ -207,7 +211,7 @@ def _done(request: HttpRequest, session: AgentSession, edited: state_edits.Edite
     return go_to(request, address)
 
 
-def _session(pk: int) -> AgentSession:
+def _find_editable(pk: int) -> AgentSession:
     session = find_session(pk)
     realms.refuse_kept(session)
     storage_location.refuse_copy(session)

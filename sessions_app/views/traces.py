@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from sessions_app import scopes
-from sessions_app.forms import Pager, QueryForm
+from sessions_app.forms import PageQuery, QueryForm
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.lookup import find_event, find_session
@@ -20,7 +20,7 @@ from sessions_app.sessions import overview
 from sessions_app.store import pagination
 from sessions_app.traces import model_calls, waterfall
 from sessions_app.traces.request_contents import Content, content
-from sessions_app.views.event import json_answer
+from sessions_app.views.event import json_response
 
 CALL = "devui/traces/call.html"
 LIST = "devui/traces/list.html"
@@ -32,7 +32,7 @@ CONTENTS_MOST = 1_000
 TARGET = "llm"
 
 
-class TracesQuery(Pager):
+class TracesQuery(PageQuery):
     """Filters of the list of traces: `session` is how a session's id begins."""
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
@@ -61,7 +61,7 @@ class ShownStretch:
 
 
 @require_safe
-def of_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Show the model call that became an event; of another event say so, and name the calls of its invocation.
 
     Raises:
@@ -72,7 +72,7 @@ def of_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     event = find_event(session, seq=seq)
     found = model_calls.call_of(event, session)
     listed = model_calls.calls_of(session, event.invocation_id)
-    return _shown(request, session, found, listed, event=event)
+    return _render_call(request, session, found, listed, event=event)
 
 
 @require_safe
@@ -85,7 +85,7 @@ def call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     """
     session = find_session(pk)
     found = model_calls.find_call(session, call)
-    return _shown(request, session, found, model_calls.calls_of(session, found.invocation_id))
+    return _render_call(request, session, found, model_calls.calls_of(session, found.invocation_id))
 
 
 @require_safe
@@ -97,7 +97,7 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         NotFound: it has no such call, or there is nothing at the pointer.
     """
     found = model_calls.find_call(find_session(pk), call)
-    return json_answer(request, scopes.dumps(model_calls.whole(found)))
+    return json_response(request, scopes.dumps(model_calls.whole(found)))
 
 
 @require_safe
@@ -136,7 +136,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_safe
-def beside_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
+def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """Show the trace of the invocation that an event belongs to, the event's own span marked.
 
     Raises:
@@ -156,7 +156,7 @@ def beside_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     return render(request, TRACE + part, context)
 
 
-def _shown(
+def _render_call(
     request: HttpRequest,
     session: AgentSession,
     found: ModelCall | None,
@@ -169,14 +169,14 @@ def _shown(
         "name": session.name,
         "listed": listed,
         "call": found,
-        **(_in_full(found, CONTENTS_MOST if query["contents"] else CONTENTS_SHOWN) if found else {}),
+        **(_call_context(found, CONTENTS_MOST if query["contents"] else CONTENTS_SHOWN) if found else {}),
         **more,
     }
     part = "#body" if wants_partial(request, TARGET) else ""
     return render(request, CALL + part, context)
 
 
-def _in_full(found: ModelCall, shown: int) -> dict[str, Any]:
+def _call_context(found: ModelCall, shown: int) -> dict[str, Any]:
     told, before = model_calls.asked(found), model_calls.call_before(found)
     then = model_calls.asked(before) if before else None
     added, removed = model_calls.tools_change(told, then)
@@ -186,7 +186,7 @@ def _in_full(found: ModelCall, shown: int) -> dict[str, Any]:
         "instruction": model_calls.text_of(told.instruction),
         "instruction_lines": model_calls.instruction_change(told, then),
         "stretches": [
-            _stretch(one, found, before) for one in model_calls.stretches(found, told, then, shown)
+            _shown_stretch(one, found, before) for one in model_calls.stretches(found, told, then, shown)
         ],
         "tools_added": added,
         "tools_removed": removed,
@@ -198,7 +198,7 @@ def _in_full(found: ModelCall, shown: int) -> dict[str, Any]:
     }
 
 
-def _stretch(one: model_calls.Stretch, found: ModelCall, before: ModelCall | None) -> ShownStretch:
+def _shown_stretch(one: model_calls.Stretch, found: ModelCall, before: ModelCall | None) -> ShownStretch:
     last = one.first + one.count - 1
     first_read = last - len(one.contents) + 1
     call_pk = before.pk if before and one.change == "removed" else found.pk

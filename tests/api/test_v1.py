@@ -192,7 +192,7 @@ async def test_a_message_becomes_a_run_that_goes_on_by_itself(web, runtime):
 
 async def test_run_that_began_is_acknowledged_when_the_store_answers_again(web, runtime, monkeypatch):
     session = await create()
-    monkeypatch.setattr(v1, "_run", failing(2, v1._run, before=True))
+    monkeypatch.setattr(v1, "_read_run", failing(2, v1._read_run, before=True))
     answer = await web.post("/api/v1/runs", json={"session": session.pk, "message": "hello"})
     assert answer.status_code == 202
     assert runtime.started == [answer.json()["id"]]

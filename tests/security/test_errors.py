@@ -129,7 +129,7 @@ async def test_what_was_not_expected_is_logged_and_not_shown(web, monkeypatch, c
     def broken(app_name: str, user_id: str) -> str:
         raise RuntimeError("a secret of the machine")
 
-    monkeypatch.setattr(snapshots, "list_text", broken)
+    monkeypatch.setattr(snapshots, "sessions_json", broken)
     answer = await web.get("/apps/weather/users/ann/sessions")
     assert answer.status_code == 500
     assert answer.json().keys() == {"detail", "code", "hint"}

@@ -71,7 +71,7 @@ def test_a_list_takes_three_queries_however_long_it_is(store, django_assert_num_
         state = {"own": number, f"user:{number}": number, f"app:{number}": number}
         writes.create_session(SessionKey("", APP, user, f"s{number}"), state)
     with django_assert_num_queries(3):
-        found = session_loading.listed("", APP, user_id)
+        found = session_loading.list_sessions("", APP, user_id)
     assert len(found) == (7 if user_id is None else 3)
     assert found[0].state["app:6"] == 6
 

@@ -47,7 +47,7 @@ def test_a_deleted_session_is_gone_for_everybody_and_its_id_is_free():
     with pytest.raises(SessionMissing):
         find_session(story.pk)
     with pytest.raises(SessionMissing):
-        snapshots.find(*story.key[1:], attempts=True)
+        snapshots.find_session(*story.key[1:], attempts=True)
     with pytest.raises(SessionMissing):
         runs.create_run(story.pk, {})
     with pytest.raises(SessionMissing):

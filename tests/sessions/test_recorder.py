@@ -460,7 +460,7 @@ async def test_nothing_is_remembered_of_a_run_that_failed(ours, session):
 
 async def test_notes_of_events_that_are_never_appended_are_dropped_oldest_first():
     for number in range(provenance.MAX_PENDING + 1):
-        provenance.give(f"e{number}", provenance.EventNotes())
-    assert provenance.take("e0", "") is None
-    assert provenance.take("e1", "") is not None
+        provenance.note_event(f"e{number}", provenance.EventNotes())
+    assert provenance.take_notes("e0", "") is None
+    assert provenance.take_notes("e1", "") is not None
     provenance._pending.clear()

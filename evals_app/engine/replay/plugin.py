@@ -29,7 +29,7 @@ from evals_app.engine.replay.matching import NotRecorded, Results, written
 from evals_app.engine.replay.recording import Answered, Recording, ToolResult
 from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from evals_app.runs.replay.policy import FAIL, LIVE, RECORDED, Policy
-from sessions_app.adk.model_calls import whole
+from sessions_app.adk.model_calls import request_json
 from sessions_app.adk.recorder import Recorder
 from sessions_app.store import units_of_work
 
@@ -170,7 +170,7 @@ class Replay(BasePlugin):
         return self._recorded.answers.get((agent, self._turn, number)) if self._recorded else None
 
     def _lay_beside(self, answered: Answered, then: Mapping[str, Any], request: LlmRequest) -> None:
-        if found := compare(then, whole(request)):
+        if found := compare(then, request_json(request)):
             self._note(
                 answered.agent, kind="request", call=answered.number + 1, recorded_call=answered.pk, **found
             )

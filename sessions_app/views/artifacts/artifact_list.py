@@ -15,18 +15,18 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.artifacts import artifact_list
 from sessions_app.artifacts.artifact_versions import FileKey
-from sessions_app.forms import Pager, Watch
+from sessions_app.forms import ListWatch, PageQuery
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
 from sessions_app.sessions import list_updates, overview, storage_location
 from sessions_app.store import pagination
-from sessions_app.views.artifacts.file_address import FILTERS, OWNERS, file_url, list_address
+from sessions_app.views.artifacts.file_address import FILTERS, OWNERS, file_url, list_url
 
 LIST = "devui/artifacts/list.html"
 
 
-class ArtifactsQuery(Pager):
+class ArtifactsQuery(PageQuery):
     """Filters of the list of artifacts: `scope=user` leaves out those of sessions."""
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
@@ -37,7 +37,7 @@ class ArtifactsQuery(Pager):
     realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
 
 
-class ArtifactsWatch(ArtifactsQuery, Watch):
+class ArtifactsWatch(ArtifactsQuery, ListWatch):
     """A list of artifacts on screen."""
 
 
@@ -60,20 +60,22 @@ class FileRow:
 def index(request: HttpRequest) -> HttpResponse:
     """Show the files of all sessions and users, newest first."""
     query = ArtifactsQuery(request.GET).read()
-    page = pagination.page(artifact_list.newest(_wanted(query)), "created_at", query["before"])
+    page = pagination.page(artifact_list.newest(_file_filter(query)), "created_at", query["before"])
     sessions = artifact_list.sessions_of(page.rows)
     latest = page.rows[0].created_at if page.rows else 0.0
-    asked = list_updates.next_question(list_updates.seen(page.rows, _mark), latest if page.is_first else None)
+    asked = list_updates.next_question(
+        list_updates.seen(page.rows, _row_mark), latest if page.is_first else None
+    )
     context = {
         "page": page,
-        "rows": [_row(artifact, sessions) for artifact in page.rows],
-        "watch": list_address("artifact-changes", query, asked),
+        "rows": [_build_row(artifact, sessions) for artifact in page.rows],
+        "watch": list_url("artifact-changes", query, asked),
         "query": query,
         "is_filtered": any(query[name] for name in FILTERS),
-        "upload": list_address("artifact-upload", query, only=OWNERS),
+        "upload": list_url("artifact-upload", query, only=OWNERS),
         "apps": overview.app_names(),
         "elsewhere": (where := storage_location.artifacts_elsewhere(query["app"])),
-        "there": _there(query) if where and not query["realm"] else "",
+        "there": _external_url(query) if where and not query["realm"] else "",
     }
     return render_partial(request, LIST, context, partial="artifacts")
 
@@ -83,31 +85,31 @@ def changes(request: HttpRequest) -> HttpResponse:
     """Answer how a list on screen has changed: what left it, and how many came. 204: it has not."""
     query = ArtifactsWatch(request.GET).read()
     seen = list_updates.parse(query["shown"], int)
-    found = artifact_list.newest(_wanted(query))
+    found = artifact_list.newest(_file_filter(query))
     gone = seen.gone(found.filter(pk__in=seen.marks).only("pk"))
     arrived = list_updates.arrived(found, query["since"], seen)
     if not gone and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
-    asked = list_updates.next_question(seen.after([], gone, _mark), query["since"], arrived)
+    asked = list_updates.next_question(seen.after([], gone, _row_mark), query["since"], arrived)
     context = {
         "changed": [],
         "gone": gone,
         "arrived": arrived,
         "many": list_updates.MOST_ARRIVED,
         "is_first_row": bool(arrived and not seen.marks),
-        "watch": list_address("artifact-changes", query, asked),
-        "list": list_address("artifacts", query),
+        "watch": list_url("artifact-changes", query, asked),
+        "list": list_url("artifacts", query),
     }
     return render(request, LIST + "#watch", context)
 
 
-def _there(query: Mapping[str, Any]) -> str:
+def _external_url(query: Mapping[str, Any]) -> str:
     """Return the address of a session's artifacts where another service keeps them; empty: no session is chosen."""
     named = {name: query[name] for name in ("app", "user", "session")}
     return f"{reverse('artifacts-there')}?{urlencode(named)}" if all(named.values()) else ""
 
 
-def _wanted(query: Mapping[str, Any]) -> artifact_list.WantedFiles:
+def _file_filter(query: Mapping[str, Any]) -> artifact_list.WantedFiles:
     return artifact_list.WantedFiles(
         query["app"],
         query["user"],
@@ -118,11 +120,11 @@ def _wanted(query: Mapping[str, Any]) -> artifact_list.WantedFiles:
     )
 
 
-def _row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> FileRow:
+def _build_row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> FileRow:
     key = FileKey(artifact.realm, artifact.app_name, artifact.user_id, artifact.session_id, artifact.filename)
     return FileRow(artifact, key, file_url(key), sessions.get(artifact_list.session_key(artifact)))
 
 
-def _mark(artifact: Artifact) -> str:
+def _row_mark(artifact: Artifact) -> str:
     """Return a mark that never changes: a version is never written again."""
     return list_updates.mark_of(artifact.pk)

@@ -39,16 +39,16 @@ class FileQuery(QueryForm):
 def file_url(key: FileKey, version: int | None = None) -> str:
     """Return the page of a file; without a version that of its newest."""
     at = {} if version is None else {"version": str(version)}
-    return f"{reverse('artifact')}?{urlencode(named(key) | at)}"
+    return f"{reverse('artifact')}?{urlencode(key_parameters(key) | at)}"
 
 
-def named(key: FileKey) -> dict[str, str]:
+def key_parameters(key: FileKey) -> dict[str, str]:
     """Return what names a file in an address and in a form."""
     found = {"app": key.app_name, "user": key.user_id, "session": key.session_id, "name": key.name}
     return {name: value for name, value in (found | {"realm": key.realm}).items() if value}
 
 
-def list_address(
+def list_url(
     route: str,
     query: Mapping[str, Any],
     more: Mapping[str, str] | None = None,
@@ -69,11 +69,11 @@ def key_of(query: Mapping[str, Any]) -> FileKey:
         query["realm"], query["app"], query["user"], query["session"] or None, query["name"]
     )
     if key.realm.startswith(realms.UNSEEN):
-        raise missing(key.name)
+        raise artifact_missing(key.name)
     return key
 
 
-def version_of(key: FileKey, version: int | None) -> Artifact:
+def find_version(key: FileKey, version: int | None) -> Artifact:
     """Return a version of a file; None: its newest.
 
     Raises:
@@ -81,11 +81,11 @@ def version_of(key: FileKey, version: int | None) -> Artifact:
     """
     found = artifact_versions.find(key, version)
     if found is None:
-        raise missing(key.name, version)
+        raise artifact_missing(key.name, version)
     return found
 
 
-def missing(name: str, version: int | None = None) -> NotFound:
+def artifact_missing(name: str, version: int | None = None) -> NotFound:
     """Return what is said of an artifact that this store does not have."""
     which = f"{name!r}" if version is None else f"{name!r} in version {version}"
     return NotFound(
@@ -94,7 +94,7 @@ def missing(name: str, version: int | None = None) -> NotFound:
     )
 
 
-def refuse_kept(realm: str) -> None:
+def refuse_read_only(realm: str) -> None:
     """Refuse to change files of a realm that keeps them as they are.
 
     Raises:

@@ -17,9 +17,9 @@ from sessions_app.http import download
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import LOOKED_AT
-from sessions_app.views.artifacts.file_address import missing
-from sessions_app.views.event import json_answer
-from sessions_app.views.files import headers_of
+from sessions_app.views.artifacts.file_address import artifact_missing
+from sessions_app.views.event import json_response
+from sessions_app.views.files import content_headers
 
 
 class ContentQuery(QueryForm):
@@ -36,14 +36,14 @@ def content(request: HttpRequest, pk: int) -> HttpResponseBase:
         NotFound: there is no such version, or it only links elsewhere.
         ContentMissing: its file beside the store is gone.
     """
-    found = _by_pk(pk)
+    found = _find_version(pk)
     opened = artifact_versions.opened(found)
     mime = file_type.sniff(opened.read(file_type.LOOKED_AT))
     opened.seek(0)
     answer = download(opened, "file", mime)
     del answer.headers["Content-Disposition"]
     saved = ContentQuery(request.GET).read()["save"]
-    for name, value in headers_of(mime, found.filename, to_save=saved).items():
+    for name, value in content_headers(mime, found.filename, to_save=saved).items():
         answer.headers[name] = value
     answer.headers["Content-Length"] = str(found.size)
     return answer
@@ -56,19 +56,19 @@ def content_json(request: HttpRequest, pk: int) -> HttpResponse:
     Raises:
         NotFound: there is no such version, it is no JSON, or there is nothing at the pointer.
     """
-    found = _by_pk(pk)
+    found = _find_version(pk)
     text = b"" if found.size > LOOKED_AT else artifact_versions.content(found)
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NotFound(f"The artifact {found.filename!r} is no JSON.", hint="Download it.") from error
-    return json_answer(request, text.decode())
+    return json_response(request, text.decode())
 
 
-def _by_pk(pk: int) -> Artifact:
+def _find_version(pk: int) -> Artifact:
     found = Artifact.objects.filter(pk=pk).first()
     if found is None or found.realm.startswith(realms.UNSEEN):
-        raise missing(str(pk))
+        raise artifact_missing(str(pk))
     if found.holding == Artifact.Holding.LINK:
         raise NotFound(f"The artifact {found.filename!r} is a link: its content lies elsewhere.")
     return found

@@ -25,11 +25,11 @@ from sessions_app.views.artifacts.file_address import (
     OWNERS,
     FileQuery,
     file_url,
+    find_version,
     key_of,
-    list_address,
-    named,
-    refuse_kept,
-    version_of,
+    key_parameters,
+    list_url,
+    refuse_read_only,
 )
 from sessions_app.views.files import ArtifactQuery
 
@@ -50,12 +50,12 @@ def file(request: HttpRequest) -> HttpResponse:
     """
     query = FileQuery(request.GET).read()
     key = key_of(query)
-    shown = version_of(key, query["version"])
+    shown = find_version(key, query["version"])
     saved = list(
         artifact_versions.versions(key).defer(*artifact_list.LARGE).order_by("-version")[: VERSIONS_SHOWN + 1]
     )
     session = artifact_list.sessions_of([shown]).get(artifact_list.session_key(shown))
-    found = _preview(shown, as_text=query["view"] == "source")
+    found = _read_preview(shown, as_text=query["view"] == "source")
     context = {
         "key": key,
         "artifact": shown,
@@ -71,9 +71,9 @@ def file(request: HttpRequest) -> HttpResponse:
         "others": [each for each in saved if each.version != shown.version],
         "source": query["view"] == "source",
         "url": file_url(key, shown.version),
-        "acts": urlencode(named(key)),
+        "acts": urlencode(key_parameters(key)),
         "is_kept": key.realm.startswith(realms.ATTEMPT),
-        **(_difference(key, shown, found, query["against"]) if query["against"] is not None else {}),
+        **(_difference_context(key, shown, found, query["against"]) if query["against"] is not None else {}),
     }
     return render(request, FILE, context)
 
@@ -109,18 +109,24 @@ def delete(request: HttpRequest) -> HttpResponse:
         BadInput: files of that realm are kept as they are.
     """
     key = key_of(FileQuery(request.POST if request.method == "POST" else request.GET).read())
-    newest = version_of(key, None)
-    refuse_kept(key.realm)
+    newest = find_version(key, None)
+    refuse_read_only(key.realm)
     if request.method == "POST":
         if hashes := artifact_versions.delete(key):
             artifact_versions.remove_unused(hashes)
-        return redirect(list_address("artifacts", named(key) | {"session": key.session_id}, only=OWNERS))
+        return redirect(list_url("artifacts", key_parameters(key) | {"session": key.session_id}, only=OWNERS))
     versions = artifact_versions.versions(key).count()
-    context = {"key": key, "newest": newest, "count": versions, "fields": named(key), "back": file_url(key)}
+    context = {
+        "key": key,
+        "newest": newest,
+        "count": versions,
+        "fields": key_parameters(key),
+        "back": file_url(key),
+    }
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
 
-def _preview(artifact: Artifact, *, as_text: bool = False) -> Preview:
+def _read_preview(artifact: Artifact, *, as_text: bool = False) -> Preview:
     with artifact_versions.opened(artifact) as opened:
         start = opened.read(LOOKED_AT)
     is_text = as_text or (
@@ -129,19 +135,19 @@ def _preview(artifact: Artifact, *, as_text: bool = False) -> Preview:
     return preview(start, artifact.size, artifact.filename, artifact.mime_type or "", as_text=is_text)
 
 
-def _difference(key: FileKey, shown: Artifact, found: Preview, against: int) -> dict[str, Any]:
+def _difference_context(key: FileKey, shown: Artifact, found: Preview, against: int) -> dict[str, Any]:
     """Return how a version differs from another one, or why that cannot be shown."""
-    other = version_of(key, against)
+    other = find_version(key, against)
     try:
-        before = _preview(other, as_text=True)
-        comparable = _preview(other).kind.is_text and found.kind.is_text
+        before = _read_preview(other, as_text=True)
+        comparable = _read_preview(other).kind.is_text and found.kind.is_text
     except ContentMissing as error:
         return {"other": other, "problem": error.message}
     if shown.sha256 == other.sha256:
         return {"other": other, "problem": "Both versions have the same content."}
     if not comparable:
         return {"other": other, "problem": "Only texts are compared line by line; one of these is none."}
-    after = _preview(shown, as_text=True)
+    after = _read_preview(shown, as_text=True)
     old, new = json.dumps(before.text), json.dumps(after.text)
     cut = before.is_cut or after.is_cut
     return {"other": other, "lines": value_diff.lines(old, new), "cut": cut}

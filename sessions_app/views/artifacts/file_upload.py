@@ -23,7 +23,7 @@ from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import type_of_text
 from sessions_app.runs.message_draft import MOST_BYTES, type_of
 from sessions_app.sessions import overview, storage_location
-from sessions_app.views.artifacts.file_address import OWNERS, file_url, list_address, refuse_kept
+from sessions_app.views.artifacts.file_address import OWNERS, file_url, list_url, refuse_read_only
 
 UPLOAD = "devui/artifacts/upload.html"
 NAME_LENGTH = 1_000
@@ -61,7 +61,7 @@ class Upload(forms.Form):
             artifact_versions.refuse_path(key.filename)
         except BadInput as error:
             raise forms.ValidationError(f"{error.message} {error.hint}") from error
-        if key.session_id and not _is_known(key):
+        if key.session_id and not _session_exists(key):
             self.add_error("session", f"User {key.user_id!r} of {key.app_name!r} has no such session.")
         return {**cleaned, "key": key}
 
@@ -75,33 +75,33 @@ def upload(request: HttpRequest) -> HttpResponse:
     """
     if request.method != "POST":
         given = {name: request.GET.get(name, "") for name in ("app", "user", "session", "name", "realm")}
-        return _upload_form(request, Upload(initial=given), given)
+        return _render_form(request, Upload(initial=given), given)
     form = Upload(request.POST, request.FILES)
     given = {name: request.POST.get(name, "") for name in ("app", "user", "session", "name", "realm")}
     if not form.is_valid():
-        return _upload_form(request, form, given)
+        return _render_form(request, form, given)
     key: FileKey = form.cleaned_data["key"]
     storage_location.refuse_artifact(key.app_name)
-    refuse_kept(key.realm)
+    refuse_read_only(key.realm)
     saved = _save(key, form.cleaned_data["file"])
     return redirect(file_url(key, saved.version))
 
 
-def _upload_form(request: HttpRequest, form: Upload, given: Mapping[str, str]) -> HttpResponse:
-    refuse_kept(given["realm"])
+def _render_form(request: HttpRequest, form: Upload, given: Mapping[str, str]) -> HttpResponse:
+    refuse_read_only(given["realm"])
     context = {
         "form": form,
         "given": given,
-        "is_version": bool(given["name"]) and _is_there(given),
+        "is_version": bool(given["name"]) and _file_exists(given),
         "most": MOST_BYTES,
         "apps": overview.app_names(),
-        "back": list_address("artifacts", given, only=OWNERS),
+        "back": list_url("artifacts", given, only=OWNERS),
     }
     status = 422 if form.errors else 200
     return render_partial(request, UPLOAD, context, partial="form", target="dialog-content", status=status)
 
 
-def _is_there(given: Mapping[str, str]) -> bool:
+def _file_exists(given: Mapping[str, str]) -> bool:
     """Tell whether what a form names is a file that there is."""
     try:
         key = artifact_versions.file_key(
@@ -112,7 +112,7 @@ def _is_there(given: Mapping[str, str]) -> bool:
     return artifact_versions.find(key) is not None
 
 
-def _is_known(key: FileKey) -> bool:
+def _session_exists(key: FileKey) -> bool:
     named = {"realm": key.realm, "app_name": key.app_name, "user_id": key.user_id}
     return (
         AgentSession.objects.filter(**named, session_id=key.session_id).exists()
