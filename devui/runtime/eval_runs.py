@@ -57,7 +57,7 @@ class EvalRuns:
         Raises:
             SessionMissing: there is no such session.
         """
-        from evals_app.engine.recording import conversation_of
+        from evals_app.engine.conversations import conversation_of
 
         session = await sessions.get_session(
             app_name=self._source.app_name, user_id=user_id, session_id=session_id
@@ -67,7 +67,7 @@ class EvalRuns:
         return conversation_of(session.events)
 
     async def _carry_out(self, eval_run_id: str, cancelled: asyncio.Event) -> None:
-        from evals_app.engine.execute import execute_run
+        from evals_app.engine.execution import execute_run
 
         try:
             await execute_run(eval_run_id, self._source, cancelled, runtime_id=self._runtime_id)

@@ -19,7 +19,7 @@ import devui
 
 if TYPE_CHECKING:
     from evals_app.models import EvalAttempt, EvalRun
-    from evals_app.runs.ordering import Wish
+    from evals_app.runs.folder_orders import Wish
     from evals_app.runs.writes import Outcome
     from sessions_app.agents.folder import AgentsFolder
 
@@ -80,9 +80,9 @@ def _answer(request: Mapping[str, Any], say: Say) -> None:
 def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Answer the ids of an evalset's cases; the store is not asked."""
     from evals_app.files import library, read_file
-    from evals_app.runs import ordering
+    from evals_app.runs import folder_orders
 
-    agents, app_name = ordering.agent_at(Path(request["agent"]))
+    agents, app_name = folder_orders.agent_at(Path(request["agent"]))
     path = Path(request["evalset"])
     beside = library.files_beside(agents.folder_of(app_name))
     found = path if path.is_file() else beside.get(request["evalset"], path)
@@ -92,13 +92,13 @@ def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
 def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Run an evalset; every attempt is told as it ends."""
     from evals_app.engine.local_runner import owner
-    from evals_app.runs import ordering
+    from evals_app.runs import folder_orders
     from sessions_app.store.schema import ensure_schema
 
     ensure_schema()
-    agents, app_name = ordering.agent_at(Path(request["agent"]))
+    agents, app_name = folder_orders.agent_at(Path(request["agent"]))
     with owner(app_name):
-        run = ordering.order(agents, app_name, _wish(request))
+        run = folder_orders.order(agents, app_name, _wish(request))
         say({"run": run.id})
         return _carry_out([run], agents, app_name, say)
 
@@ -106,11 +106,11 @@ def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
 def _go_on(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     """Go on with a run whose process died."""
     from evals_app.engine.local_runner import fresh, owner, without_process
-    from evals_app.runs import ordering
+    from evals_app.runs import folder_orders
     from evals_app.runs.writes import Death
     from sessions_app.runs import processes
 
-    agents, app_name = ordering.agent_at(Path(request["agent"]))
+    agents, app_name = folder_orders.agent_at(Path(request["agent"]))
     run = fresh(request["run"])
     if not run.active:
         return _ended(run)
@@ -136,8 +136,8 @@ def _ended(ended: EvalRun) -> Mapping[str, Any]:
 
 
 def _wish(request: Mapping[str, Any]) -> Wish:
+    from evals_app.runs.folder_orders import Wish
     from evals_app.runs.limits import Limits
-    from evals_app.runs.ordering import Wish
 
     return Wish(
         request["evalset"],

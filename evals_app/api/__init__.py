@@ -12,15 +12,15 @@ from pydantic import ConfigDict, Field
 
 from evals_app.analysis import exports, report
 from evals_app.api.cases import router as cases
-from evals_app.api.control import RunId
-from evals_app.api.control import router as control
-from evals_app.api.replays import router as replays
 from evals_app.api.results import router as results
+from evals_app.api.run_actions import RunId
+from evals_app.api.run_actions import router as control
+from evals_app.api.session_replays import router as replays
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.metrics.catalog import KNOWN, missing_for
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.runs import choices, deletion, dispatch, launch
+from evals_app.runs import deletion, dispatch, run_form, run_orders
 from sessions_app.agents.folder import configured_folder
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.errors import NotFound
@@ -117,7 +117,7 @@ class RunIn(Schema):
     criteria: dict[str, float] = Field(default={}, description="Metric → threshold.")
     config: dict[str, Any] | None = Field(default=None, description="ADK's EvalConfig.")
     num_runs: int = 1
-    parallelism: int = launch.DEFAULT_PARALLELISM
+    parallelism: int = run_orders.DEFAULT_PARALLELISM
     limits: dict[str, float | None] = Field(
         default={},
         description="seconds, tokens and cost of the run; attempt_seconds (else 1800); retry_seconds (else 120)."
@@ -221,7 +221,7 @@ def _order(wanted: RunIn, run_id: str) -> EvalRun:
     evalset = library.find(wanted.app, wanted.evalset)
     folder = configured_folder()
     beside = config.beside(library.path_of(folder, evalset), evalset.path) if folder else config.default()
-    return launch.order_run(evalset, choices.order_from(beside, wanted.dict()), run_id)
+    return run_orders.order_run(evalset, run_form.order_from(beside, wanted.dict()), run_id)
 
 
 def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:

@@ -16,14 +16,14 @@ from ninja import Router
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from evals_app.analysis import adk_results
+from evals_app.analysis import adk_result_json
 from evals_app.cases import adk_edits, session_cases
 from evals_app.files import file_changes, library
 from evals_app.files.schema import EvalCase
 from evals_app.metrics import config as configs
 from evals_app.metrics.catalog import METRICS, Metric, missing_for
 from evals_app.models import EvalRun, EvalSet
-from evals_app.runs import choices, dispatch, launch
+from evals_app.runs import dispatch, run_form, run_orders
 from sessions_app import redaction, request_bodies, scopes
 from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.http import json_text
@@ -222,7 +222,7 @@ async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Jso
             await ring.wait()
     if found.status == EvalRun.Status.FAILED:
         raise BadInput(f"{found.error_type}: {found.error}", hint=found.hint or "The run's page says where.")
-    return await retry.read(lambda: list(adk_results.case_results(found)))
+    return await retry.read(lambda: list(adk_result_json.case_results(found)))
 
 
 def _order(app_name: str, evalset_id: str, asked: AskedRun, run_id: str) -> EvalRun:
@@ -252,7 +252,7 @@ def _order(app_name: str, evalset_id: str, asked: AskedRun, run_id: str) -> Eval
     config = configs.Config(
         {**config.data, "criteria": {**config.criteria, **criteria}}, config.source, config.warnings
     )
-    return launch.order_run(evalset, choices.order_from(config, wanted), run_id)
+    return run_orders.order_run(evalset, run_form.order_from(config, wanted), run_id)
 
 
 def _ended(run_id: str) -> EvalRun | None:
@@ -315,11 +315,11 @@ def _session_and_start(app_name: str, asked: AddedSession) -> tuple[AgentSession
 
 
 def _result_ids(app_name: str) -> list[str]:
-    return adk_results.ids(app_name, file_changes.agents_folder().folder_of(app_name))
+    return adk_result_json.ids(app_name, file_changes.agents_folder().folder_of(app_name))
 
 
 def _result(app_name: str, result_id: str) -> Json:
-    return adk_results.result(app_name, file_changes.agents_folder().folder_of(app_name), result_id)
+    return adk_result_json.result(app_name, file_changes.agents_folder().folder_of(app_name), result_id)
 
 
 def _metric_info(metric: Metric) -> Json:

@@ -10,9 +10,9 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from evals_app.analysis import baselines, exports, report, trends
-from evals_app.api.control import RunId
+from evals_app.api.run_actions import RunId
 from evals_app.files import library
-from evals_app.runs import launch, writes
+from evals_app.runs import run_orders, writes
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.ids import Name
 from sessions_app.store import units_of_work
@@ -79,7 +79,7 @@ async def note_attempt(request: HttpRequest, attempt: int, wanted: Note) -> Stat
 @router.get("/prices", response={200: dict[str, Any]})
 async def get_prices(request: HttpRequest) -> dict[str, Any]:
     """Return the file of prices that new runs are reckoned by, what it says, and what is wrong with it."""
-    table = await units_of_work.read(launch.price_table)
+    table = await units_of_work.read(run_orders.price_table)
     return {**table.as_json(), "problems": [problem.as_json() for problem in table.problems]}
 
 

@@ -24,11 +24,11 @@ from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
 from google.adk.sessions.session import Session
 from typing_extensions import override
 
-from evals_app.engine import _adk, reached, scoring
-from evals_app.engine.judges import Heard, added
-from evals_app.engine.metrics import CannotRun, evaluator_class
+from evals_app.engine import _adk, reached_states, scoring
+from evals_app.engine.evaluators import CannotRun, evaluator_class
+from evals_app.engine.judge_models import Heard, added
 from evals_app.engine.model_retry import Retries, RetryPlugin
-from evals_app.engine.reached import States
+from evals_app.engine.reached_states import States
 from evals_app.engine.replay import NotRecorded, Replay, replay_of
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.metrics.catalog import METRICS
@@ -38,7 +38,7 @@ from evals_app.runs import writes
 from evals_app.runs.attempt_status import LOST_STORE, UNAVAILABLE
 from evals_app.runs.limits import RETRY_SECONDS
 from evals_app.runs.replay.policy import RECORDED, Policy
-from evals_app.runs.writes import Failure, Outcome, Score, measuring
+from evals_app.runs.writes import Failure, Outcome, Score, model_usage
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.errors import BadInput, DevUIError, StoreFault
@@ -248,7 +248,7 @@ async def _reached(case: EvalCase, attempt: EvalAttempt, actual: Sequence[Invoca
     session_pk, _ = await retry.read(_session_of, attempt.realm)
     if session_pk is None:
         return States()
-    return await retry.read(reached.states_of, session_pk, [one.invocation_id for one in actual])
+    return await retry.read(reached_states.states_of, session_pk, [one.invocation_id for one in actual])
 
 
 def _failure_in(trial: Trial, error: Exception) -> Failure:
@@ -400,10 +400,10 @@ def _session_of(realm: str) -> tuple[int | None, int]:
     return row or (None, 0)
 
 
-def _came_to(realm: str) -> tuple[int | None, int, measuring.Usage]:
+def _came_to(realm: str) -> tuple[int | None, int, model_usage.Usage]:
     """Return key and tokens of the session that an attempt ran in, and what its models took."""
     session_pk, tokens = _session_of(realm)
-    return session_pk, tokens, measuring.usage_of(session_pk) if session_pk else measuring.Usage()
+    return session_pk, tokens, model_usage.usage_of(session_pk) if session_pk else model_usage.Usage()
 
 
 def _as_json(actual: Sequence[Invocation]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from django.db.models import Q
 
-from evals_app.engine.execute import ENDED, execute_run
+from evals_app.engine.execution import ENDED, execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, writes
 from evals_app.runs.attempt_status import BLOCKED_IT, ENDED_IT, JUDGE_ENDED_IT
@@ -97,7 +97,7 @@ async def carry_out(
 ) -> list[EvalRun]:
     """Carry out pending runs of an agent one after the other; return them as they ended."""
     _load_engine(runs)
-    from evals_app.engine.source import FolderAgent
+    from evals_app.engine.agent_source import FolderAgent
 
     source = FolderAgent(agents, app_name)
     ended = []
@@ -167,11 +167,11 @@ def _load_engine(runs: Sequence[EvalRun]) -> None:
     """
     gc.disable()
     try:
-        from evals_app.engine import rouge
+        from evals_app.engine import rouge_import
         from evals_app.engine.attempt import warm_up
 
         if any("response_match_score" in run.config for run in runs):
-            rouge.import_scorer()
+            rouge_import.import_scorer()
         warm_up(())
     finally:
         gc.freeze()

@@ -14,11 +14,11 @@ from google.adk.evaluation.eval_rubrics import Rubric
 from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
 from google.genai.types import Content
 
+from evals_app.engine.evaluators import CannotRun, evaluator_of
 from evals_app.engine.judge_logs import overheard
-from evals_app.engine.judges import Heard, Tokens, added
-from evals_app.engine.metrics import CannotRun, evaluator_of
+from evals_app.engine.judge_models import Heard, Tokens, added
 from evals_app.engine.model_retry import Retries
-from evals_app.engine.reached import States
+from evals_app.engine.reached_states import States
 from evals_app.files.content import FINAL_STATE, TURN_STATES, ExpectedState, expected_states
 from evals_app.metrics import expected_state
 from evals_app.metrics.catalog import METRICS, Kind

@@ -20,7 +20,7 @@ from evals_app.files.parsing import load_document, read_text
 from evals_app.files.problems import BadFile
 from evals_app.files.schema import Strict
 from evals_app.metrics.catalog import INFORMATIONAL, KNOWN, METRICS, STATE, Kind, Metric, right_name
-from evals_app.metrics.options import check as check_criterion
+from evals_app.metrics.criterion_options import check as check_criterion
 from sessions_app.errors import BadInput
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from evals_app.cases.session_cases import Options
 from evals_app.files.stored_evalsets import mark_gone, mirror
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSetVersion
-from evals_app.runs import launch, writes
+from evals_app.runs import run_orders, writes
 from evals_app.runs.replay.policy import Policy
 from sessions_app import scopes
 from sessions_app.errors import BadInput
@@ -57,7 +57,7 @@ def order_replay(
         config_source=config.source,
         parallelism=1,
         policy=policy.as_json(),
-        prices=launch.price_table().as_json(),
+        prices=run_orders.price_table().as_json(),
         source="replay",
         run_id=run_id,
     )

@@ -11,14 +11,14 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from evals_app.analysis import attempts, report
+from evals_app.analysis import attempt_detail, report
 from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, Problem, library
 from evals_app.metrics import config as configs
 from evals_app.metrics.config import Config
 from evals_app.models import EvalRun, EvalSet
-from evals_app.runs import choices, dispatch, launch, progress
-from evals_app.runs.replay.recordings import recorded_runs
+from evals_app.runs import dispatch, progress, run_form, run_orders
+from evals_app.runs.replay.recorded_runs import recorded_runs
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.http import render_partial, wants_partial
@@ -79,10 +79,10 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
 
 def _order(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
     found = library.find(app_name, evalset_id)
-    order = choices.order_of(request.POST, _config(found))
+    order = run_form.order_of(request.POST, _config(found))
     if (text := request.POST.get("cases_with", "")) and not order.case_ids:
         order = replace(order, case_ids=_ids_of_cases_with(found, text))
-    return launch.order_run(found, order, run_id)
+    return run_orders.order_run(found, order, run_id)
 
 
 def _ids_of_cases_with(found: EvalSet, text: str) -> list[str]:
@@ -124,7 +124,7 @@ def _evalset_page(
         "saved": request.GET.getlist("saved"),
         "case": _case(found, opened),
         "config": config,
-        "choices": choices.offered(
+        "choices": run_form.offered(
             config, request.POST if error else None, cases=contents, runs=_recorded(found)
         ),
         "error": error,
@@ -148,13 +148,13 @@ def _runnable_apps() -> list[str]:
     return folder.names() if folder else []
 
 
-def _case(found: EvalSet, opened: str) -> attempts.Expectation | None:
+def _case(found: EvalSet, opened: str) -> attempt_detail.Expectation | None:
     """Return the case that is opened, as the file says it."""
     version = found.versions.filter(digest=found.digest).first()
     if version is None or not opened.isdecimal():
         return None
     cases = json.loads(version.content)["eval_cases"]
-    return attempts.expected_of(cases[int(opened)]) if int(opened) < len(cases) else None
+    return attempt_detail.expected_of(cases[int(opened)]) if int(opened) < len(cases) else None
 
 
 def _contents(found: EvalSet) -> list[dict[str, Any]]:

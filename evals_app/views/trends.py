@@ -6,10 +6,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from evals_app.analysis import price_use, trends
+from evals_app.analysis import model_prices, trends
 from evals_app.files import library
-from evals_app.runs import launch
 from evals_app.runs import prices as price_names
+from evals_app.runs import run_orders
 from sessions_app.http import render_partial
 
 
@@ -29,11 +29,11 @@ def trend(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
 @require_safe
 def prices(request: HttpRequest) -> HttpResponse:
     """Show which file of prices is used, what it says, and which models have none."""
-    table = launch.price_table()
+    table = run_orders.price_table()
     context = {
         "table": table,
-        "folders": launch.price_folders(),
+        "folders": run_orders.price_folders(),
         "names": price_names.NAMES,
-        "models": price_use.models_of_runs(table),
+        "models": model_prices.models_of_runs(table),
     }
     return render(request, "devui/evals/prices.html", context)

@@ -11,17 +11,17 @@ import pytest
 from django.test import AsyncClient
 from google.adk.agents.base_agent import BaseAgent
 
-from evals_app.engine.execute import execute_run
+from evals_app.engine.execution import execute_run
 from evals_app.files import library
 from evals_app.metrics.config import Config
 from evals_app.models import EvalRun
-from evals_app.runs import launch
-from evals_app.runs.launch import Order
+from evals_app.runs import run_orders
+from evals_app.runs.run_orders import Order
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.evals import agents, builders
-from tests.evals import echo as echoing
+from tests.evals import echo_agent as echoing
 from tests.evals.builders import case, evalset, turn, write
 from tests.store import finish_threads
 
@@ -73,7 +73,7 @@ def _order(folder: AgentsFolder, path: Path, config: Any, order: dict[str, Any])
     evalset = library.adopt(folder, "counter", path)
     criteria = {"response_match_score": 0.5} if config is None else config
     data = criteria if "criteria" in criteria else {"criteria": criteria}
-    return launch.order_run(evalset, Order(Config(data, "the test"), **order))
+    return run_orders.order_run(evalset, Order(Config(data, "the test"), **order))
 
 
 RIGHT = [{"name": "get_weather", "args": {"city": "Paris"}}]

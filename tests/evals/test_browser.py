@@ -13,12 +13,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from evals_app.analysis import report, trends
-from evals_app.engine.execute import execute_run
+from evals_app.engine.execution import execute_run
 from evals_app.models import EvalRun
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import runtime_client as runs
 from tests.browser import OpenWindow
-from tests.evals import agents, builders, kept
+from tests.evals import agents, builders, stored_runs
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
@@ -239,9 +239,11 @@ def test_a_case_of_an_endless_id_or_cause_makes_no_page_wider(page: Page, proces
 
 
 def test_the_whole_trend_fits_a_narrow_window_and_the_newest_runs_of_the_cases_are_seen_first(page: Page):
-    of = kept.version(kept.cases("a"))
+    of = stored_runs.version(stored_runs.cases("a"))
     for at in range(trends.RUNS):
-        kept.run(of, {"a": [kept.passed() if at % 2 else kept.failed()]}, code=f"{at:04}")
+        stored_runs.run(
+            of, {"a": [stored_runs.passed() if at % 2 else stored_runs.failed()]}, code=f"{at:04}"
+        )
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto("/evals/counter/kept/trend/")
     expect(page.locator(".trend-dot")).to_have_count(trends.RUNS)

@@ -14,10 +14,10 @@ from django.utils.http import urlencode
 from evals_app.cases import uploads
 from evals_app.files import library, parsing, plain_yaml
 from evals_app.models import EvalSet
-from evals_app.views import cases, versions
+from evals_app.views import case_editor, versions
 from sessions_app.store import units_of_work
 from tests.evals.builders import LEGACY, case, evalset, text, turn, write
-from tests.evals.filling import Browser
+from tests.evals.form_filling import Browser
 from tests.hostile_ids import HOSTILE_IDS
 
 pytestmark = pytest.mark.anywhere
@@ -495,6 +495,6 @@ def test_pages_ask_the_store_as_much_for_many_cases_as_for_few(
         )
         library.refresh(folder, "counter")
     with django_assert_max_num_queries(8):
-        cases._opened(rf.get("/", {"id": "c140"}), "counter", "set")
+        case_editor._opened(rf.get("/", {"id": "c140"}), "counter", "set")
     with django_assert_max_num_queries(6):
         versions._index(rf.get("/"), "counter", "set")

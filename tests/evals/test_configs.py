@@ -6,7 +6,7 @@ import pytest
 from google.adk.evaluation import eval_config
 from google.adk.evaluation.eval_metrics import PrebuiltMetrics, ToolTrajectoryCriterion
 
-from evals_app.engine.metrics import describe_metrics
+from evals_app.engine.evaluators import describe_metrics
 from evals_app.files import BadFile
 from evals_app.metrics import catalog
 from evals_app.metrics import config as configs
@@ -23,7 +23,7 @@ def test_the_table_of_metrics_is_adks():
 
 
 def test_the_ranges_of_metrics_are_adks():
-    from evals_app.engine.metrics import _infos
+    from evals_app.engine.evaluators import _infos
 
     infos = {info.metric_name: info for info in _infos()}
     assert set(infos) == set(catalog.METRICS)

@@ -21,7 +21,7 @@ from google.adk.evaluation.simulation.user_simulator_provider import UserSimulat
 from evals_app import files as evalsets
 from evals_app.cases.case_forms import RUBRIC_TYPES
 from evals_app.engine import _adk
-from evals_app.engine.metrics import evaluator_class, evaluator_of, metrics_of, missing_for
+from evals_app.engine.evaluators import evaluator_class, evaluator_of, metrics_of, missing_for
 from evals_app.metrics import catalog
 from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from tests.evals import agents  # noqa: F401 - registers the judges
@@ -99,7 +99,7 @@ def test_the_evaluators_are_those_of_adks_registry():
     """The registry itself needs pandas: its source is read."""
     import google.adk.evaluation as package
 
-    from evals_app.engine.metrics import _EVALUATORS
+    from evals_app.engine.evaluators import _EVALUATORS
 
     registered = Path(package.__path__[0], "metric_evaluator_registry.py").read_text(encoding="utf-8")
     for name, place in _EVALUATORS.items():

@@ -8,7 +8,7 @@ import pytest
 from google.adk.apps.app import App
 
 from evals_app.engine import executor
-from evals_app.engine.execute import execute_run
+from evals_app.engine.execution import execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import rerun, writes
 from sessions_app.store import units_of_work

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from evals_app.engine.admission import Room
-from evals_app.engine.execute import execute_run
+from evals_app.engine.execution import execute_run
 from evals_app.engine.executor import LocalExecutor, Standing
 from evals_app.models import EvalRun
 from tests.evals.builders import case, evalset, turn

@@ -15,8 +15,8 @@ from evals_app.analysis import report
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.runs import launch, writes
-from evals_app.runs.launch import Order
+from evals_app.runs import run_orders, writes
+from evals_app.runs.run_orders import Order
 from evals_app.runs.writes import Outcome
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
@@ -31,7 +31,7 @@ def run(store, folder):
     path = write(
         folder.given, "s.evalset.json", evalset(*[case(f"<{name}>", turn("x", "y")) for name in "abc"])
     )
-    made = launch.order_run(library.adopt(folder, "counter", path), Order(config.default()))
+    made = run_orders.order_run(library.adopt(folder, "counter", path), Order(config.default()))
     writes.claim_run(made.id, None)
     return EvalRun.objects.get(pk=made.id)
 

@@ -11,12 +11,12 @@ import pytest
 
 from evals_app.analysis import exports, report
 from evals_app.engine import run_monitor
-from evals_app.engine.execute import MOST_LOST
+from evals_app.engine.execution import MOST_LOST
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, dispatch, launch, rerun, writes
-from evals_app.runs.launch import Order
+from evals_app.runs import attempt_status, dispatch, rerun, run_orders, writes
+from evals_app.runs.run_orders import Order
 from sessions_app.errors import StoreUnavailable
 from sessions_app.sessions import writes as sessions
 from sessions_app.store import retry, units_of_work
@@ -225,7 +225,7 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
 
     def create(run_id: str) -> EvalRun:
         assert written.wait(60)
-        return launch.order_run(library.adopt(folder, "counter", smoke), Order(config.default()), run_id)
+        return run_orders.order_run(library.adopt(folder, "counter", smoke), Order(config.default()), run_id)
 
     await given_up_while_it_is_written(asyncio.create_task(dispatch.order(create)), written)
     async with asyncio.timeout(30):

@@ -7,7 +7,7 @@ import json
 import pytest
 from google.genai import types
 
-from evals_app.engine.recording import conversation_of
+from evals_app.engine.conversations import conversation_of
 from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
@@ -17,7 +17,7 @@ from sessions_app.runs import runtime_client as runs
 from sessions_app.sessions.writes import edit_state
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.filling import Browser
+from tests.evals.form_filling import Browser
 from tests.sessions.build import event
 
 pytestmark = pytest.mark.anywhere

@@ -14,9 +14,9 @@ from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from evals_app.engine.replay.differences import compare
-from evals_app.engine.replay.matching import NotRecorded, Results
 from evals_app.engine.replay.recording import ToolResult
+from evals_app.engine.replay.request_diff import compare
+from evals_app.engine.replay.tool_results import NotRecorded, Results
 from evals_app.metrics.invocations import tool_calls
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import Policy

@@ -18,9 +18,9 @@ from evals_app.runs import adk_imports
 from evals_app.runs.deletion import delete_run
 from evals_app.runs.writes import Score
 from sessions_app.transfer.writers import Report
-from tests.evals import kept
+from tests.evals import stored_runs
 from tests.evals.builders import case, turn
-from tests.evals.kept import broken, cases, failed, passed
+from tests.evals.stored_runs import broken, cases, failed, passed
 from tests.pages.html import parse
 
 pytestmark = pytest.mark.django_db
@@ -44,9 +44,9 @@ def get(web, url, status=200, **headers):
 def two():
     """A run in which everything passed twice, and one after it that is worse."""
     names = ("falls", "shakes", HOSTILE)
-    of = kept.version(cases(*names))
-    before = kept.run(of, {name: [passed(), passed()] for name in names})
-    after = kept.run(
+    of = stored_runs.version(cases(*names))
+    before = stored_runs.run(of, {name: [passed(), passed()] for name in names})
+    after = stored_runs.run(
         of,
         {"falls": [failed(OSLO)] * 2, "shakes": [passed(), failed()], HOSTILE: [broken("a\nb")] * 2},
         code="v2",
@@ -104,7 +104,9 @@ def test_state_that_differs_stands_beside_what_was_expected(web):
     ]
     score = Score(0, "devui_state_match", None, 1 / 3, 1.0, "failed", details={"state": checks})
     config = {"criteria": {"devui_state_match": 1.0}}
-    run = kept.run(kept.version(cases("a")), {"a": [kept.Outcome("failed", scores=[score])]}, config=config)
+    run = stored_runs.run(
+        stored_runs.version(cases("a")), {"a": [stored_runs.Outcome("failed", scores=[score])]}, config=config
+    )
     page = get(web, f"/evals/runs/{run.pk}/?attempt={run.attempts.get().pk}")
     section = page.one("section", css="state-checks")
     assert "2 of 3 not as expected" in section.text
@@ -141,7 +143,7 @@ def test_two_runs_stand_beside_each_other_with_links_to_both(web, two):
 
 
 def test_a_run_without_another_says_what_a_comparison_needs(web):
-    run = kept.run(kept.version(cases("a")), {"a": [passed()]})
+    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
     assert "only run" in get(web, f"/evals/runs/{run.pk}/compare/").one(css="empty").text
 
 
@@ -231,15 +233,15 @@ def test_a_run_leaves_as_json_with_rates_and_as_junit_with_causes(web, two):
 
 
 def test_costs_in_two_currencies_are_called_so(web):
-    of = kept.version(cases("a"))
+    of = stored_runs.version(cases("a"))
     euros, dollars = (
         {"currency": name, "price": [{"model": "m", "input": 1.0, "output": 1.0}]} for name in ("EUR", "USD")
     )
-    kept.run(of, {"a": [passed(cost=1.0, total_tokens=5)]}, prices=euros)
-    after = kept.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices=dollars)
+    stored_runs.run(of, {"a": [passed(cost=1.0, total_tokens=5)]}, prices=euros)
+    after = stored_runs.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices=dollars)
     amounts = get(web, f"/evals/runs/{after.pk}/compare/").one("section", css="versus-amounts")
     assert "cost in two currencies" in amounts.text
-    again = kept.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices=dollars)
+    again = stored_runs.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices=dollars)
     amounts = get(web, f"/evals/runs/{again.pk}/compare/").one("section", css="versus-amounts")
     assert "USD 2.00 → 2.00 the same" in amounts.text
 
@@ -272,8 +274,10 @@ def test_a_rubric_shows_the_reasons_of_its_turns_because_adk_gives_the_whole_non
         said(1, 0.0, "It is curt."),
     ]
     turns = [turn("hi", "hello"), turn("bye", "no")]
-    outcome = kept.Outcome("failed", scores=scores, actual=turns)
-    run = kept.run(kept.version([case("a", *turns)]), {"a": [outcome]}, config={"criteria": {metric: 1.0}})
+    outcome = stored_runs.Outcome("failed", scores=scores, actual=turns)
+    run = stored_runs.run(
+        stored_runs.version([case("a", *turns)]), {"a": [outcome]}, config={"criteria": {metric: 1.0}}
+    )
     page = get(web, f"/evals/runs/{run.pk}/?attempt={run.attempts.get().pk}")
     reasons = [one.text for one in page.one("table", css="verdicts").all("span", css="rationale")]
     assert reasons == ["Turn 1, 1: It says hello.", "Turn 2, 0: It is curt."]
@@ -286,12 +290,14 @@ def test_a_run_leaves_as_a_file_that_adk_reads_and_that_comes_back(web, folder):
         1, "rubric_based_final_response_quality_v1", None, 1.0, 0.5, "passed",
         details={"rubrics": [{"rubric_id": "r", "rationale": "it greets", "score": 1.0}]},
     )  # fmt: skip
-    turns = [turn("Paris", "Sunny.", kept.PARIS)]
+    turns = [turn("Paris", "Sunny.", stored_runs.PARIS)]
     criterion = {"threshold": 0.5, "x_y": {"aB": 1}}
     config = {"criteria": {score.metric: {"threshold": 0.5}, rubric.metric: criterion}}
-    run = kept.run(
-        kept.version([case("a", turn("Paris", "Sunny!", kept.PARIS)), case("b", turn("x", "y"))]),
-        {"a": [kept.Outcome("passed", scores=[score, rubric], actual=turns)] * 2, "b": [broken()] * 2},
+    run = stored_runs.run(
+        stored_runs.version(
+            [case("a", turn("Paris", "Sunny!", stored_runs.PARIS)), case("b", turn("x", "y"))]
+        ),
+        {"a": [stored_runs.Outcome("passed", scores=[score, rubric], actual=turns)] * 2, "b": [broken()] * 2},
         config=config,
     )
     history = folder.given / adk_results.HISTORY
@@ -359,7 +365,7 @@ def test_rest_compares_marks_notes_and_tells_trend_and_prices(web, two):
 
 
 def test_the_time_of_a_junit_suite_is_that_of_all_goes_of_a_run(web):
-    run = kept.run(kept.version(cases("a")), {"a": [passed()]})
+    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
     EvalRun.objects.filter(pk=run.pk).update(started_at=1000.0, finished_at=1000.25, spent_seconds=31.25)
     suite = ElementTree.fromstring(export(web, run, "junit"))[0]
     assert suite.get("time") == "31.500"

@@ -15,14 +15,14 @@ from evals_app.analysis.report import Filters
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, writes
 from sessions_app.errors import BadInput, NotFound
-from tests.evals import kept
+from tests.evals import stored_runs
 from tests.evals.builders import case, turn
-from tests.evals.kept import broken, cases, failed, passed
+from tests.evals.stored_runs import broken, cases, failed, passed
 
 pytestmark = pytest.mark.django_db
 
 OSLO = [{"name": "get_weather", "args": {"city": "Oslo"}}]
-MORE = [*kept.PARIS, {"name": "book", "args": {}}]
+MORE = [*stored_runs.PARIS, {"name": "book", "args": {}}]
 
 
 def causes_of(run):
@@ -30,9 +30,9 @@ def causes_of(run):
 
 
 def test_an_attempt_that_did_not_pass_says_why_in_words_that_others_share():
-    wordy = kept.outcome("failed", [1.0, 0.2], kept.PARIS)
-    run = kept.run(
-        kept.version(cases("fine", "argument", "missing", "extra", "answer", "raises", "raises_too")),
+    wordy = stored_runs.outcome("failed", [1.0, 0.2], stored_runs.PARIS)
+    run = stored_runs.run(
+        stored_runs.version(cases("fine", "argument", "missing", "extra", "answer", "raises", "raises_too")),
         {
             "fine": [passed()],
             "argument": [failed(OSLO)],
@@ -55,7 +55,7 @@ def test_an_attempt_that_did_not_pass_says_why_in_words_that_others_share():
 
 
 def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
-    state = kept.Score(
+    state = stored_runs.Score(
         0,
         "devui_state_match",
         None,
@@ -64,13 +64,13 @@ def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
         "failed",
         details={"state": [{"path": "user:n", "matches": False}]},
     )
-    unrun = kept.Score(0, "safety_v1", None, None, 1.0, "not_evaluated", "needs Vertex\nand more")
-    run = kept.run(
-        kept.version(cases("state", "unrun", "unjudged")),
+    unrun = stored_runs.Score(0, "safety_v1", None, None, 1.0, "not_evaluated", "needs Vertex\nand more")
+    run = stored_runs.run(
+        stored_runs.version(cases("state", "unrun", "unjudged")),
         {
-            "state": [kept.Outcome("failed", scores=[state])],
-            "unrun": [kept.Outcome("incomplete", scores=[unrun])],
-            "unjudged": [kept.Outcome("incomplete")],
+            "state": [stored_runs.Outcome("failed", scores=[state])],
+            "unrun": [stored_runs.Outcome("incomplete", scores=[unrun])],
+            "unjudged": [stored_runs.Outcome("incomplete")],
         },
     )
     assert causes_of(run) == {
@@ -81,8 +81,8 @@ def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
 
 
 def test_the_matrix_shows_failures_first_grouped_by_cause_the_commonest_first():
-    run = kept.run(
-        kept.version(cases("a", "b", "c", "d", "e")),
+    run = stored_runs.run(
+        stored_runs.version(cases("a", "b", "c", "d", "e")),
         {"a": [passed()], "b": [failed()], "c": [failed(OSLO)], "d": [failed(OSLO)], "e": [broken()]},
     )
     matrix = report.matrix(run)
@@ -109,8 +109,8 @@ def test_the_matrix_shows_failures_first_grouped_by_cause_the_commonest_first():
     ],
 )
 def test_filters_of_the_address_narrow_the_matrix(query, shown):
-    run = kept.run(
-        kept.version(cases("fine", "other", "mixed", "none")),
+    run = stored_runs.run(
+        stored_runs.version(cases("fine", "other", "mixed", "none")),
         {
             "fine": [passed(), passed()],
             "other": [failed(OSLO), failed(OSLO)],
@@ -122,7 +122,9 @@ def test_filters_of_the_address_narrow_the_matrix(query, shown):
 
 
 def test_repeated_cases_have_a_rate_with_an_interval_and_scores_that_scatter():
-    run = kept.run(kept.version(cases("a", "b")), {"a": [passed(), failed(), passed()], "b": [passed()] * 3})
+    run = stored_runs.run(
+        stored_runs.version(cases("a", "b")), {"a": [passed(), failed(), passed()], "b": [passed()] * 3}
+    )
     row = next(row for row in report.matrix(run).rows if row.id == "a")
     assert (row.rate.passed, row.rate.total, row.mixed) == (2, 3, True)
     assert row.cells[0].scattered
@@ -135,11 +137,15 @@ def test_repeated_cases_have_a_rate_with_an_interval_and_scores_that_scatter():
 
 def test_tokens_without_a_price_cost_unknown_and_priced_ones_their_sum():
     spent = {"total_tokens": 10, "prompt_tokens": 8, "output_tokens": 2}
-    unknown = kept.run(kept.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent)]})
+    unknown = stored_runs.run(
+        stored_runs.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent)]}
+    )
     assert (report.summary(unknown).spent.cost, report.summary(unknown).spent.unpriced) == (None, 1)
-    known = kept.run(kept.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent, cost=0.25)]})
+    known = stored_runs.run(
+        stored_runs.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent, cost=0.25)]}
+    )
     assert (report.summary(known).spent.cost, report.summary(known).tokens) == (0.75, 20)
-    without = kept.run(kept.version(cases("a")), {"a": [passed()]})
+    without = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
     assert report.summary(without).spent.cost is None
 
 
@@ -150,14 +156,16 @@ def test_the_cost_of_judges_is_reckoned_by_the_prices_of_the_run():
         "currency": "EUR",
         "price": [{"model": "judge-*", "input": 2.0, "output": 1.0}],
     }
-    run = kept.run(kept.version(cases("a")), {"a": [passed(judge=judge), passed(judge=judge)]}, prices=prices)
+    run = stored_runs.run(
+        stored_runs.version(cases("a")), {"a": [passed(judge=judge), passed(judge=judge)]}, prices=prices
+    )
     spent = report.summary(run).spent
     assert (spent.judge_cost, spent.currency, spent.judge_tokens) == (4.0, "EUR", 2_000_000)
 
 
 def test_a_run_is_compared_with_another_case_by_case():
-    before = kept.run(
-        kept.version([*cases("falls", "rises", "stays", "gone"), case("changed", turn("x", "y"))]),
+    before = stored_runs.run(
+        stored_runs.version([*cases("falls", "rises", "stays", "gone"), case("changed", turn("x", "y"))]),
         {
             "falls": [passed()] * 2,
             "rises": [failed()] * 2,
@@ -166,8 +174,8 @@ def test_a_run_is_compared_with_another_case_by_case():
             "changed": [passed()] * 2,
         },
     )
-    after = kept.run(
-        kept.version([*cases("new", "stays", "falls", "rises"), case("changed", turn("x", "z"))]),
+    after = stored_runs.run(
+        stored_runs.version([*cases("new", "stays", "falls", "rises"), case("changed", turn("x", "z"))]),
         {
             "new": [passed()] * 2,
             "falls": [failed()] * 2,
@@ -193,20 +201,20 @@ def test_a_run_is_compared_with_another_case_by_case():
 
 
 def test_other_thresholds_make_runs_incomparable_but_not_another_spelling_of_the_same():
-    of = kept.version(cases("a"))
-    before = kept.run(of, {"a": [passed()]})
-    spelled = {"criteria": {name: {"threshold": limit} for name, limit in kept.CRITERIA.items()}}
-    same = kept.run(of, {"a": [failed()]}, code="v2", config=spelled)
+    of = stored_runs.version(cases("a"))
+    before = stored_runs.run(of, {"a": [passed()]})
+    spelled = {"criteria": {name: {"threshold": limit} for name, limit in stored_runs.CRITERIA.items()}}
+    same = stored_runs.run(of, {"a": [failed()]}, code="v2", config=spelled)
     assert baselines.compare_runs(before, same).cases[0].verdict == Verdict.REGRESSED
-    lower = {"criteria": {**kept.CRITERIA, "response_match_score": 0.1}}
-    other = kept.run(of, {"a": [failed()]}, code="v2", config=lower)
+    lower = {"criteria": {**stored_runs.CRITERIA, "response_match_score": 0.1}}
+    other = stored_runs.run(of, {"a": [failed()]}, code="v2", config=lower)
     assert baselines.compare_runs(before, other).cases[0].verdict == Verdict.NOT_COMPARABLE
 
 
 def test_a_case_that_was_left_out_this_time_is_neither_gone_nor_regressed():
-    of = kept.version(cases("a", "b"))
+    of = stored_runs.version(cases("a", "b"))
     found = baselines.compare_runs(
-        kept.run(of, {"a": [passed()], "b": [passed()]}), kept.run(of, {"a": [passed()]})
+        stored_runs.run(of, {"a": [passed()], "b": [passed()]}), stored_runs.run(of, {"a": [passed()]})
     )
     assert {one.key.id: one.verdict for one in found.cases} == {
         "a": Verdict.UNCHANGED,
@@ -215,11 +223,11 @@ def test_a_case_that_was_left_out_this_time_is_neither_gone_nor_regressed():
 
 
 def test_stored_runs_that_varied_keep_one_failure_from_being_a_regression():
-    of = kept.version(cases("steady", "shaky"))
-    kept.run(of, {"steady": [passed()], "shaky": [passed()]}, code="v0")
-    kept.run(of, {"steady": [passed()], "shaky": [failed()]}, code="v0")
-    before = kept.run(of, {"steady": [passed()], "shaky": [passed()]}, code="v1")
-    after = kept.run(of, {"steady": [failed()], "shaky": [failed()]}, code="v2")
+    of = stored_runs.version(cases("steady", "shaky"))
+    stored_runs.run(of, {"steady": [passed()], "shaky": [passed()]}, code="v0")
+    stored_runs.run(of, {"steady": [passed()], "shaky": [failed()]}, code="v0")
+    before = stored_runs.run(of, {"steady": [passed()], "shaky": [passed()]}, code="v1")
+    after = stored_runs.run(of, {"steady": [failed()], "shaky": [failed()]}, code="v2")
     found = {one.key.id: one for one in baselines.compare_runs(before, after).cases}
     assert found["steady"].verdict == Verdict.REGRESSED
     assert found["shaky"].verdict == Verdict.UNCLEAR
@@ -227,27 +235,31 @@ def test_stored_runs_that_varied_keep_one_failure_from_being_a_regression():
 
 
 def test_single_outcomes_of_one_code_that_differ_are_flaky_in_the_comparison_and_at_the_case():
-    of = kept.version(cases("a"))
-    before, after = kept.run(of, {"a": [passed()]}), kept.run(of, {"a": [failed()]})
+    of = stored_runs.version(cases("a"))
+    before, after = stored_runs.run(of, {"a": [passed()]}), stored_runs.run(of, {"a": [failed()]})
     assert baselines.compare_runs(before, after).cases[0].verdict == Verdict.FLAKY
     assert repetitions.of_case(after, 0).flaky
-    steady = kept.version(cases("b"), "steady")
-    assert not repetitions.of_case(kept.run(steady, {"b": [failed()]}), 0).flaky
+    steady = stored_runs.version(cases("b"), "steady")
+    assert not repetitions.of_case(stored_runs.run(steady, {"b": [failed()]}), 0).flaky
 
 
 def test_what_a_dead_process_left_is_no_outcome():
-    of = kept.version(cases("a"))
-    before = kept.run(of, {"a": [passed()]})
-    gone = kept.Outcome("error", failure=kept.Failure(attempt_status.GONE, "The process has ended."))
-    after = kept.run(of, {"a": [gone]}, code="v2")
+    of = stored_runs.version(cases("a"))
+    before = stored_runs.run(of, {"a": [passed()]})
+    gone = stored_runs.Outcome(
+        "error", failure=stored_runs.Failure(attempt_status.GONE, "The process has ended.")
+    )
+    after = stored_runs.run(of, {"a": [gone]}, code="v2")
     assert baselines.compare_runs(before, after).cases[0].because == "No repetition was judged after."
 
 
 def test_every_place_leaves_out_what_a_dead_process_left():
-    of = kept.version(cases("a"))
-    gone = kept.Outcome("error", failure=kept.Failure(attempt_status.GONE, "The process has ended."))
-    run = kept.run(of, {"a": [passed(), gone, passed()]})
-    before = kept.run(of, {"a": [passed(), failed(), passed()]}, code="v0")
+    of = stored_runs.version(cases("a"))
+    gone = stored_runs.Outcome(
+        "error", failure=stored_runs.Failure(attempt_status.GONE, "The process has ended.")
+    )
+    run = stored_runs.run(of, {"a": [passed(), gone, passed()]})
+    before = stored_runs.run(of, {"a": [passed(), failed(), passed()]}, code="v0")
     [row] = report.matrix(run).rows
     assert (row.rate.passed, row.rate.total, row.mixed) == (2, 2, False)
     assert report.matrix(run).mixed == 0
@@ -267,21 +279,21 @@ def test_every_place_leaves_out_what_a_dead_process_left():
 
 
 def test_cases_of_one_id_are_told_apart_by_their_order():
-    of = kept.version([case("same", turn("x", "1")), case("same", turn("y", "2"))])
+    of = stored_runs.version([case("same", turn("x", "1")), case("same", turn("y", "2"))])
     keys = [one.key for one in baselines.cases_of(of)]
     assert [tuple(key) for key in keys] == [("same", 1), ("same", 2)]
 
 
 def test_runs_of_two_evalsets_are_not_compared():
-    one = kept.run(kept.version(cases("a")), {"a": [passed()]})
-    other = kept.run(kept.version(cases("a"), "other"), {"a": [passed()]})
+    one = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
+    other = stored_runs.run(stored_runs.version(cases("a"), "other"), {"a": [passed()]})
     with pytest.raises(BadInput, match="two evalsets"):
         baselines.compare_runs(one, other)
 
 
 def test_a_baseline_is_one_run_of_its_evalset_and_can_be_taken_back():
-    of = kept.version(cases("a"))
-    first, second, third = (kept.run(of, {"a": [passed()]}) for _ in range(3))
+    of = stored_runs.version(cases("a"))
+    first, second, third = (stored_runs.run(of, {"a": [passed()]}) for _ in range(3))
     writes.mark_baseline(first.pk)
     writes.mark_baseline(second.pk)
     assert list(EvalRun.objects.filter(baseline=True)) == [second]
@@ -295,13 +307,13 @@ def test_a_baseline_is_one_run_of_its_evalset_and_can_be_taken_back():
 
 @pytest.mark.parametrize("name", ["baseline", "previous", "nothing"])
 def test_a_baseline_that_is_not_there_is_refused(name):
-    run = kept.run(kept.version(cases("a")), {"a": [passed()]})
+    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
     with pytest.raises(NotFound):
         baselines.find_baseline(run, name)
 
 
 def test_a_run_that_goes_on_is_no_baseline_and_a_note_has_an_end():
-    of = kept.version(cases("a"))
+    of = stored_runs.version(cases("a"))
     waiting = writes.create_run(of, [(0, "a")], config={"criteria": {}})
     with pytest.raises(BadInput, match="goes on"):
         writes.mark_baseline(waiting.pk)
@@ -316,9 +328,9 @@ def test_a_run_that_goes_on_is_no_baseline_and_a_note_has_an_end():
 
 
 def test_a_trend_tells_rates_what_changed_and_every_case_s_history():
-    of = kept.version(cases("a", "b"))
-    kept.run(of, {"a": [passed()], "b": [passed()]})
-    last = kept.run(of, {"a": [failed()], "b": [passed()]}, code="v2")
+    of = stored_runs.version(cases("a", "b"))
+    stored_runs.run(of, {"a": [passed()], "b": [passed()]})
+    last = stored_runs.run(of, {"a": [failed()], "b": [passed()]}, code="v2")
     writes.mark_baseline(last.pk)
     trend = trends.trend_of(of.evalset)
     assert [point.rate.value for point in trend.points] == [1.0, 0.5]
@@ -338,10 +350,16 @@ DOLLARS = {**EUROS, "currency": "USD"}
 
 
 def test_costs_in_two_currencies_are_not_compared_and_each_keeps_its_own():
-    of = kept.version(cases("a"))
-    before = kept.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "old.toml"})
-    moved = kept.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "new.toml"})
-    after = kept.run(of, {"a": [passed(cost=3.0, total_tokens=5)]}, prices={**DOLLARS, "file": "new.toml"})
+    of = stored_runs.version(cases("a"))
+    before = stored_runs.run(
+        of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "old.toml"}
+    )
+    moved = stored_runs.run(
+        of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "new.toml"}
+    )
+    after = stored_runs.run(
+        of, {"a": [passed(cost=3.0, total_tokens=5)]}, prices={**DOLLARS, "file": "new.toml"}
+    )
     assert cost_of(before, moved) == (1, 2.0, 2.0)
     assert cost_of(before, after) == (0, None, None)
     assert not baselines.what_changed(before, moved)
@@ -353,10 +371,13 @@ def test_costs_in_two_currencies_are_not_compared_and_each_keeps_its_own():
 
 
 def test_an_attempt_without_tokens_says_nothing_of_what_a_repetition_costs():
-    of = kept.version(cases("a", "b"))
+    of = stored_runs.version(cases("a", "b"))
     right = passed(cost=2.0, total_tokens=5)
     raised = replace(broken(), cost=0.0)
-    before, after = kept.run(of, {"a": [right], "b": [right]}), kept.run(of, {"a": [right], "b": [raised]})
+    before, after = (
+        stored_runs.run(of, {"a": [right], "b": [right]}),
+        stored_runs.run(of, {"a": [right], "b": [raised]}),
+    )
     assert cost_of(before, after) == (1, 2.0, 2.0)
 
 
@@ -366,7 +387,7 @@ def cost_of(before, after):
 
 
 def test_a_trend_without_runs_is_empty():
-    assert trends.trend_of(kept.version(cases("a")).evalset).points == []
+    assert trends.trend_of(stored_runs.version(cases("a")).evalset).points == []
 
 
 def queries(read):
@@ -379,10 +400,10 @@ def test_reading_a_run_asks_as_often_for_many_cases_as_for_few():
     few, many = [str(number) for number in range(3)], [str(number) for number in range(40)]
     counts = []
     for names in (few, many):
-        of = kept.version(cases(*names), f"of {len(names)}")
-        first = kept.run(of, {name: [passed()] for name in names})
+        of = stored_runs.version(cases(*names), f"of {len(names)}")
+        first = stored_runs.run(of, {name: [passed()] for name in names})
         writes.mark_baseline(first.pk)
-        run = kept.run(of, {name: [failed()] for name in names}, code="v2")
+        run = stored_runs.run(of, {name: [failed()] for name in names}, code="v2")
         counts.append(
             [
                 queries(lambda run=run: report.run_context(run)),

@@ -9,8 +9,8 @@ import pytest
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
-from evals_app.runs import launch, writes
-from evals_app.runs.launch import Order
+from evals_app.runs import run_orders, writes
+from evals_app.runs.run_orders import Order
 from evals_app.runs.writes import Outcome, Score
 from sessions_app.adk import DjangoSessionService
 from sessions_app.runs import processes
@@ -24,7 +24,7 @@ Status = EvalAttempt.Status
 @pytest.fixture
 def run(folder):
     path = write(folder.given, "s.evalset.json", evalset(*[case(name, turn("x", "y")) for name in "abc"]))
-    return launch.order_run(library.adopt(folder, "counter", path), Order(config.default()))
+    return run_orders.order_run(library.adopt(folder, "counter", path), Order(config.default()))
 
 
 def fresh(run):
@@ -114,7 +114,7 @@ async def test_an_attempt_that_was_running_keeps_its_session(store, folder):
 
     def order():
         path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x", "y"))))
-        made = launch.order_run(library.adopt(folder, "counter", path), Order(config.default()))
+        made = run_orders.order_run(library.adopt(folder, "counter", path), Order(config.default()))
         writes.claim_run(made.id, None)
         writes.start_attempt(first(made).pk)
         return made, first(made)

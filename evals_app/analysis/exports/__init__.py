@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from evals_app.analysis.exports.compared import comparison_facts, trend_facts
-from evals_app.analysis.exports.facts import (
+from evals_app.analysis.exports.comparison_json import comparison_facts, trend_facts
+from evals_app.analysis.exports.html_page import as_html
+from evals_app.analysis.exports.junit import as_junit
+from evals_app.analysis.exports.run_csv import as_csv
+from evals_app.analysis.exports.run_json import (
     as_json,
     attempt_facts,
     attempt_json,
@@ -13,9 +16,6 @@ from evals_app.analysis.exports.facts import (
     run_facts,
     run_json,
 )
-from evals_app.analysis.exports.junit import as_junit
-from evals_app.analysis.exports.page import as_html
-from evals_app.analysis.exports.table import as_csv
 
 __all__ = [
     "as_csv",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-from evals_app.analysis.exports.facts import attempts_of, missed, sorted_results
+from evals_app.analysis.exports.run_json import attempts_of, missed, sorted_results
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import seconds_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evals_app.analysis.report.cases import (
+from evals_app.analysis.report.case_matrix import (
     PAGE,
     SEVERITY,
     CaseRow,
@@ -18,7 +18,7 @@ from evals_app.analysis.report.cases import (
     rows_of,
     tally,
 )
-from evals_app.analysis.report.whole import (
+from evals_app.analysis.report.run_summary import (
     Column,
     Summary,
     bar,

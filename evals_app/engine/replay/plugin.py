@@ -24,9 +24,9 @@ from google.genai import types
 
 from evals_app.engine import _adk
 from evals_app.engine.replay import recording
-from evals_app.engine.replay.differences import compare
-from evals_app.engine.replay.matching import NotRecorded, Results, written
 from evals_app.engine.replay.recording import Answered, Recording, ToolResult
+from evals_app.engine.replay.request_diff import compare
+from evals_app.engine.replay.tool_results import NotRecorded, Results, written
 from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from evals_app.runs.replay.policy import FAIL, LIVE, RECORDED, Policy
 from sessions_app.adk.model_calls import request_json

@@ -17,12 +17,12 @@ from django.db import transaction
 from evals_app.cli.ci_gate import Gate
 from evals_app.cli.terminal import Console
 from evals_app.cli.terminal_text import Out
-from evals_app.engine.children import Stopped, carry_out_in_children
+from evals_app.engine.child_processes import Stopped, carry_out_in_children
 from evals_app.engine.local_runner import cancel, carry_out, owner, quiet, run_to_end
 from evals_app.models import EvalRun
-from evals_app.runs import launch, ordering
+from evals_app.runs import folder_orders, run_orders
+from evals_app.runs.folder_orders import Wish
 from evals_app.runs.limits import Limits
-from evals_app.runs.ordering import Wish
 from evals_app.runs.replay.policy import LIVE, MODELS, TOOLS
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import BadInput, DevUIError, NotFound
@@ -111,7 +111,7 @@ class Command(BaseCommand):
             sys.exit(code)
 
     def _run(self, agent_dir: Path, **options: Any) -> int:
-        agents, app_name = ordering.agent_at(agent_dir)
+        agents, app_name = folder_orders.agent_at(agent_dir)
         ensure_schema()
         gate = _gate(agents, app_name, options)
         self.stdout.ending = ""
@@ -175,7 +175,7 @@ def _add_what_judges(add: Add) -> None:
 
 def _add_how_it_runs(add: Add) -> None:
     add("--num-runs", "--num_runs", type=int, metavar="N", help="repetitions of every case (default: 1)")
-    at_once = f"attempts at once (default: {launch.DEFAULT_PARALLELISM}, or what a run had that goes on)"
+    at_once = f"attempts at once (default: {run_orders.DEFAULT_PARALLELISM}, or what a run had that goes on)"
     add("--parallelism", type=int, metavar="N", help=at_once)
     add(
         "--limit",
@@ -225,7 +225,9 @@ def _ordered(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> li
     if again:
         return [_taken_up(agents, app_name, again, options)]
     with transaction.atomic():  # all of them or none: a run that nobody carries out would wait on the pages
-        return [ordering.order(agents, app_name, _wish(wanted, options)) for wanted in options["evalsets"]]
+        return [
+            folder_orders.order(agents, app_name, _wish(wanted, options)) for wanted in options["evalsets"]
+        ]
 
 
 def _wish(wanted: EvalsetArgument, options: dict[str, Any]) -> Wish:
@@ -236,7 +238,7 @@ def _wish(wanted: EvalsetArgument, options: dict[str, Any]) -> Wish:
         criteria=dict(options["criteria"]),
         config=options["config"],
         num_runs=_or(options["num_runs"], 1),
-        parallelism=_or(options["parallelism"], launch.DEFAULT_PARALLELISM),
+        parallelism=_or(options["parallelism"], run_orders.DEFAULT_PARALLELISM),
         limits=Limits.of(dict(options["limit"])),
         policy={
             "models": options["replay_models"] or LIVE,
@@ -270,7 +272,7 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
             hint="Only --parallelism can; or start a new run of the evalset.",
         )
     if options["parallelism"] is not None:
-        launch.check_parallelism(options["parallelism"])
+        run_orders.check_parallelism(options["parallelism"])
     lifecycle.crash_orphans()  # a process that was killed said nothing
     writes.crash_orphans()
     run = _named(app_name, name)
@@ -307,7 +309,7 @@ def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
     gate = Gate(options["baseline"] or "", options["fail_on"] or "")
     for wanted in options["evalsets"]:
         if gate != PLAIN:
-            gate.check(ordering.find(agents, app_name, wanted.name))
+            gate.check(folder_orders.find(agents, app_name, wanted.name))
     return gate
 
 

@@ -15,7 +15,7 @@ from evals_app.runs.writes.attempts import (
     request_cancel_attempt,
     start_attempt,
 )
-from evals_app.runs.writes.crashing import (
+from evals_app.runs.writes.crashes import (
     UNASSIGNED_S,
     Death,
     active_runs_of,
@@ -27,9 +27,10 @@ from evals_app.runs.writes.crashing import (
     repeat_attempt,
     waiting_of,
 )
+from evals_app.runs.writes.imported_runs import record_run
 from evals_app.runs.writes.notes import LONGEST_NOTE, mark_baseline, note_attempt, note_run
 from evals_app.runs.writes.outcomes import Facts, Failure, Outcome, Recorded, Score
-from evals_app.runs.writes.recorded import record_run
+from evals_app.runs.writes.resumption import take_up
 from evals_app.runs.writes.runs import (
     assign,
     claim_run,
@@ -40,7 +41,6 @@ from evals_app.runs.writes.runs import (
     request_cancel,
     set_parallelism,
 )
-from evals_app.runs.writes.taking_up import take_up
 
 __all__ = [
     "BY_HAND",

@@ -7,10 +7,10 @@ import time
 from django.db import transaction
 
 from evals_app.models import EvalAttempt, MetricResult
-from evals_app.runs.writes.causing import cause_of
-from evals_app.runs.writes.counting import count, next_revision_of
-from evals_app.runs.writes.measuring import spent_by
+from evals_app.runs.writes.failure_causes import cause_of
+from evals_app.runs.writes.model_usage import spent_by
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
+from evals_app.runs.writes.revisions import count, next_revision_of
 from sessions_app import scopes
 from sessions_app.store import change_notification
 from sessions_app.traces import records as traces

@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import F
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.writes.counting import next_revision
+from evals_app.runs.writes.revisions import next_revision
 from sessions_app import scopes
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.store import change_notification

@@ -15,9 +15,9 @@ from django.db.models.functions import Coalesce
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from evals_app.runs.writes.attempts import close_traces, keep_spending
-from evals_app.runs.writes.counting import COUNTED, next_revision
-from evals_app.runs.writes.measuring import spent_by
+from evals_app.runs.writes.model_usage import spent_by
 from evals_app.runs.writes.outcomes import Facts, Failure
+from evals_app.runs.writes.revisions import COUNTED, next_revision
 from sessions_app import realms, scopes
 from sessions_app.runs import processes
 from sessions_app.store import change_notification

@@ -18,7 +18,7 @@ from evals_app.files import BadFile, file_changes, library
 from evals_app.files.editing import Edit
 from evals_app.files.file_changes import Change
 from evals_app.models import EvalSet
-from evals_app.views.cases import evalset_url
+from evals_app.views.case_editor import evalset_url
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.store import units_of_work
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import Policy
-from evals_app.runs.replay.recordings import original_of
+from evals_app.runs.replay.recorded_runs import original_of
 from sessions_app.models import AgentSession
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import Line

@@ -20,11 +20,11 @@ from evals_app.runs.writes.attempts import (
     finish_attempt,
     keep_spending,
 )
-from evals_app.runs.writes.counting import next_revision, next_revision_of
-from evals_app.runs.writes.measuring import spent_by
+from evals_app.runs.writes.model_usage import spent_by
 from evals_app.runs.writes.outcomes import Failure
+from evals_app.runs.writes.resumption import begin_anew, wait_again
+from evals_app.runs.writes.revisions import next_revision, next_revision_of
 from evals_app.runs.writes.runs import end_run, finish_run
-from evals_app.runs.writes.taking_up import begin_anew, wait_again
 from sessions_app import scopes
 from sessions_app.models import Run
 from sessions_app.runs import processes

@@ -11,7 +11,7 @@ from typing import Any, Self
 from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 
 from evals_app.analysis import statistics
-from evals_app.analysis.report.whole import Column, columns_of
+from evals_app.analysis.report.run_summary import Column, columns_of
 from evals_app.analysis.statistics import Rate
 from evals_app.metrics.catalog import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from evals_app.analysis import attempts, baselines, report
-from evals_app.analysis.exports.facts import attempts_of
+from evals_app.analysis import attempt_detail, baselines, report
+from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices
 
@@ -36,5 +36,5 @@ def _section(run: EvalRun) -> dict[str, Any]:
         "currency": prices.of_json(json.loads(run.prices)).currency,
         "models": json.loads(run.agent_models),
         "warnings": json.loads(run.warnings),
-        "details": [attempts.detail(attempt, whole=False) for attempt in order],
+        "details": [attempt_detail.detail(attempt, whole=False) for attempt in order],
     }

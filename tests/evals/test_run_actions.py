@@ -143,11 +143,11 @@ async def test_how_many_go_on_at_once_and_one_that_shall_stop_are_noted_for_the_
 def ordered():
     from evals_app.files import library
     from evals_app.metrics import config
-    from evals_app.runs import launch
+    from evals_app.runs import run_orders
 
     folder = configured_folder()
     evalset = library.adopt(folder, "counter", folder.given / "smoke.evalset.json")
-    return launch.order_run(evalset, launch.Order(config.default()))
+    return run_orders.order_run(evalset, run_orders.Order(config.default()))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
 from evals_app.runs.writes.attempts import keep_outcome, result_row
-from evals_app.runs.writes.counting import COUNTED
 from evals_app.runs.writes.outcomes import Recorded
+from evals_app.runs.writes.revisions import COUNTED
 from sessions_app import scopes
 from sessions_app.store import change_notification
 

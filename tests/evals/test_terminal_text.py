@@ -12,7 +12,7 @@ from evals_app.cli.terminal import Console
 from evals_app.cli.terminal_text import Screen, fitting, padded, shortened
 from evals_app.models import EvalAttempt, EvalRun
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.test_command import AGENTS, run_evals
+from tests.evals.test_run_evals import AGENTS, run_evals
 
 pytestmark = pytest.mark.anywhere
 

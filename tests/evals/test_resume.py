@@ -8,12 +8,12 @@ import json
 import pytest
 
 from evals_app.analysis import repetitions, report, trends
-from evals_app.engine.execute import execute_run
+from evals_app.engine.execution import execute_run
 from evals_app.engine.spending import spent_since
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import launch, progress, rerun, writes
+from evals_app.runs import progress, rerun, run_orders, writes
 from evals_app.runs.limits import Limits
 from evals_app.runs.prices import Price, Prices
 from evals_app.runs.refusals import EvalRunActive, HasChanged
@@ -433,7 +433,7 @@ def in_flight(order_of_three):
 def order_of_three(db, folder):
     """A pending run of three cases."""
     path = write(folder.given, "set.evalset.json", three("a", "b", "c"))
-    return launch.order_run(library.adopt(folder, "counter", path), launch.Order(config.default()))
+    return run_orders.order_run(library.adopt(folder, "counter", path), run_orders.Order(config.default()))
 
 
 def cancelled_by_hand(attempt):

@@ -16,7 +16,7 @@ from evals_app.cases.session_cases import Key, Options, Turn
 from evals_app.files import BadFile, file_changes, library
 from evals_app.files.file_changes import Change, NewFile
 from evals_app.models import EvalSet
-from evals_app.views.cases import evalset_url
+from evals_app.views.case_editor import evalset_url
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.lookup import find_session

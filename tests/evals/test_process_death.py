@@ -11,9 +11,9 @@ from devui.supervisor import Supervisor
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, dispatch, launch, rerun, writes
-from evals_app.runs.launch import Order
+from evals_app.runs import attempt_status, dispatch, rerun, run_orders, writes
 from evals_app.runs.limits import Limits
+from evals_app.runs.run_orders import Order
 from evals_app.runs.writes import Death, Outcome
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import lifecycle, processes, runtime_client
@@ -22,8 +22,8 @@ from sessions_app.store import units_of_work
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import settled
-from tests.evals.test_killed import ROOT, command, environment
-from tests.evals.test_testing import run as run_suite
+from tests.evals.test_killed_process import ROOT, command, environment
+from tests.evals.test_pytest_integration import run as run_suite
 from tests.settable_clock import STEPS_S, Clock
 from tests.store import store_url
 
@@ -41,7 +41,7 @@ def order(folder, db):
         path = write(
             folder.given, f"{name}.evalset.json", evalset(*[case(word, turn("x", "y")) for word in "abc"])
         )
-        run = launch.order_run(library.adopt(folder, "counter", path), Order(config.default(), **more))
+        run = run_orders.order_run(library.adopt(folder, "counter", path), Order(config.default(), **more))
         writes.assign([run.id], PROCESS)
         return run
 
@@ -391,7 +391,7 @@ async def test_runs_of_a_server_go_on_by_themselves_also_those_beside_the_one_th
     def order(name):
         folder = open_folder(killer.parent)
         evalset = library.adopt(folder, "killer", killer / f"{name}.evalset.json")
-        return launch.order_run(
+        return run_orders.order_run(
             evalset, Order(config.Config({"criteria": {"response_match_score": 1.0}}, "the test"))
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evals_app.metrics.options import Option, Widget
+from evals_app.metrics.criterion_options import Option, Widget
 
 NAME = "user_simulator_config"
 

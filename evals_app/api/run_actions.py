@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from evals_app.analysis import exports, report
 from evals_app.models import EvalRun
-from evals_app.runs import dispatch, launch, rerun, writes
+from evals_app.runs import dispatch, rerun, run_orders, writes
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.store import retry, units_of_work
 
@@ -65,7 +65,7 @@ async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
 async def set_parallelism(request: HttpRequest, run_id: RunId, wanted: AtOnce) -> dict[str, Any]:
     """Change how many attempts of a run go on at once; one that has ended stays as it is."""
     await units_of_work.read(report.find_run, run_id)
-    launch.check_parallelism(wanted.parallelism)
+    run_orders.check_parallelism(wanted.parallelism)
     await units_of_work.write(writes.set_parallelism, run_id, wanted.parallelism)
     return await units_of_work.read(lambda: exports.run_facts(report.find_run(run_id)))
 

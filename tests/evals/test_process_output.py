@@ -12,8 +12,8 @@ from evals_app.models import EvalRun
 from sessions_app.runs.process_output import SHOWN_BYTES
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.echo import AGENT
-from tests.evals.test_testing import GIVEN, run, suite, write_test  # noqa: F401 - a fixture
+from tests.evals.echo_agent import AGENT
+from tests.evals.test_pytest_integration import GIVEN, run, suite, write_test  # noqa: F401 - a fixture
 from tests.store import store_url
 
 pytestmark = pytest.mark.anywhere

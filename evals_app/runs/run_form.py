@@ -12,15 +12,15 @@ from django.http import QueryDict
 
 from evals_app.files.content import expected_states
 from evals_app.metrics import config as configs
-from evals_app.metrics import options as criteria
-from evals_app.metrics import simulators
+from evals_app.metrics import criterion_options as criteria
+from evals_app.metrics import simulator_options
 from evals_app.metrics.catalog import METRICS, STATE, Kind, Metric, missing_for
 from evals_app.metrics.config import Config
-from evals_app.metrics.options import Criterion, Option, Widget
+from evals_app.metrics.criterion_options import Criterion, Option, Widget
 from evals_app.models import EvalRun, KnownMetric
-from evals_app.runs.launch import DEFAULT_PARALLELISM, Order
 from evals_app.runs.limits import Limits
 from evals_app.runs.replay.policy import LIVE, MODELS, TOOLS, Policy
+from evals_app.runs.run_orders import DEFAULT_PARALLELISM, Order
 from sessions_app.errors import BadInput
 
 Json = Mapping[str, Any]
@@ -248,7 +248,7 @@ def _shown(name: str, option: Option, criterion: Criterion | None, posted: Query
 
 def _simulator(config: Config, posted: QueryDict | None) -> list[ShownOption]:
     settings = config.data.get("user_simulator_config")
-    return [_shown(simulators.NAME, option, settings, posted) for option in simulators.OPTIONS]
+    return [_shown(simulator_options.NAME, option, settings, posted) for option in simulator_options.OPTIONS]
 
 
 def _field(name: str, option: Option) -> str:
@@ -310,11 +310,11 @@ def _with_judge(data: Mapping[str, Any], model: str, samples: str) -> dict[str, 
 
 
 def _with_simulator(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
-    if simulators.NAME not in posted.getlist("options"):
+    if simulator_options.NAME not in posted.getlist("options"):
         return dict(data)
-    before = dict(data.get(simulators.NAME) or {})
-    settings = _changed(before, simulators.NAME, simulators.OPTIONS, posted)
-    return {**data, simulators.NAME: settings} if settings != before else dict(data)
+    before = dict(data.get(simulator_options.NAME) or {})
+    settings = _changed(before, simulator_options.NAME, simulator_options.OPTIONS, posted)
+    return {**data, simulator_options.NAME: settings} if settings != before else dict(data)
 
 
 def _number(posted: QueryDict, name: str, default: int) -> int:

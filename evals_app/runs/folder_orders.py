@@ -11,9 +11,9 @@ from typing import Any
 from evals_app.files import library
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
-from evals_app.runs import launch
-from evals_app.runs.launch import DEFAULT_PARALLELISM, Order
+from evals_app.runs import run_orders
 from evals_app.runs.limits import Limits
+from evals_app.runs.run_orders import DEFAULT_PARALLELISM, Order
 from sessions_app.agents.folder import AgentsFolder, is_agent, open_folder
 from sessions_app.errors import BadInput, NotFound
 
@@ -73,7 +73,7 @@ def order(agents: AgentsFolder, app_name: str, wish: Wish) -> EvalRun:
     """
     evalset = find(agents, app_name, wish.evalset)
     config = configs.choose(_config(agents, evalset, wish), wish.metrics, dict(wish.criteria))
-    return launch.order_run(
+    return run_orders.order_run(
         evalset,
         Order(
             config,
@@ -82,7 +82,7 @@ def order(agents: AgentsFolder, app_name: str, wish: Wish) -> EvalRun:
             wish.parallelism,
             limits=wish.limits,
             policy=wish.policy,
-            prices=launch.price_table(agents.root),
+            prices=run_orders.price_table(agents.root),
             source=wish.source,
         ),
     )

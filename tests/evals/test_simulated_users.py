@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from evals_app.engine.execute import execute_run
-from evals_app.engine.source import FolderAgent
+from evals_app.engine.agent_source import FolderAgent
+from evals_app.engine.execution import execute_run
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import ordering
-from evals_app.runs.ordering import Wish
+from evals_app.runs import folder_orders
+from evals_app.runs.folder_orders import Wish
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.test_command import run_evals
+from tests.evals.test_run_evals import run_evals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.anywhere
@@ -37,8 +37,8 @@ async def test_examples_are_judged_and_played_without_a_network(store, place, ju
     file = next((EXAMPLES / place).glob("*.evalset.json"))
 
     def order():
-        agents, app_name = ordering.agent_at(EXAMPLES / "agents" / "weather")
-        return agents, app_name, ordering.order(agents, app_name, Wish(str(file))).id
+        agents, app_name = folder_orders.agent_at(EXAMPLES / "agents" / "weather")
+        return agents, app_name, folder_orders.order(agents, app_name, Wish(str(file))).id
 
     agents, app_name, run_id = await units_of_work.write(order)
     await execute_run(run_id, FolderAgent(agents, app_name), asyncio.Event())
@@ -159,8 +159,8 @@ async def test_a_judge_may_be_registered_by_the_services_of_the_folder(store, im
     config = {"criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": options}}}
 
     def order():
-        agents, app_name = ordering.agent_at(agent)
-        return agents, app_name, ordering.order(agents, app_name, Wish("a", settings=config)).id
+        agents, app_name = folder_orders.agent_at(agent)
+        return agents, app_name, folder_orders.order(agents, app_name, Wish("a", settings=config)).id
 
     agents, app_name, run_id = await units_of_work.write(order)
     await execute_run(run_id, FolderAgent(agents, app_name), asyncio.Event())

@@ -10,12 +10,12 @@ from google.adk.evaluation import eval_metrics
 from google.adk.evaluation.simulation.llm_backed_user_simulator import LlmBackedUserSimulatorConfig
 from google.genai.types import GenerateContentConfig
 
-from evals_app.engine.metrics import evaluator_class
-from evals_app.metrics import config, options, simulators
+from evals_app.engine.evaluators import evaluator_class
+from evals_app.metrics import config, criterion_options, simulator_options
 from evals_app.metrics.catalog import METRICS, STATE, missing_for
 from evals_app.metrics.config import Config
 from evals_app.models import EvalRun
-from evals_app.runs import choices
+from evals_app.runs import run_form
 from sessions_app.errors import BadInput
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, turn, write
@@ -42,11 +42,11 @@ def of(metric, **options):
 @pytest.mark.parametrize("name", [name for name in METRICS if not missing_for(name)])
 def test_every_field_of_a_criterion_of_adk_has_an_option(name):
     fields = set(getattr(evaluator_class(name), "criterion_type", eval_metrics.BaseCriterion).model_fields)
-    shown = {option.name.split(".")[0] for option in options.OPTIONS.get(name, ())}
+    shown = {option.name.split(".")[0] for option in criterion_options.OPTIONS.get(name, ())}
     assert shown <= fields
     # What the base class has is read by one kind of metric alone; the rest stays the file's to say.
     assert fields - shown <= {"threshold", "include_intermediate_responses_in_final"}
-    judge = {option.name for option in options.JUDGE}
+    judge = {option.name for option in criterion_options.JUDGE}
     assert {f"judge_model_options.{one}" for one in eval_metrics.JudgeModelOptions.model_fields} - judge == {
         "judge_model_options.judge_model_config"
     }
@@ -54,7 +54,7 @@ def test_every_field_of_a_criterion_of_adk_has_an_option(name):
 
 def test_every_field_of_a_simulated_user_has_an_option():
     fields = set(LlmBackedUserSimulatorConfig.model_fields) - {"type", "model_configuration"}
-    assert {option.name for option in simulators.OPTIONS} == fields
+    assert {option.name for option in simulator_options.OPTIONS} == fields
     assert (
         LlmBackedUserSimulatorConfig.model_fields["model_configuration"].annotation is GenerateContentConfig
     )
@@ -63,7 +63,7 @@ def test_every_field_of_a_simulated_user_has_an_option():
 def test_an_option_that_was_not_changed_leaves_the_file_as_it_is():
     written = {"threshold": 0.5, "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}}}
     config = Config({"criteria": {"hallucinations_v1": written}}, "the file")
-    order = choices.order_of(posted(**of("hallucinations_v1", judge_model_options__judge_model="a")), config)
+    order = run_form.order_of(posted(**of("hallucinations_v1", judge_model_options__judge_model="a")), config)
     assert order.config.data == config.data
     assert order.config.source == "the file"
 
@@ -77,7 +77,7 @@ def test_an_option_that_was_changed_is_written_and_what_has_no_option_stays():
         judge_model_options__num_samples="3",
         evaluate_intermediate_nl_responses="1",
     )
-    order = choices.order_of(posted(**sent), config)
+    order = run_form.order_of(posted(**sent), config)
     assert order.config.criteria["hallucinations_v1"] == {
         "threshold": 0.5,
         "judge_model_options": {"judge_model_config": {"seed": 1}, "judge_model": "b", "num_samples": 3},
@@ -90,12 +90,12 @@ def test_rubrics_are_lines_and_the_rest_of_one_stays():
     name = "rubric_based_final_response_quality_v1"
     config = Config({"criteria": {name: {"threshold": 0.5, "rubrics": [RUBRIC]}}}, "the file")
     sent = of(name, rubrics="greets: It greets twice.\r\n\r\nIt is short.")
-    order = choices.order_of(posted(**sent), config)
+    order = run_form.order_of(posted(**sent), config)
     assert order.config.criteria[name]["rubrics"] == [
         {"rubric_id": "greets", "rubric_content": {"text_property": "It greets twice."}, "type": "T"},
         {"rubric_id": "rubric_2", "rubric_content": {"text_property": "It is short."}},
     ]
-    untouched = choices.order_of(posted(**of(name, rubrics="greets: It greets.\r\n")), config)
+    untouched = run_form.order_of(posted(**of(name, rubrics="greets: It greets.\r\n")), config)
     assert untouched.config.criteria[name]["rubrics"] == [RUBRIC]
 
 
@@ -117,7 +117,7 @@ def test_the_judge_of_all_is_asked_where_a_metric_names_none():
     )
     judges = {
         name: one["judge_model_options"]
-        for name, one in choices.order_of(sent, config).config.criteria.items()
+        for name, one in run_form.order_of(sent, config).config.criteria.items()
     }
     assert judges == {
         "final_response_match_v2": {"judge_model": "own", "num_samples": 2},
@@ -138,7 +138,7 @@ def test_the_judge_of_all_is_asked_where_a_metric_names_none():
 def test_an_option_that_cannot_be_meant_is_refused(metric, sent, said):
     defaults = {"match_type": "EXACT"} if metric == "tool_trajectory_avg_score" else {}
     with pytest.raises(BadInput, match=said):
-        choices.order_of(posted(**of(metric, **{**defaults, **sent})), config.default())
+        run_form.order_of(posted(**of(metric, **{**defaults, **sent})), config.default())
 
 
 SCENARIO = {

@@ -11,7 +11,7 @@ import pytest
 
 from evals_app.models import EvalRun
 from evals_app.runs import writes
-from tests.evals.test_command import refused, run_evals
+from tests.evals.test_run_evals import refused, run_evals
 from tests.store import store_url
 
 pytestmark = pytest.mark.anywhere
@@ -103,7 +103,7 @@ import os, signal, sys
 import devui
 devui.setup(migrate=False)
 from pathlib import Path
-from evals_app.runs import ordering
+from evals_app.runs import folder_orders as ordering
 from evals_app.engine.local_runner import owner
 agents, app_name = ordering.agent_at(Path(sys.argv[1]))
 with owner(app_name):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from evals_app.engine.replay import recording
-from evals_app.engine.replay.matching import NotRecorded
 from evals_app.engine.replay.plugin import Replay
 from evals_app.engine.replay.recording import Recording
+from evals_app.engine.replay.tool_results import NotRecorded
 from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import Policy
-from evals_app.runs.replay.recordings import original_of
+from evals_app.runs.replay.recorded_runs import original_of
 
 
 def replay_of(policy: Policy, attempt: EvalAttempt) -> Replay | None:

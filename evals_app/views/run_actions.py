@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST
 
 from evals_app.analysis import report
 from evals_app.models import EvalRun
-from evals_app.runs import dispatch, launch, rerun, writes
+from evals_app.runs import dispatch, rerun, run_orders, writes
 from sessions_app.errors import BadInput
 from sessions_app.store import units_of_work
 
@@ -36,7 +36,7 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
     """Change how many attempts of a run go on at once, `at_once`."""
     run = await units_of_work.read(report.find_run, run_id)
     number = _whole(request.POST.get("at_once", ""))
-    launch.check_parallelism(number)
+    run_orders.check_parallelism(number)
     await units_of_work.write(writes.set_parallelism, run.id, number)
     return redirect("eval-run", run_id=run_id)
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Count, Q
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.writes.counting import COUNTED, next_revision
+from evals_app.runs.writes.revisions import COUNTED, next_revision
 from evals_app.runs.writes.runs import realm_of
 from sessions_app import scopes
 from sessions_app.runs import processes

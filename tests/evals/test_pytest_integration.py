@@ -13,7 +13,7 @@ import pytest
 
 from devui.testing import AttemptResult, CaseResult, Results, Score
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.echo import AGENT
+from tests.evals.echo_agent import AGENT
 
 ROOT = Path(__file__).resolve().parents[2]
 

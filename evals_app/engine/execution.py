@@ -26,8 +26,8 @@ from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
+    from evals_app.engine.agent_source import AgentSource
     from evals_app.engine.attempt import Plan
-    from evals_app.engine.source import AgentSource
 
 ENDED = "The process that ran it was stopped."
 """Why a run ends with its process: a restart, or an interrupt at the command line."""
@@ -97,27 +97,28 @@ async def prepare(run: EvalRun, agent_source: AgentSource, progress: Progress | 
     """
     from google.adk.evaluation.eval_set import EvalSet
 
-    from evals_app.engine import metrics, source
+    from evals_app.engine import evaluators
+    from evals_app.engine.agent_source import facts_of
     from evals_app.engine.attempt import Plan, warm_up
 
     agent, app = agent_source.load()
-    config = metrics.read_config(json.loads(run.config))
+    config = evaluators.read_config(json.loads(run.config))
     plan = Plan(
         app_name=agent_source.app_name,
         agent=agent,
         app=app,
         config=config,
-        metrics=metrics.metrics_of(config),
+        metrics=evaluators.metrics_of(config),
         cases=EvalSet.model_validate_json(run.version.content).eval_cases,
         policy=Policy.of(run.policy),
         retry_seconds=Limits.read(run.limits).retry_seconds,
         waiting=(lambda attempt: progress(attempt, None)) if progress else None,
     )
     warm_up(plan.metrics)
-    facts = await source.facts_of(agent_source, agent)
+    facts = await facts_of(agent_source, agent)
     _check_same(run, facts)
     await retry.write(writes.note_facts, run.id, facts)
-    await retry.write(remember_metrics, metrics.describe_metrics(), facts.adk_version)
+    await retry.write(remember_metrics, evaluators.describe_metrics(), facts.adk_version)
     return plan
 
 

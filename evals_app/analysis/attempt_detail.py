@@ -17,7 +17,7 @@ from evals_app.metrics.catalog import label_of
 from evals_app.metrics.causes import TRAJECTORY
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs import prices
-from evals_app.runs.replay.beside import Replayed, replayed_of
+from evals_app.runs.replay.comparison import Replayed, replayed_of
 from sessions_app.models import Event, Kind, Trace
 from sessions_app.presentation import text_diff, value_diff
 from sessions_app.presentation.text_diff import Piece

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from evals_app.analysis import report
-from evals_app.analysis.exports.facts import attempts_of
+from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
 
 FACTS = (

@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from evals_app.analysis import adk_results, attempts, baselines, exports, report
+from evals_app.analysis import adk_result_json, attempt_detail, baselines, exports, report
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices
 from sessions_app.errors import NotFound
@@ -49,14 +49,14 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     return render_partial(request, "devui/evals/run.html", context, partial=partial)
 
 
-def _detail(found: EvalRun, attempt: str) -> attempts.Detail | None:
+def _detail(found: EvalRun, attempt: str) -> attempt_detail.Detail | None:
     if not attempt:
         return None
     rows = EvalAttempt.objects.select_related("run", "run__version", "run__evalset")
     row = rows.filter(run=found, pk=int(attempt)).first() if attempt.isdecimal() else None
     if row is None:
         raise NotFound(f"The run has no attempt {attempt!r}.", hint="Open the run without it.")
-    return attempts.detail(row)
+    return attempt_detail.detail(row)
 
 
 EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
@@ -64,7 +64,7 @@ EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
     "junit": ("xml", "application/xml", exports.as_junit),
     "csv": ("csv", "text/csv; charset=utf-8", exports.as_csv),
     "html": ("html", "text/html; charset=utf-8", exports.as_html),
-    "adk": ("evalset_result.json", "application/json", lambda runs: adk_results.result_file(runs[0])),
+    "adk": ("evalset_result.json", "application/json", lambda runs: adk_result_json.result_file(runs[0])),
 }
 """kind → (ending of the file, its type, what writes it)"""
 
@@ -76,7 +76,7 @@ def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
         raise Http404
     found = report.find_run(run_id)
     ending, content_type, render = EXPORTS[kind]
-    name = adk_results.result_id_of(found) if kind == "adk" else f"eval-{found.id}"
+    name = adk_result_json.result_id_of(found) if kind == "adk" else f"eval-{found.id}"
     answer = HttpResponse(render([found]), content_type=content_type)
     answer.headers["Content-Disposition"] = (
         content_disposition_header(True, f"{name}.{ending}") or "attachment"

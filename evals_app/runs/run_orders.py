@@ -16,7 +16,7 @@ from evals_app.models import EvalRun, EvalSet, EvalSetVersion
 from evals_app.runs import prices, writes
 from evals_app.runs.limits import MAX_PARALLELISM, Limits
 from evals_app.runs.prices import Prices
-from evals_app.runs.replay import recordings
+from evals_app.runs.replay import recorded_runs
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput, NotFound
 
@@ -76,7 +76,7 @@ def order_run(evalset: EvalSet, order: Order, run_id: str = "") -> EvalRun:
         num_runs=order.num_runs,
         parallelism=order.parallelism,
         limits=order.limits.as_json(),
-        policy=recordings.settled(evalset, order.policy),
+        policy=recorded_runs.settled(evalset, order.policy),
         prices=costs.as_json(),
         warnings=warnings,
         source=order.source,

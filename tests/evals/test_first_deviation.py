@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evals_app.analysis import attempts
+from evals_app.analysis import attempt_detail
 from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession
 from sessions_app.store import units_of_work
-from tests.evals import builders, kept
+from tests.evals import builders, stored_runs
 from tests.sessions.build import event
 
 
@@ -21,9 +21,9 @@ async def test_a_call_that_was_not_made_shows_the_state_at_the_end_of_its_turn_w
 
     def moment():
         turns = [{**builders.turn("Paris", "Sunny."), "invocation_id": "i1"}]
-        outcome = kept.Outcome("failed", actual=turns, session_pk=AgentSession.objects.get().pk)
-        run = kept.run(kept.version(kept.cases("a")), {"a": [outcome]})
-        return attempts.detail(run.attempts.select_related("run__version").get()).moment
+        outcome = stored_runs.Outcome("failed", actual=turns, session_pk=AgentSession.objects.get().pk)
+        run = stored_runs.run(stored_runs.version(stored_runs.cases("a")), {"a": [outcome]})
+        return attempt_detail.detail(run.attempts.select_related("run__version").get()).moment
 
     found = await units_of_work.write(moment)
     assert (found.turn, found.seq, found.pair.name) == (1, 1, "get_weather")
